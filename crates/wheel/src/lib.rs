@@ -1,0 +1,2 @@
+//! A hierarchical timing wheel with exact nanosecond deadlines: no clock, no Python, no unsafe.
+#![forbid(unsafe_code)]

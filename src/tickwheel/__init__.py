@@ -1,0 +1,3 @@
+"""
+tickwheel: timers by the million, and timers that survive a crash.
+"""

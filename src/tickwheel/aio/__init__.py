@@ -1,0 +1,3 @@
+"""
+asyncio on the wheel.
+"""

@@ -1,0 +1,3 @@
+"""
+A TTL cache on the wheel.
+"""

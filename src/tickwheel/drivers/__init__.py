@@ -1,0 +1,3 @@
+"""
+TimerWheel: an engine and what moves time.
+"""

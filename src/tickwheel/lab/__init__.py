@@ -1,0 +1,3 @@
+"""
+Replay, compare and watch the designs.
+"""

@@ -1,0 +1,3 @@
+"""
+Events, hooks and collectors.
+"""

@@ -1,0 +1,3 @@
+"""
+The durable scheduler: jobs by key that survive a crash.
+"""

@@ -1,0 +1,3 @@
+"""
+Where far jobs wait.
+"""

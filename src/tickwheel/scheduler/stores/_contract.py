@@ -1,0 +1,140 @@
+"""
+The protocol of a store: where far jobs wait.
+
+A store is passive and synchronous: the scheduler's writer thread gathers what callers ask for and gives it to `apply` in batches, so
+group commit is written once, above all stores, and one batch is one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, Write
+
+__all__ = ["Abilities", "Lease", "Store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """
+    What a store declares of itself; suites and the scheduler read it instead of guessing.
+
+    Attributes:
+        is_durable: Whether an answered `apply` survives the machine's power cut.
+        loss_window: What may be lost otherwise, in words for an operator; "" where nothing.
+        has_notify: Whether `wait_for_change` wakes before its timeout when another process wrote.
+        has_many_owners: Whether several schedulers may own shards of one store.
+        joins_transactions: Whether a write can join the caller's own transaction.
+    """
+
+    is_durable: bool
+    loss_window: str = ""
+    has_notify: bool = False
+    has_many_owners: bool = False
+    joins_transactions: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """
+    The right to fire and settle the jobs of a shard.
+
+    Attributes:
+        shard: Which; a store of one owner has shard 0 only.
+        epoch: Grows with every change of owner; a settle of an older one is refused.
+        until: Store time after which another may take it; None where a lock of the system holds it, for as long as the process lives.
+        rescued: How many jobs the former owner had begun and not settled; they are pending again, with their attempts kept.
+    """
+
+    shard: int
+    epoch: int
+    until: int | None = None
+    rescued: int = 0
+
+
+class Store(Protocol):
+    """
+    Jobs by key and by instant.
+
+    `apply` and the reads may be called from different threads at once; `apply` itself by one thread at a time.
+    Everything raises `StoreError` (transient or not, it says) when the store cannot answer, and nothing else.
+    """
+
+    abilities: Abilities
+
+    def open(self) -> None:
+        """
+        Connect, and bring the schema to the current version; an unknown newer one is refused. Before everything else, once.
+        """
+
+    def close(self) -> None:
+        """
+        Give leases back and disconnect. Twice is allowed.
+        """
+
+    def now_ms(self) -> int:
+        """
+        Read the store's clock.
+        """
+
+    def apply(self, writes: Sequence[Write]) -> list[Answer]:
+        """
+        Do all *writes*, in order, in one transaction, durable on return; answer each.
+
+        A refused write (wrong generation, not found) is an answer and stops none of the others.
+        If it raises, none of them took effect, or, for a transient error after the commit was sent, it is not known: `StoreError` says so.
+        """
+
+    def get(self, key: str) -> Job | None:
+        """
+        Return the live job of *key*, or else its dead one, or None.
+        """
+
+    def list(self, query: JobQuery) -> Page:
+        """
+        Return one page; a job that exists during the whole listing appears exactly once.
+        """
+
+    def count(self) -> dict[str, int]:
+        """
+        Return how many jobs are in each state, by state name. At most O(number of states) work.
+        """
+
+    def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
+        """
+        Return pending jobs of *shard* with `due_at` below *until*, by (due_at, generation), from just after *after*, at most *limit*.
+
+        Costs by what it returns, not by what lies in the future.
+        """
+
+    def next_due_at(self, shard: int) -> int | None:
+        """
+        Return the earliest `due_at` of the shard's pending jobs, or None.
+        """
+
+    def acquire(self, owner: str) -> list[Lease]:
+        """
+        Take the shards that are free, rescue what their former owner left running, and return what *owner* now holds.
+        """
+
+    def renew(self, owner: str) -> list[Lease]:
+        """
+        Extend what *owner* holds and return it; a shard that was lost is missing from the list.
+        """
+
+    def release(self, owner: str) -> None:
+        """
+        Hand over: free the owner's shards for others at once.
+        """
+
+    def wait_for_change(self, timeout_s: float) -> bool:
+        """
+        Block until another process may have written, or *timeout_s*; return whether it may have. A hint, never the truth.
+        """
+
+    def watermark(self, shard: int) -> int:
+        """
+        Return the instant up to which everything of *shard* was staged once; stored, never `now()`.
+        """

@@ -1,0 +1,3 @@
+"""
+Where a fired job goes.
+"""

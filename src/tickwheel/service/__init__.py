@@ -1,0 +1,3 @@
+"""
+The HTTP service and its page.
+"""

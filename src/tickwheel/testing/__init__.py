@@ -1,0 +1,3 @@
+"""
+What users and we test with: a manual clock, contract suites, state machines, faults.
+"""

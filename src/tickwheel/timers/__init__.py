@@ -1,0 +1,3 @@
+"""
+Timer and the engine: a wheel with a clock and callbacks, sans-IO.
+"""

@@ -1,0 +1,179 @@
+"""
+The protocol of an engine: a wheel, a clock, and timers that are called. Sans-IO: it starts no thread and waits for nothing.
+
+Two implement it: `tickwheel._core.Engine` (the native wheel, the default) and `timers/_engine.py` (any wheel of the protocol).
+A driver owns one engine, waits until `arm()` says, and calls `fire_due()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tickwheel.clock import Clock
+from tickwheel.typing import Callback, ErrorHandler
+
+__all__ = ["Engine", "Pending", "Timer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """
+    A timer that was pending when its wheel was drained or closed.
+
+    Attributes:
+        callback: What it would have called; for a keyed timer, None.
+        args: With which arguments; for a keyed timer, (key, value).
+        deadline: When, in seconds of the wheel's clock; inf for never.
+        remaining: How long that would still have been, in seconds; negative if it was overdue.
+    """
+
+    callback: Callback | None
+    args: tuple[Any, ...]
+    deadline: float
+    remaining: float
+
+
+class Timer(Protocol):
+    """
+    A handle on one timer. Its states: pending, then firing, then fired; or pending, then cancelled.
+
+    All methods may be called from any thread, at any time, also after the end. None of them runs the callback.
+    """
+
+    def cancel(self) -> bool:
+        """
+        End this timer; return True if it will never run because of this call.
+
+        False: it has fired, is firing, or was cancelled before. Never raises. Callback and arguments are let go at once.
+        """
+
+    def cancelled(self) -> bool:
+        """
+        Return whether the timer was cancelled (by its handle, in bulk, or by its wheel's drain or close).
+        """
+
+    def pending(self) -> bool:
+        """
+        Return whether the timer is still going to fire.
+        """
+
+    def when(self) -> float:
+        """
+        Return the deadline in seconds of the wheel's clock; `inf` for never. Survives both ends.
+        """
+
+    def reschedule(self, when: float) -> bool:
+        """
+        Move this timer to a new deadline.
+
+        From inside its own callback this begins a new life of the same timer, which the running call cannot end.
+        Among equal deadlines a moved timer counts as set now.
+
+        Args:
+            when: Seconds of the wheel's clock. A past time fires at the next drain.
+
+        Returns:
+            Whether the timer is now going to fire at *when*; False if it had fired or been cancelled.
+
+        Raises:
+            InvalidDelayError: If *when* is NaN. The timer stays as it was.
+        """
+
+    def restart(self, delay: float) -> bool:
+        """
+        Move this timer to *delay* seconds from now; otherwise as `reschedule`.
+        """
+
+
+class Engine(Protocol):
+    """
+    A wheel with a clock and callbacks.
+
+    Every method may be called from any thread. `fire_due` runs callbacks in the thread that calls it, holding no lock.
+    """
+
+    clock: Clock
+    on_earlier: Callable[[], object] | None
+    """
+    Called with no lock held, by whoever sets or moves a timer, when its deadline is before the armed one.
+
+    Once per arming: the engine marks itself as unarmed first, so a thousand earlier timers wake the driver once.
+    Must not raise.
+    """
+    on_error: ErrorHandler
+    """Gets every `Exception` that a callback raises; other BaseExceptions leave `fire_due`, with the state in order."""
+    runner: Callable[[Timer], object] | None
+    """
+    Where set, `fire_due` hands every due timer to it instead of calling; it must see that `timer.run()` is called once.
+
+    If it raises, the timer counts as fired and the error goes to `on_error`.
+    """
+
+    def call_at(self, when: float, callback: Callback, *args: Any) -> Timer:
+        """
+        Call *callback* with *args* once the clock reads *when* seconds.
+
+        A past time is due at the next drain, never inside this call.
+
+        Raises:
+            InvalidDelayError: If *when* is NaN.
+            TypeError: If *when* is no number or *callback* is not callable.
+            ClosedError: After close.
+            TooManyTimersError: At max_pending.
+        """
+
+    def call_later(self, delay: float, callback: Callback, *args: Any) -> Timer:
+        """
+        Call *callback* with *args* in *delay* seconds; negative counts as 0, `inf` as never. Errors as `call_at`.
+        """
+
+    def arm(self) -> int | None:
+        """
+        Return when to call `fire_due` next, in clock nanoseconds (None: not before something is set), and remember it.
+
+        From here on `on_earlier` is called, once, when something earlier arrives. Something due returns a time that has passed.
+        """
+
+    def fire_due(self, limit: int | None = None) -> int:
+        """
+        Call what is due by the clock, read once at the start, and return how many were called.
+
+        What a callback sets is not called in this turn, whatever its deadline.
+        Stops after *limit*; the rest stays due, in order. What leaves a callback that is no `Exception` propagates from here, and the
+        rest stays due.
+
+        Raises:
+            ReentrantError: From inside a callback of the same engine that this thread is running.
+        """
+
+    def drain(self) -> list[Pending]:
+        """
+        Cancel everything that is pending, also undelivered siblings of a batch being fired, and return it in order.
+        """
+
+    def close(self) -> list[Pending]:
+        """
+        `drain()`, and refuse to set from now on. Twice is allowed and returns [].
+        """
+
+    def closed(self) -> bool:
+        """
+        Return whether the engine was closed.
+        """
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return the counters of engine and wheel; stops nobody.
+        """
+
+    def check(self) -> None:
+        """
+        Verify the invariants of engine and wheel; raises AssertionError.
+        """
+
+    def __len__(self) -> int:
+        """
+        Return how many timers are pending.
+        """

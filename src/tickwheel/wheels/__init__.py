@@ -1,0 +1,3 @@
+"""
+Timing-wheel designs behind one protocol.
+"""
