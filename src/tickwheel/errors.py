@@ -100,9 +100,7 @@ class InvalidDelayError(TickwheelError, ValueError):
         """
         self.name = name
         self.value = value
-        super().__init__(
-            f"{name} is {value!r}: pass seconds as a number that is not NaN (inf means never)"
-        )
+        super().__init__(f"{name} is {value!r}: pass seconds as a number that is not NaN (inf means never)")
 
 
 class InvalidDeadlineError(TickwheelError, ValueError):
