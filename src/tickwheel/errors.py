@@ -71,9 +71,7 @@ class TooManyTimersError(TickwheelError, RuntimeError):
         Name the limit.
         """
         self.max_pending = max_pending
-        super().__init__(
-            f"{max_pending} timers are pending, which is max_pending: cancel some or raise the limit"
-        )
+        super().__init__(f"{max_pending} timers are pending, which is max_pending: cancel some or raise the limit")
 
 
 class ReentrantError(TickwheelError, RuntimeError):

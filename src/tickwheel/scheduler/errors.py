@@ -94,9 +94,7 @@ class StoreError(TickwheelError, OSError):
     The store did not answer.
     """
 
-    def __init__(
-        self, what: str, remedy: str, *, is_transient: bool = False, is_unknown: bool = False
-    ) -> None:
+    def __init__(self, what: str, remedy: str, *, is_transient: bool = False, is_unknown: bool = False) -> None:
         """
         Say *what* happened and the *remedy*; *is_unknown* where a write may or may not have taken effect.
         """

@@ -92,7 +92,7 @@ class Store(Protocol):
         Return the live job of *key*, or else its dead one, or None.
         """
 
-    def list(self, query: JobQuery) -> Page:
+    def page(self, query: JobQuery) -> Page:
         """
         Return one page; a job that exists during the whole listing appears exactly once.
         """
