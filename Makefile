@@ -1,0 +1,115 @@
+# The front door. `make help` prints what there is.
+#
+#   PYTHON=...   the interpreter to use (default: scripts/find-python)
+#   VENV=...     where to install (default: .venv); everything that make installs or builds for Python lives inside
+#   ARGS=...     passed on to pytest, the benchmarks, or tickwheel serve
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+ARGS ?=
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+export CARGO_TERM_PROGRESS_WHEN ?= never
+
+# What goes into the wheel. Folders stand for deletions, which change nothing else.
+SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
+	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
+
+.PHONY: help run test test-all check format lint types fuzz dev lock clean wheel
+
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# ---- what everything needs -------------------------------------------------------------------------------------------
+
+$(VENV)/.made:
+	@python="$${PYTHON:-$$(scripts/find-python)}"; echo "make: $$python -> $(VENV)"; "$$python" -m venv $(VENV)
+	@touch $@
+
+# One pin file installed, its stamp left.
+$(VENV)/.%: requirements/%.txt $(VENV)/.made
+	@echo "make: installing $<"
+	@$(PIP) install -r $<
+	@touch $@
+
+$(VENV)/.wheel: $(SOURCES) $(VENV)/.build
+	@command -v cargo >/dev/null || { echo "cargo is not installed: install Rust $$(sed -n 's/^rust-version = //p' Cargo.toml) or newer" >&2; exit 1; }
+	@echo "make: building the release wheel"
+	@rm -rf $(VENV)/dist
+	@$(BIN)/maturin build --release --locked --quiet --interpreter $(BIN)/python --target-dir $(VENV)/target --out $(VENV)/dist
+	@$(PIP) install --no-deps --force-reinstall $(VENV)/dist/tickwheel-*.whl
+	@touch $@
+
+wheel: $(VENV)/.wheel ## build the release wheel and install it into VENV
+	@ls $(VENV)/dist/*.whl
+
+# ---- use -------------------------------------------------------------------------------------------------------------
+
+run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--port 8000")
+	@exec $(BIN)/tickwheel serve $(ARGS)
+
+# ---- check -----------------------------------------------------------------------------------------------------------
+
+# pytest comes last, so that its summary closes the output. -P and the empty PYTHONPATH keep the source tree out:
+# what is tested is the installed wheel.
+test: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
+	cargo test --quiet --locked --package tickwheel-core
+	env -u PYTHONPATH $(BIN)/python -P -m pytest $(ARGS)
+
+test-all: ## run the tests on every supported Python that is here
+	@missing=; \
+	for version in 3.11 3.12 3.13; do \
+	    if python=$$(scripts/find-python $$version 2>/dev/null); then \
+	        echo "make: Python $$version"; PYTHON="$$python" $(MAKE) --no-print-directory test VENV=.venv-$$version; \
+	    else missing="$$missing $$version"; fi; \
+	done; \
+	echo "make: missing, so not tested:$${missing:- none}"
+
+check: lint types test ## everything that CI checks
+
+format: $(VENV)/.dev ## write Python and Rust in their form
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+	cargo fmt --all
+
+lint: $(VENV)/.dev ## check form and style of Python and Rust
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	cargo fmt --all --check
+	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+
+types: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## check the types, and the stubs against the built module
+	$(BIN)/mypy
+	$(BIN)/python -P -m mypy.stubtest tickwheel._core --mypy-config-file pyproject.toml
+
+fuzz: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## ten million random operations against the model
+	$(BIN)/python -P -m tickwheel.testing $(ARGS)
+
+# ---- measure ---------------------------------------------------------------------------------------------------------
+
+bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio, cache, durable, http or lab
+	$(BIN)/python -m benchmarks $* --json bench-$*.json $(ARGS)
+
+# ---- work ------------------------------------------------------------------------------------------------------------
+
+dev: ## set up .venv-dev with an editable install
+	@$(MAKE) --no-print-directory VENV=.venv-dev .venv-dev/.build .venv-dev/.service .venv-dev/.dev .venv-dev/.bench
+	VIRTUAL_ENV=$(abspath .venv-dev) .venv-dev/bin/maturin develop --release --locked --quiet
+
+lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
+	@$(PIP) install uv
+	@cd requirements; rm -f *.txt; \
+	compile="../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links"; \
+	export UV_CUSTOM_COMPILE_COMMAND="make lock"; \
+	$$compile build.in -o build.txt; \
+	$$compile ../pyproject.toml --extra service -o service.txt; \
+	$$compile dev.in -o dev.txt; \
+	$$compile bench.in -o bench.txt
+
+clean: ## remove what make has built and installed
+	rm -rf .venv .venv-3.* target build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
