@@ -1,2 +1,45 @@
 //! A hierarchical timing wheel with exact nanosecond deadlines: no clock, no Python, no unsafe.
+//!
+//! The idea is Varghese and Lauck's ("Hashed and hierarchical timing wheels", SOSP 1987, scheme 7), with three changes:
+//!
+//! * Entries are filed by a coarse tick and leave by their exact deadline: a slot whose span begins is sorted into the
+//!   [due set](due), so precision does not depend on the tick.
+//! * How coarse is decided slot by slot: one that holds few entries is sorted as it stands, at any level; only a crowded one is
+//!   cascaded to the finer level below. Sparse timers are touched twice in their life, dense ones get microsecond slots.
+//! * A move to later only writes the deadline; the entry is filed anew when its old slot comes up.
+//!
+//! # Geometry
+//!
+//! | level | slots | one slot spans | the level reaches |
+//! |---|---|---|---|
+//! | 0 | 64 | 1.02 us | 65.5 us |
+//! | 1 | 64 | 65.5 us | 4.19 ms |
+//! | 2 | 64 | 4.19 ms | 268 ms |
+//! | 3 | 64 | 268 ms | 17.2 s |
+//! | 4 | 64 | 17.2 s | 18.3 min |
+//! | 5 | 64 | 18.3 min | 19.5 h |
+//! | 6 | 64 | 19.5 h | 52 days |
+//! | 7 | 64 | 52 days | 9.1 years |
+//! | 8 | 64 | 9.1 years | 584 years: every `u64` of nanoseconds |
+//!
+//! An entry's level is the highest digit (base 64) in which its deadline differs from the hand, so no slot is ever shared with the
+//! hand's own and nothing is clamped, whatever the uptime.
+//!
+//! # Cost
+//!
+//! `insert`, `cancel`, `reschedule`: O(1), or O(log m) for a deadline that has already begun, where m counts those.
+//! `pop`: O(1) amortised over at most nine cascades and one sort in an entry's life.
+
 #![forbid(unsafe_code)]
+
+mod check;
+pub mod due;
+pub mod geometry;
+pub mod slab;
+mod slots;
+mod stats;
+mod wheel;
+
+pub use slab::Id;
+pub use stats::Stats;
+pub use wheel::{Expired, Pop, Wheel, NEVER};

@@ -1,0 +1,181 @@
+//! The due set: entries whose slot has begun, in exact order (deadline, then sequence).
+//!
+//! What a slot brings is sorted once into a run; what is set later into time that has begun goes to a small heap; the next to leave is
+//! the lesser of the two heads. An entry leaves the heap at once when it is cancelled. One that is cancelled in the run leaves a stale
+//! key of 24 bytes behind, told apart by its sequence; a run is filled once from a slot, so stale keys do not grow with churn.
+
+use crate::slab::{Slab, NIL};
+use crate::slots::{IN_HEAP, IN_RUN};
+
+/// Children of a node in the heap: four keys lie in two cache lines.
+const ARITY: usize = 4;
+/// A run or heap larger than this gives its memory back when it is empty.
+const KEPT: usize = 4096;
+
+/// What order is decided by, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) deadline: u64,
+    pub(crate) sequence: u64,
+    pub(crate) index: u32,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    /// Latest first: the next one to leave is popped from the end.
+    run: Vec<Key>,
+    heap: Vec<Key>,
+    /// What a slot brings, until it is sorted.
+    arriving: Vec<Key>,
+}
+
+impl Due {
+    /// Take an entry of a slot that has begun; `settle` must follow before anything else.
+    #[inline]
+    pub(crate) fn arrive<P>(&mut self, slab: &mut Slab<P>, index: u32) {
+        let entry = slab.at_mut(index);
+        entry.place = IN_RUN;
+        entry.next = NIL;
+        self.arriving.push(Key {
+            deadline: entry.deadline,
+            sequence: entry.sequence,
+            index,
+        });
+    }
+
+    /// Sort what has arrived into the run.
+    pub(crate) fn settle<P>(&mut self, slab: &mut Slab<P>) {
+        match self.arriving.len() {
+            0 => return,
+            // A few beside a longer run: cheaper than moving the run.
+            few @ 1..=16 if self.run.len() > 4 * few => {
+                while let Some(key) = self.arriving.pop() {
+                    self.push(slab, key);
+                }
+                return;
+            }
+            _ => {}
+        }
+        self.arriving.sort_unstable_by(|a, b| b.cmp(a));
+        if self.run.is_empty() {
+            std::mem::swap(&mut self.run, &mut self.arriving);
+        } else {
+            self.run.append(&mut self.arriving);
+            self.run.sort_by(|a, b| b.cmp(a)); // two sorted stretches: this merges them
+        }
+        if self.arriving.capacity() > KEPT {
+            self.arriving = Vec::new();
+        }
+    }
+
+    /// Add one entry, in O(log n).
+    pub(crate) fn insert<P>(&mut self, slab: &mut Slab<P>, index: u32) {
+        let entry = slab.at(index);
+        let key = Key {
+            deadline: entry.deadline,
+            sequence: entry.sequence,
+            index,
+        };
+        self.push(slab, key);
+    }
+
+    /// Take one entry out, wherever it is; its key in the run becomes stale by the sequence the entry gets next, or by its end.
+    pub(crate) fn remove<P>(&mut self, slab: &mut Slab<P>, index: u32) {
+        let entry = slab.at(index);
+        if entry.place == IN_HEAP {
+            self.take(slab, entry.previous as usize);
+        }
+    }
+
+    /// The next one to leave.
+    #[inline]
+    pub(crate) fn peek<P>(&mut self, slab: &Slab<P>) -> Option<Key> {
+        while let Some(key) = self.run.last() {
+            if slab.is_filed(key.index, key.sequence) {
+                break;
+            }
+            self.run.pop();
+        }
+        match (self.run.last(), self.heap.first()) {
+            (Some(run), Some(heap)) => Some(*run.min(heap)),
+            (one, other) => one.or(other).copied(),
+        }
+    }
+
+    /// Take out what `peek` has just told.
+    #[inline]
+    pub(crate) fn pop<P>(&mut self, slab: &mut Slab<P>, key: Key) {
+        if slab.at(key.index).place == IN_HEAP {
+            self.take(slab, 0);
+            return;
+        }
+        self.run.pop();
+        if self.run.is_empty() && self.run.capacity() > KEPT {
+            self.run = Vec::new();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The living keys, and the stale ones' number, for the checker.
+    pub(crate) fn parts(&self) -> (&[Key], &[Key]) {
+        debug_assert!(self.arriving.is_empty());
+        (&self.run, &self.heap)
+    }
+
+    fn push<P>(&mut self, slab: &mut Slab<P>, key: Key) {
+        slab.at_mut(key.index).place = IN_HEAP;
+        self.heap.push(key);
+        self.sift_up(slab, self.heap.len() - 1, key);
+    }
+
+    fn take<P>(&mut self, slab: &mut Slab<P>, at: usize) {
+        let last = self.heap.pop().expect("the heap holds what is taken");
+        if at < self.heap.len() {
+            let gone = std::mem::replace(&mut self.heap[at], last);
+            if last < gone {
+                self.sift_up(slab, at, last);
+            } else {
+                self.sift_down(slab, at, last);
+            }
+        } else if self.heap.is_empty() && self.heap.capacity() > KEPT {
+            self.heap = Vec::new();
+        }
+    }
+
+    fn sift_up<P>(&mut self, slab: &mut Slab<P>, mut at: usize, key: Key) {
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if self.heap[parent] < key {
+                break;
+            }
+            self.put(slab, at, self.heap[parent]);
+            at = parent;
+        }
+        self.put(slab, at, key);
+    }
+
+    fn sift_down<P>(&mut self, slab: &mut Slab<P>, mut at: usize, key: Key) {
+        loop {
+            let first = at * ARITY + 1;
+            let children = first..(first + ARITY).min(self.heap.len());
+            let Some(least) = children.min_by_key(|&child| self.heap[child]) else {
+                break;
+            };
+            if key < self.heap[least] {
+                break;
+            }
+            self.put(slab, at, self.heap[least]);
+            at = least;
+        }
+        self.put(slab, at, key);
+    }
+
+    #[inline]
+    fn put<P>(&mut self, slab: &mut Slab<P>, at: usize, key: Key) {
+        self.heap[at] = key;
+        slab.at_mut(key.index).previous = at as u32;
+    }
+}

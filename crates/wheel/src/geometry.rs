@@ -1,0 +1,102 @@
+//! The arithmetic of levels and slots, as small pure functions.
+
+/// A tick, the span of a slot on level 0, is `2^TICK_BITS` nanoseconds: about one microsecond, below which Python cannot tell times apart.
+pub const TICK_BITS: u32 = 10;
+/// `2^SLOT_BITS` slots a level: one bit each in a `u64`.
+pub const SLOT_BITS: u32 = 6;
+/// Slots on one level.
+pub const SLOTS: usize = 1 << SLOT_BITS;
+/// Levels needed for every `u64`: `(64 - TICK_BITS) / SLOT_BITS`.
+pub const LEVELS: usize = 9;
+
+const _: () = assert!(TICK_BITS + SLOT_BITS * LEVELS as u32 == 64);
+
+/// Bits below the slot number on `level`: one slot there spans `2^shift(level)` nanoseconds.
+#[must_use]
+#[inline]
+pub fn shift(level: usize) -> u32 {
+    TICK_BITS + SLOT_BITS * level as u32
+}
+
+/// The slot that `time` falls into on `level`.
+#[must_use]
+#[inline]
+pub fn slot_for(time: u64, level: usize) -> usize {
+    (time >> shift(level)) as usize & (SLOTS - 1)
+}
+
+/// The level for a deadline seen from `hand`, or `None` if its tick has begun or passed.
+#[must_use]
+#[inline]
+pub fn level_for(deadline: u64, hand: u64) -> Option<usize> {
+    let differing = (deadline ^ hand) >> TICK_BITS;
+    if differing == 0 || deadline < hand {
+        return None;
+    }
+    Some(((63 - differing.leading_zeros()) / SLOT_BITS) as usize)
+}
+
+/// The first instant of `slot` on `level`, in the turn of that level in which `hand` is.
+#[must_use]
+#[inline]
+pub fn slot_start(hand: u64, level: usize, slot: usize) -> u64 {
+    let above = shift(level) + SLOT_BITS;
+    let turn = if above >= 64 {
+        0
+    } else {
+        hand >> above << above
+    };
+    turn | (slot as u64) << shift(level)
+}
+
+/// The last instant of the slot of `level` that begins at `start`.
+#[must_use]
+#[inline]
+pub fn slot_last(start: u64, level: usize) -> u64 {
+    start | ((1u64 << shift(level)) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_in_the_hands_tick_or_before_it_has_no_level() {
+        for hand in [0, 1, 1023, 1024, 1 << 40, u64::MAX >> 1] {
+            assert_eq!(level_for(hand, hand), None);
+            assert_eq!(level_for(hand | 1023, hand), None);
+            assert_eq!(level_for(hand.saturating_sub(5000), hand), None);
+        }
+    }
+
+    #[test]
+    fn each_level_begins_where_the_one_below_it_ends() {
+        for level in 0..LEVELS {
+            assert_eq!(level_for(1 << shift(level), 0), Some(level));
+            if level > 0 {
+                assert_eq!(level_for((1 << shift(level)) - 1, 0), Some(level - 1));
+            }
+        }
+        assert_eq!(level_for(u64::MAX, 0), Some(LEVELS - 1));
+        assert_eq!(level_for(1 << 63, (1 << 63) - 1), Some(LEVELS - 1));
+    }
+
+    #[test]
+    fn a_deadline_lies_in_the_slot_it_is_filed_in() {
+        let instants: Vec<u64> = (0..63)
+            .flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1, 3 << bit])
+            .collect();
+        for &hand in &instants {
+            for &deadline in &instants {
+                let Some(level) = level_for(deadline, hand) else {
+                    continue;
+                };
+                let slot = slot_for(deadline, level);
+                let start = slot_start(hand, level, slot);
+                assert!(start <= deadline && deadline <= slot_last(start, level));
+                assert!(slot > slot_for(hand, level), "never the hand's own slot");
+                assert!(start > hand);
+            }
+        }
+    }
+}

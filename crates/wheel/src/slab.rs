@@ -1,0 +1,393 @@
+//! Where entries live: chunks of fixed size, so that growth copies nothing, ids that tell a later life from an earlier one, and
+//! chunks given back when the last entry has left them.
+
+/// Entries in one chunk. Growth allocates one chunk: small enough never to be a pause, large enough to cost nothing per entry.
+const CHUNK: usize = 256;
+const CHUNK_BITS: u32 = CHUNK.trailing_zeros();
+/// No entry.
+pub(crate) const NIL: u32 = u32::MAX;
+/// Generations end here, so that an id stays below `2^63`; an entry that has used them up is retired.
+const LAST_GENERATION: u32 = (1 << 31) - 1;
+
+/// The name of one life of an entry: its generation and its index. Never 0, always below `2^63`, never given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(u64);
+
+impl Id {
+    fn new(generation: u32, index: u32) -> Self {
+        Self(u64::from(generation) << 32 | u64::from(index))
+    }
+
+    /// The id as a number.
+    #[must_use]
+    #[inline]
+    pub fn to_u64(self) -> u64 {
+        self.0
+    }
+
+    /// The id that has this number; one that was never given is simply not found.
+    #[must_use]
+    #[inline]
+    pub fn from_u64(number: u64) -> Self {
+        Self(number)
+    }
+
+    #[inline]
+    pub(crate) fn index(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline]
+    fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// One entry. `previous` and `next` link it into its slot's list; in the due heap `previous` is its place there; when free, `next` is the
+/// next free entry of its chunk.
+#[derive(Debug)]
+pub(crate) struct Entry<P> {
+    pub(crate) deadline: u64,
+    pub(crate) sequence: u64,
+    pub(crate) previous: u32,
+    pub(crate) next: u32,
+    generation: u32,
+    pub(crate) place: u16,
+    payload: Option<P>,
+}
+
+#[derive(Debug)]
+struct Chunk<P> {
+    /// `None` while nothing lives here.
+    entries: Option<Box<[Entry<P>]>>,
+    /// The generation that a chunk made anew begins with: above all that its former entries had.
+    first_generation: u32,
+    free: u32,
+    live: u32,
+    /// Whether it stands in `Slab::with_room`.
+    is_listed: bool,
+}
+
+/// Entries by index.
+#[derive(Debug)]
+pub(crate) struct Slab<P> {
+    chunks: Vec<Chunk<P>>,
+    /// Chunks that have a free entry or no entries at all; the last one is taken next.
+    with_room: Vec<u32>,
+    /// The chunk that last became empty and keeps its memory; `NIL` before the first.
+    spare: u32,
+    len: usize,
+}
+
+impl<P> Slab<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            chunks: Vec::new(),
+            with_room: Vec::new(),
+            spare: NIL,
+            len: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes held for entries, free ones included.
+    pub(crate) fn bytes(&self) -> usize {
+        let filled = self
+            .chunks
+            .iter()
+            .filter(|chunk| chunk.entries.is_some())
+            .count();
+        filled * CHUNK * size_of::<Entry<P>>() + self.chunks.capacity() * size_of::<Chunk<P>>()
+    }
+
+    /// Put a payload in, with its links unset.
+    ///
+    /// # Panics
+    ///
+    /// With four billion entries.
+    #[inline]
+    pub(crate) fn insert(&mut self, deadline: u64, sequence: u64, payload: P) -> Id {
+        let number = match self.with_room.last() {
+            Some(&number) => number,
+            None => self.grow(),
+        };
+        let chunk = &mut self.chunks[number as usize];
+        if chunk.entries.is_none() {
+            chunk.fill();
+        }
+        let entries = chunk
+            .entries
+            .as_mut()
+            .expect("a chunk with room was filled");
+        let offset = chunk.free;
+        let entry = &mut entries[offset as usize];
+        chunk.free = entry.next;
+        chunk.live += 1;
+        entry.deadline = deadline;
+        entry.sequence = sequence;
+        entry.payload = Some(payload);
+        let id = Id::new(entry.generation, number << CHUNK_BITS | offset);
+        if chunk.free == NIL {
+            chunk.is_listed = false;
+            self.with_room.pop();
+        }
+        self.len += 1;
+        id
+    }
+
+    /// Take the payload of a living entry out; its id is stale from here on.
+    #[inline]
+    pub(crate) fn remove(&mut self, index: u32) -> P {
+        let number = index >> CHUNK_BITS;
+        let chunk = &mut self.chunks[number as usize];
+        let entries = chunk.entries.as_mut().expect("a living entry has a chunk");
+        let entry = &mut entries[index as usize & (CHUNK - 1)];
+        let payload = entry.payload.take().expect("the entry lives");
+        self.len -= 1;
+        chunk.live -= 1;
+        if entry.generation < LAST_GENERATION {
+            entry.generation += 1;
+            entry.next = chunk.free;
+            chunk.free = index & (CHUNK as u32 - 1);
+        }
+        if !chunk.is_listed && chunk.free != NIL {
+            chunk.is_listed = true;
+            self.with_room.push(number);
+        }
+        if chunk.live == 0 {
+            self.give_back(number);
+        }
+        payload
+    }
+
+    /// The index of a living entry.
+    #[inline]
+    pub(crate) fn find(&self, id: Id) -> Option<u32> {
+        let index = id.index();
+        let chunk = self.chunks.get((index >> CHUNK_BITS) as usize)?;
+        let entry = &chunk.entries.as_ref()?[index as usize & (CHUNK - 1)];
+        (entry.generation == id.generation() && entry.payload.is_some()).then_some(index)
+    }
+
+    #[inline]
+    pub(crate) fn id(&self, index: u32) -> Id {
+        Id::new(self.at(index).generation, index)
+    }
+
+    /// A living or free entry of a chunk that is filled.
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> &Entry<P> {
+        let entries = self.chunks[(index >> CHUNK_BITS) as usize].entries.as_ref();
+        &entries.expect("an entry in use has a chunk")[index as usize & (CHUNK - 1)]
+    }
+
+    #[inline]
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut Entry<P> {
+        let entries = self.chunks[(index >> CHUNK_BITS) as usize].entries.as_mut();
+        &mut entries.expect("an entry in use has a chunk")[index as usize & (CHUNK - 1)]
+    }
+
+    /// Whether the entry at `index` lives and was filed with `sequence`.
+    #[inline]
+    pub(crate) fn is_filed(&self, index: u32, sequence: u64) -> bool {
+        let chunk = &self.chunks[(index >> CHUNK_BITS) as usize];
+        chunk.entries.as_ref().is_some_and(|entries| {
+            let entry = &entries[index as usize & (CHUNK - 1)];
+            entry.sequence == sequence && entry.payload.is_some()
+        })
+    }
+
+    #[inline]
+    pub(crate) fn payload(&self, index: u32) -> &P {
+        self.at(index).payload.as_ref().expect("the entry lives")
+    }
+
+    /// Every living entry, in order of its index.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &P)> {
+        self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
+            let entries = chunk
+                .entries
+                .iter()
+                .flat_map(|entries| entries.iter())
+                .enumerate();
+            entries.filter_map(move |(offset, entry)| {
+                let payload = entry.payload.as_ref()?;
+                Some(((number << CHUNK_BITS | offset) as u32, payload))
+            })
+        })
+    }
+
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        let number = self.chunks.len();
+        assert!(
+            number < (NIL >> CHUNK_BITS) as usize,
+            "four billion timers are pending"
+        );
+        self.chunks.push(Chunk {
+            entries: None,
+            first_generation: 1,
+            free: NIL,
+            live: 0,
+            is_listed: true,
+        });
+        self.with_room.push(number as u32);
+        number as u32
+    }
+
+    /// Free the memory of the chunk that was empty before this one, and keep this one's, so that a timer set and cancelled over and
+    /// over allocates nothing.
+    #[inline]
+    fn give_back(&mut self, number: u32) {
+        let spare = std::mem::replace(&mut self.spare, number);
+        if spare != number && spare != NIL && self.chunks[spare as usize].live == 0 {
+            self.chunks[spare as usize].empty();
+        }
+    }
+
+    /// Verify the chunks: counts, free lists, and what is listed as having room.
+    pub(crate) fn check(&self) {
+        let mut listed = vec![false; self.chunks.len()];
+        for &number in &self.with_room {
+            assert!(
+                !std::mem::replace(&mut listed[number as usize], true),
+                "a chunk is listed twice"
+            );
+        }
+        let mut len = 0;
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            assert_eq!(
+                chunk.is_listed, listed[number],
+                "chunk {number} knows whether it is listed"
+            );
+            let Some(entries) = &chunk.entries else {
+                assert!(
+                    chunk.live == 0 && chunk.is_listed,
+                    "an empty chunk has room"
+                );
+                continue;
+            };
+            let live = entries
+                .iter()
+                .filter(|entry| entry.payload.is_some())
+                .count();
+            assert_eq!(
+                live, chunk.live as usize,
+                "chunk {number} counts its entries"
+            );
+            len += live;
+            let (mut free, mut at) = (0, chunk.free);
+            while at != NIL {
+                let entry = &entries[at as usize];
+                assert!(entry.payload.is_none(), "a free entry holds nothing");
+                free += 1;
+                at = entry.next;
+            }
+            let retired = entries
+                .iter()
+                .filter(|entry| entry.payload.is_none() && entry.generation == LAST_GENERATION)
+                .count();
+            assert!(
+                free + live <= CHUNK && free + live + retired >= CHUNK,
+                "no entry is lost"
+            );
+            assert_eq!(
+                chunk.free != NIL,
+                chunk.is_listed,
+                "a chunk is listed while it has room"
+            );
+        }
+        assert_eq!(len, self.len, "the slab counts its entries");
+    }
+}
+
+impl<P> Chunk<P> {
+    #[cold]
+    fn fill(&mut self) {
+        let generation = self.first_generation;
+        let entries = (1..=CHUNK as u32).map(|next| Entry {
+            deadline: 0,
+            sequence: 0,
+            previous: NIL,
+            next: if next == CHUNK as u32 { NIL } else { next },
+            generation,
+            place: 0,
+            payload: None,
+        });
+        self.entries = Some(entries.collect());
+        self.free = 0;
+    }
+
+    /// Give the memory back, remembering a generation that no former id has. A chunk that would run out of them keeps its memory.
+    #[cold]
+    fn empty(&mut self) {
+        let Some(entries) = &self.entries else { return };
+        let highest = entries
+            .iter()
+            .map(|entry| entry.generation)
+            .max()
+            .unwrap_or(1);
+        if highest < LAST_GENERATION - 1 {
+            self.first_generation = highest;
+            self.entries = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_stale_once_its_entry_has_left_and_is_never_given_again() {
+        let mut slab = Slab::new();
+        let mut seen = std::collections::HashSet::new();
+        for round in 0..10_000u64 {
+            let id = slab.insert(round, round, round);
+            assert!(seen.insert(id));
+            let index = slab.find(id).expect("just inserted");
+            assert_eq!(slab.remove(index), round);
+            assert_eq!(slab.find(id), None);
+        }
+        slab.check();
+    }
+
+    #[test]
+    fn memory_is_given_back_when_a_crowd_has_left() {
+        let mut slab = Slab::new();
+        let ids: Vec<Id> = (0..100_000).map(|n| slab.insert(n, n, n)).collect();
+        let full = slab.bytes();
+        for &id in &ids {
+            let index = slab.find(id).expect("it lives");
+            slab.remove(index);
+        }
+        slab.check();
+        assert!(
+            slab.bytes() < full / 10,
+            "{} of {full} bytes are still held",
+            slab.bytes()
+        );
+        let again: Vec<Id> = (0..100_000).map(|n| slab.insert(n, n, n)).collect();
+        assert!(
+            ids.iter().all(|&id| slab.find(id).is_none()),
+            "old ids stay stale in chunks made anew"
+        );
+        assert!(again.iter().all(|&id| slab.find(id).is_some()));
+        slab.check();
+    }
+
+    #[test]
+    fn an_entry_out_of_generations_is_retired() {
+        let mut slab = Slab::new();
+        let id = slab.insert(0, 0, 0);
+        slab.at_mut(id.index()).generation = LAST_GENERATION;
+        assert_eq!(slab.remove(id.index()), 0);
+        let next = slab.insert(0, 0, 0);
+        assert_ne!(next.index(), id.index());
+        slab.check();
+    }
+}

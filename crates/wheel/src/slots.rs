@@ -1,0 +1,162 @@
+//! The rings: for each level 64 lists of entries, and one bit each that says which are not empty.
+
+use crate::geometry::{LEVELS, SLOTS};
+use crate::slab::{Slab, NIL};
+
+/// The number of a list: `level * 64 + slot`, or [`HELD`].
+pub(crate) type Place = u16;
+
+/// The list of what was set during a turn and is due already: it waits for the next one.
+pub(crate) const HELD: Place = (LEVELS * SLOTS) as Place;
+/// The entry is in the due run: sorted, and found by its sequence.
+pub(crate) const IN_RUN: Place = HELD + 1;
+/// The entry is in the due heap, at the place that its `previous` says.
+pub(crate) const IN_HEAP: Place = HELD + 2;
+
+/// One list.
+#[derive(Clone, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+    /// No deadline in the list is below this; see [`Slots::is_least_known`].
+    least: u64,
+}
+
+const EMPTY: List = List {
+    head: NIL,
+    tail: NIL,
+    least: u64::MAX,
+};
+
+#[derive(Debug)]
+pub(crate) struct Slots {
+    lists: Vec<List>,
+    /// Per level, a bit for each slot that has entries.
+    pub(crate) occupied: [u64; LEVELS],
+    /// A bit for each level that has entries.
+    pub(crate) levels: u16,
+    /// Per list, whether `least` is some entry's deadline; it stops being so when that entry leaves or moves.
+    least_known: [u64; LEVELS + 1],
+}
+
+impl Slots {
+    pub(crate) fn new() -> Self {
+        Self {
+            lists: vec![EMPTY; LEVELS * SLOTS + 1],
+            occupied: [0; LEVELS],
+            levels: 0,
+            least_known: [0; LEVELS + 1],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn head(&self, place: Place) -> u32 {
+        self.lists[place as usize].head
+    }
+
+    /// The least deadline in the list, if that is known without a walk.
+    #[inline]
+    pub(crate) fn least(&self, place: Place) -> Option<u64> {
+        let (level, slot) = split(place);
+        (self.least_known[level] >> slot & 1 == 1).then(|| self.lists[place as usize].least)
+    }
+
+    /// Tell the least deadline that a walk has found.
+    pub(crate) fn set_least(&mut self, place: Place, least: u64) {
+        let (level, slot) = split(place);
+        self.lists[place as usize].least = least;
+        self.least_known[level] |= 1 << slot;
+    }
+
+    /// An entry with `deadline` has left the list or moved to later inside it.
+    #[inline]
+    pub(crate) fn forget_least(&mut self, place: Place, deadline: u64) {
+        if self.lists[place as usize].least == deadline {
+            let (level, slot) = split(place);
+            self.least_known[level] &= !(1 << slot);
+        }
+    }
+
+    /// Append an entry, whose deadline is set, to a list.
+    #[inline]
+    pub(crate) fn append<P>(&mut self, slab: &mut Slab<P>, place: Place, index: u32) {
+        let list = &mut self.lists[place as usize];
+        let tail = std::mem::replace(&mut list.tail, index);
+        let entry = slab.at_mut(index);
+        entry.place = place;
+        entry.previous = tail;
+        entry.next = NIL;
+        let (level, slot) = split(place);
+        if entry.deadline <= list.least {
+            list.least = entry.deadline;
+            self.least_known[level] |= 1 << slot;
+        }
+        if tail == NIL {
+            list.head = index;
+            if level < LEVELS {
+                self.occupied[level] |= 1 << slot;
+                self.levels |= 1 << level;
+            }
+        } else {
+            slab.at_mut(tail).next = index;
+        }
+    }
+
+    /// Take an entry out of the list it is in.
+    #[inline]
+    pub(crate) fn unlink<P>(&mut self, slab: &mut Slab<P>, index: u32) {
+        let entry = slab.at(index);
+        let (place, previous, next, deadline) =
+            (entry.place, entry.previous, entry.next, entry.deadline);
+        if previous == NIL {
+            self.lists[place as usize].head = next;
+        } else {
+            slab.at_mut(previous).next = next;
+        }
+        if next == NIL {
+            self.lists[place as usize].tail = previous;
+        } else {
+            slab.at_mut(next).previous = previous;
+        }
+        if previous == NIL && next == NIL {
+            self.clear(place);
+        } else {
+            self.forget_least(place, deadline);
+        }
+    }
+
+    /// Make a list empty, whatever it held.
+    pub(crate) fn clear(&mut self, place: Place) {
+        self.lists[place as usize] = EMPTY;
+        let (level, slot) = split(place);
+        self.least_known[level] &= !(1 << slot);
+        if level < LEVELS {
+            self.occupied[level] &= !(1 << slot);
+            if self.occupied[level] == 0 {
+                self.levels &= !(1 << level);
+            }
+        }
+    }
+
+    /// The occupied slot that begins first: on the lowest occupied level, the first one.
+    ///
+    /// Every deadline on a level differs from the hand in a higher digit than any deadline on the levels below.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(usize, usize)> {
+        if self.levels == 0 {
+            return None;
+        }
+        let level = self.levels.trailing_zeros() as usize;
+        Some((level, self.occupied[level].trailing_zeros() as usize))
+    }
+}
+
+#[inline]
+pub(crate) fn place(level: usize, slot: usize) -> Place {
+    (level * SLOTS + slot) as Place
+}
+
+#[inline]
+fn split(place: Place) -> (usize, usize) {
+    (place as usize / SLOTS, place as usize % SLOTS)
+}

@@ -1,0 +1,430 @@
+//! The wheel itself: filing, moving, and what happens as time passes.
+
+use crate::due::Due;
+use crate::geometry::{level_for, slot_for, slot_last, slot_start};
+use crate::slab::{Id, Slab, NIL};
+use crate::slots::{place, Slots, HELD, IN_HEAP, IN_RUN};
+use crate::stats::Stats;
+
+/// The deadline that is never due: the largest `i64`.
+pub const NEVER: u64 = i64::MAX as u64;
+
+/// A slot with no more entries than this is sorted where it stands; a fuller one is cascaded.
+///
+/// Sorting costs some 10 ns per entry and cascading 15 ns per entry and level, so a sort is the cheaper; but what is sorted early
+/// makes the due set longer for those who are set into the time it spans. Measured flat between 32 and 256.
+const SPARSE: usize = 64;
+
+/// An entry as it leaves.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Expired<P> {
+    /// Its id, stale from now on.
+    pub id: Id,
+    /// Its deadline.
+    pub deadline: u64,
+    /// What was filed.
+    pub payload: P,
+}
+
+/// What [`Wheel::pop`] found.
+#[derive(Debug)]
+pub enum Pop<P> {
+    /// The next entry that is due.
+    Expired(Expired<P>),
+    /// Nothing more is due in this turn.
+    Nothing,
+    /// The work allowed is done, and it is not yet known what is due next.
+    Busy,
+}
+
+/// A hierarchical timing wheel.
+///
+/// It has no clock: time is given to [`begin_turn`](Wheel::begin_turn). Between `begin_turn` and [`end_turn`](Wheel::end_turn), `pop` hands
+/// out what is due one by one, and every other method may be called in between: what was set in a turn does not expire in it.
+#[derive(Debug)]
+pub struct Wheel<P> {
+    pub(crate) slab: Slab<P>,
+    pub(crate) slots: Slots,
+    pub(crate) due: Due,
+    /// Every slot that began at or before this instant was emptied, but for the one being cascaded.
+    pub(crate) hand: u64,
+    /// The slot whose cascade stopped half-way: what is left in it comes before anything else.
+    pub(crate) cascading: Option<(usize, usize)>,
+    pub(crate) turn: Option<u64>,
+    sequence: u64,
+    stats: Stats,
+}
+
+impl<P> Wheel<P> {
+    /// An empty wheel whose time begins at `start`.
+    #[must_use]
+    pub fn new(start: u64) -> Self {
+        Self {
+            slab: Slab::new(),
+            slots: Slots::new(),
+            due: Due::default(),
+            hand: start,
+            cascading: None,
+            turn: None,
+            sequence: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// How many entries are pending.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether nothing is pending.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The counts so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Bytes held for entries, free ones included.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.slab.bytes()
+    }
+
+    /// File `payload` under `deadline`, in O(1). A deadline that has passed is due at the next turn.
+    #[inline]
+    pub fn insert(&mut self, deadline: u64, payload: P) -> Id {
+        self.stats.sets += 1;
+        let sequence = self.next_sequence();
+        let id = self.slab.insert(deadline, sequence, payload);
+        self.file(id.index(), deadline);
+        id
+    }
+
+    /// Take an entry out, in O(1); `None` if the id is stale.
+    #[inline]
+    pub fn cancel(&mut self, id: Id) -> Option<P> {
+        let index = self.slab.find(id)?;
+        self.stats.cancels += 1;
+        self.withdraw(index);
+        Some(self.slab.remove(index))
+    }
+
+    /// Move an entry to `deadline`, in O(1), keeping its id; false if the id is stale.
+    ///
+    /// To later is one write: the entry stays in its slot until that comes up. Among equal deadlines it counts as set now.
+    #[inline]
+    pub fn reschedule(&mut self, id: Id, deadline: u64) -> bool {
+        let Some(index) = self.slab.find(id) else {
+            return false;
+        };
+        self.stats.moves += 1;
+        let sequence = self.next_sequence();
+        let entry = self.slab.at_mut(index);
+        let (former, place) = (entry.deadline, entry.place);
+        let stays = place < HELD && deadline >= former;
+        if stays && self.turn.is_none_or(|now| deadline > now) {
+            entry.deadline = deadline;
+            entry.sequence = sequence;
+            self.slots.forget_least(place, former);
+            return true;
+        }
+        self.withdraw(index);
+        let entry = self.slab.at_mut(index);
+        entry.deadline = deadline;
+        entry.sequence = sequence;
+        self.file(index, deadline);
+        true
+    }
+
+    /// The deadline and payload of a pending entry.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, id: Id) -> Option<(u64, &P)> {
+        let index = self.slab.find(id)?;
+        Some((self.slab.at(index).deadline, self.slab.payload(index)))
+    }
+
+    /// Every pending payload, in no order.
+    pub fn payloads(&self) -> impl Iterator<Item = &P> {
+        self.slab.iter().map(|(_, payload)| payload)
+    }
+
+    /// Begin a turn at `now`. A clock that has gone back is no error: nothing expires before its deadline.
+    #[inline]
+    pub fn begin_turn(&mut self, now: u64) {
+        self.turn = Some(now);
+    }
+
+    /// End the turn: what was set in it may expire in the next.
+    #[inline]
+    pub fn end_turn(&mut self) {
+        self.turn = None;
+        while self.slots.head(HELD) != NIL {
+            let index = self.slots.head(HELD);
+            self.slots.unlink(&mut self.slab, index);
+            self.due.insert(&mut self.slab, index);
+        }
+    }
+
+    /// Take out the next entry that is due in this turn.
+    ///
+    /// `work` is lowered by one for each entry that is filed anew on the way; at zero the answer is [`Pop::Busy`], and the next call goes
+    /// on. Outside of a turn nothing is due.
+    #[inline]
+    pub fn pop(&mut self, work: &mut usize) -> Pop<P> {
+        let Some(now) = self.turn else {
+            return Pop::Nothing;
+        };
+        loop {
+            let next = self.due.peek(&self.slab);
+            let until = next.map_or(now, |key| key.deadline.min(now));
+            match self.first_begun(until) {
+                Some((level, slot)) => {
+                    if *work == 0 {
+                        return Pop::Busy;
+                    }
+                    self.open(level, slot, work);
+                }
+                None => {
+                    return match next {
+                        Some(key) if key.deadline <= now && key.deadline < NEVER => {
+                            self.due.pop(&mut self.slab, key);
+                            self.stats.fires += 1;
+                            let id = self.slab.id(key.index);
+                            let payload = self.slab.remove(key.index);
+                            Pop::Expired(Expired {
+                                id,
+                                deadline: key.deadline,
+                                payload,
+                            })
+                        }
+                        _ => {
+                            self.hand = self.hand.max(until);
+                            Pop::Nothing
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a cascade stopped half-way, so that `pop` has work to do.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.cascading.is_some()
+    }
+
+    /// The earliest pending deadline that can be reached, exactly.
+    ///
+    /// Costs O(1) unless the entry that was the least of the first slot has left or moved: then one walk of that slot.
+    pub fn next_expiration(&mut self) -> Option<u64> {
+        let mut least = self.due.peek(&self.slab).map(|key| key.deadline);
+        if self.slots.head(HELD) != NIL {
+            let held = self.walk_least(HELD, u64::MAX);
+            least = least.into_iter().chain(held).min();
+        }
+        loop {
+            let Some((level, slot)) = self.cascading.or_else(|| self.slots.first()) else {
+                break;
+            };
+            let start = slot_start(self.hand, level, slot);
+            if least.is_some_and(|least| least <= start) {
+                break;
+            }
+            if self.cascading.is_some() {
+                self.open(level, slot, &mut usize::MAX.clone());
+                least = least
+                    .into_iter()
+                    .chain(self.due.peek(&self.slab).map(|key| key.deadline))
+                    .min();
+                continue;
+            }
+            let place = place(level, slot);
+            let in_slot = self
+                .slots
+                .least(place)
+                .or_else(|| self.walk_least(place, slot_last(start, level)));
+            if in_slot.is_some() {
+                least = least.into_iter().chain(in_slot).min();
+                break;
+            }
+        }
+        least.filter(|&least| least < NEVER)
+    }
+
+    /// Take out everything, by deadline, then first set.
+    pub fn drain(&mut self) -> Vec<Expired<P>> {
+        let mut order: Vec<(u64, u64, u32)> = self
+            .slab
+            .iter()
+            .map(|(index, _)| {
+                let entry = self.slab.at(index);
+                (entry.deadline, entry.sequence, index)
+            })
+            .collect();
+        order.sort_unstable();
+        self.stats.cancels += order.len() as u64;
+        self.slots = Slots::new();
+        self.due.clear();
+        self.cascading = None;
+        let slab = &mut self.slab;
+        let expired = order.into_iter().map(|(deadline, _, index)| {
+            let id = slab.id(index);
+            Expired {
+                id,
+                deadline,
+                payload: slab.remove(index),
+            }
+        });
+        expired.collect()
+    }
+
+    #[inline]
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Put an entry that is in no list where its deadline says.
+    #[inline]
+    fn file(&mut self, index: u32, deadline: u64) {
+        if self.turn.is_some_and(|now| deadline <= now) {
+            self.slots.append(&mut self.slab, HELD, index);
+        } else if let Some(level) = level_for(deadline, self.hand) {
+            self.slots.append(
+                &mut self.slab,
+                place(level, slot_for(deadline, level)),
+                index,
+            );
+        } else {
+            self.due.insert(&mut self.slab, index);
+        }
+    }
+
+    /// Take an entry out of wherever it is, leaving it in the slab.
+    #[inline]
+    fn withdraw(&mut self, index: u32) {
+        match self.slab.at(index).place {
+            IN_RUN | IN_HEAP => self.due.remove(&mut self.slab, index),
+            left => {
+                self.slots.unlink(&mut self.slab, index);
+                if let Some((level, slot)) = self.cascading {
+                    if left == place(level, slot) && self.slots.head(left) == NIL {
+                        self.cascading = None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first slot with entries that begins at or before `until`, or the one half cascaded.
+    #[inline]
+    fn first_begun(&self, until: u64) -> Option<(usize, usize)> {
+        if self.cascading.is_some() {
+            return self.cascading;
+        }
+        let (level, slot) = self.slots.first()?;
+        (slot_start(self.hand, level, slot) <= until).then_some((level, slot))
+    }
+
+    /// Empty a slot that begins: into the due set if it is sparse, else to the levels below.
+    fn open(&mut self, level: usize, slot: usize, work: &mut usize) {
+        let place = place(level, slot);
+        let start = slot_start(self.hand, level, slot);
+        self.hand = self.hand.max(start);
+        if level > 0 && (self.cascading.is_some() || !self.is_sparse(place)) {
+            if self.cascading.is_none() {
+                self.stats.cascaded[level] += 1;
+            }
+            self.cascade(level, slot, work);
+            return;
+        }
+        self.stats.sorted[level] += 1;
+        let last = slot_last(start, level);
+        let mut index = self.slots.head(place);
+        self.slots.clear(place);
+        while index != NIL {
+            let entry = self.slab.at(index);
+            let (next, deadline) = (entry.next, entry.deadline);
+            if deadline <= last {
+                self.due.arrive(&mut self.slab, index);
+            } else {
+                self.stats.refiles += 1;
+                self.refile(index, deadline);
+            }
+            *work = work.saturating_sub(1);
+            index = next;
+        }
+        self.due.settle(&mut self.slab);
+    }
+
+    /// File the entries of a slot anew, as far as `work` allows. The hand stands at the slot's start, so none comes back to it.
+    fn cascade(&mut self, level: usize, slot: usize, work: &mut usize) {
+        let place = place(level, slot);
+        while *work > 0 {
+            let index = self.slots.head(place);
+            if index == NIL {
+                break;
+            }
+            self.slots.unlink(&mut self.slab, index);
+            let deadline = self.slab.at(index).deadline;
+            self.stats.cascades += 1;
+            self.refile(index, deadline);
+            *work -= 1;
+        }
+        self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
+    }
+
+    /// As `file`, for an entry that was set before this turn began, or counts as such.
+    fn refile(&mut self, index: u32, deadline: u64) {
+        match level_for(deadline, self.hand) {
+            Some(level) => {
+                self.slots.append(
+                    &mut self.slab,
+                    place(level, slot_for(deadline, level)),
+                    index,
+                );
+            }
+            None => self.due.insert(&mut self.slab, index),
+        }
+    }
+
+    fn is_sparse(&self, place: u16) -> bool {
+        let mut index = self.slots.head(place);
+        for _ in 0..SPARSE {
+            if index == NIL {
+                return true;
+            }
+            index = self.slab.at(index).next;
+        }
+        index == NIL
+    }
+
+    /// Find the least deadline of a list by walking it; entries that were moved past `last` go where they belong.
+    fn walk_least(&mut self, place: u16, last: u64) -> Option<u64> {
+        let mut least = None;
+        let mut index = self.slots.head(place);
+        while index != NIL {
+            let entry = self.slab.at(index);
+            let (next, deadline) = (entry.next, entry.deadline);
+            if deadline > last {
+                self.slots.unlink(&mut self.slab, index);
+                self.stats.refiles += 1;
+                self.refile(index, deadline);
+            } else if least.is_none_or(|least| deadline < least) {
+                least = Some(deadline);
+            }
+            index = next;
+        }
+        if let Some(least) = least {
+            self.slots.set_least(place, least);
+        }
+        least
+    }
+}

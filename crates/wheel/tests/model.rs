@@ -1,0 +1,202 @@
+//! Random operations against a sorted list, every invariant checked on the way.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use tickwheel_core::{Id, Pop, Wheel, NEVER};
+
+/// What a test does to the wheel; instants are offsets from the hand's neighbourhood, chosen where digits change.
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u64),
+    Cancel(usize),
+    Move(usize, u64),
+    /// Let time pass, pop at most so many with so much work, and set and cancel in between.
+    Turn {
+        ahead: u64,
+        limit: usize,
+        work: usize,
+        inside: Vec<(usize, u64)>,
+    },
+    Next,
+    Back(u64),
+    Drain,
+}
+
+fn distance() -> impl Strategy<Value = u64> {
+    let edge = (0u32..62, 0u64..3, 1u64..4)
+        .prop_map(|(bit, below, times)| (times << bit).saturating_sub(below));
+    prop_oneof![4 => 0u64..5_000, 4 => 0u64..10_000_000, 4 => edge, 1 => Just(NEVER)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => distance().prop_map(Step::Insert),
+        3 => any::<usize>().prop_map(Step::Cancel),
+        4 => (any::<usize>(), distance()).prop_map(|(which, ahead)| Step::Move(which, ahead)),
+        4 => (distance(), 0usize..100, 0usize..100, prop::collection::vec((any::<usize>(), distance()), 0..4))
+            .prop_map(|(ahead, limit, work, inside)| Step::Turn { ahead, limit, work, inside }),
+        3 => Just(Step::Next),
+        1 => (0u64..100_000).prop_map(Step::Back),
+        1 => Just(Step::Drain),
+    ]
+}
+
+#[derive(Default)]
+struct Model {
+    pending: HashMap<Id, (u64, u64)>,
+    ids: Vec<Id>,
+    order: u64,
+}
+
+impl Model {
+    fn file(&mut self, id: Id, deadline: u64) {
+        self.order += 1;
+        self.pending.insert(id, (deadline, self.order));
+    }
+
+    fn pick(&self, which: usize) -> Option<Id> {
+        (!self.ids.is_empty()).then(|| self.ids[which % self.ids.len()])
+    }
+
+    fn first_due(&self, now: u64, before: u64) -> Option<Id> {
+        let due = self.pending.iter().filter(|(_, &(deadline, order))| {
+            deadline <= now && deadline < NEVER && order <= before
+        });
+        due.min_by_key(|(_, &key)| key).map(|(&id, _)| id)
+    }
+
+    fn least(&self) -> Option<u64> {
+        self.pending
+            .values()
+            .map(|&(deadline, _)| deadline)
+            .min()
+            .filter(|&least| least < NEVER)
+    }
+}
+
+fn clamp(time: u64) -> u64 {
+    time.min(NEVER)
+}
+
+fn run(start: u64, crowd: usize, steps: Vec<Step>) {
+    let mut wheel = Wheel::new(start);
+    let mut model = Model::default();
+    let mut now = start;
+    for number in 0..crowd {
+        let deadline = clamp(now.saturating_add(700_000 + number as u64 % 7));
+        let id = wheel.insert(deadline, number as u64);
+        model.ids.push(id);
+        model.file(id, deadline);
+    }
+    for (number, step) in steps.into_iter().enumerate() {
+        match step {
+            Step::Insert(ahead) => {
+                let deadline = clamp(now.saturating_add(ahead));
+                let id = wheel.insert(deadline, number as u64);
+                assert!(!model.ids.contains(&id), "an id is given once");
+                model.ids.push(id);
+                model.file(id, deadline);
+            }
+            Step::Cancel(which) => {
+                let Some(id) = model.pick(which) else {
+                    continue;
+                };
+                assert_eq!(
+                    wheel.cancel(id).is_some(),
+                    model.pending.remove(&id).is_some()
+                );
+            }
+            Step::Move(which, ahead) => {
+                let Some(id) = model.pick(which) else {
+                    continue;
+                };
+                let deadline = clamp(now.saturating_add(ahead));
+                let was_pending = model.pending.contains_key(&id);
+                assert_eq!(wheel.reschedule(id, deadline), was_pending);
+                if was_pending {
+                    model.file(id, deadline);
+                }
+            }
+            Step::Turn {
+                ahead,
+                limit,
+                mut work,
+                inside,
+            } => {
+                now = clamp(now.saturating_add(ahead));
+                let before = model.order;
+                wheel.begin_turn(now);
+                let mut inside = inside.into_iter();
+                for _ in 0..limit {
+                    match wheel.pop(&mut work) {
+                        Pop::Expired(expired) => {
+                            let expected = model.first_due(now, before);
+                            assert_eq!(Some(expired.id), expected, "the earliest, first set first");
+                            let (deadline, _) =
+                                model.pending.remove(&expired.id).expect("it was pending");
+                            assert_eq!(deadline, expired.deadline);
+                        }
+                        Pop::Nothing => {
+                            assert_eq!(
+                                model.first_due(now, before),
+                                None,
+                                "nothing due is left behind"
+                            );
+                            break;
+                        }
+                        Pop::Busy => work = 10,
+                    }
+                    if let Some((which, ahead)) = inside.next() {
+                        let deadline = clamp(now.saturating_add(ahead));
+                        let id = wheel.insert(deadline, 0);
+                        model.ids.push(id);
+                        model.file(id, deadline);
+                        let other = model.pick(which).expect("one was just set");
+                        if which % 2 == 0 {
+                            assert_eq!(
+                                wheel.cancel(other).is_some(),
+                                model.pending.remove(&other).is_some()
+                            );
+                        } else if model.pending.contains_key(&other) {
+                            assert!(wheel.reschedule(other, deadline));
+                            model.file(other, deadline);
+                        }
+                        wheel.check();
+                    }
+                }
+                wheel.end_turn();
+            }
+            Step::Next => assert_eq!(wheel.next_expiration(), model.least()),
+            Step::Back(by) => now = now.saturating_sub(by),
+            Step::Drain => {
+                let drained: Vec<Id> = wheel
+                    .drain()
+                    .into_iter()
+                    .map(|expired| expired.id)
+                    .collect();
+                let mut expected: Vec<Id> = model.pending.keys().copied().collect();
+                expected.sort_by_key(|id| model.pending[id]);
+                assert_eq!(drained, expected);
+                model.pending.clear();
+            }
+        }
+        assert_eq!(wheel.len(), model.pending.len());
+        wheel.check();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    /// The wheel does what a sorted list does, wherever its time begins.
+    #[test]
+    fn a_wheel_does_what_a_sorted_list_does(
+        bit in 0u32..63,
+        below in 0u64..3000,
+        crowd in prop_oneof![4 => Just(0usize), 1 => 60usize..300],
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        run((1u64 << bit).saturating_sub(below), crowd, steps);
+    }
+}
