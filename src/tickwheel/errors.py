@@ -16,6 +16,8 @@ The durable scheduler's errors stand in `tickwheel.scheduler.errors` and share t
 
 from __future__ import annotations
 
+from typing import Self
+
 __all__ = [
     "ClosedError",
     "InvalidDeadlineError",
@@ -36,7 +38,7 @@ class TickwheelError(Exception):
     is_transient = False
     """Whether the same call may succeed later, unchanged."""
 
-    def __new__(cls, *args: object, **kwargs: object) -> TickwheelError:
+    def __new__(cls, *_facts: object, **_named: object) -> Self:
         """
         Refuse the base itself: an error names what happened.
         """
@@ -106,12 +108,13 @@ class InvalidDeadlineError(TickwheelError, ValueError):
     A deadline in nanoseconds outside of 0..NEVER.
     """
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: object, name: str = "deadline") -> None:
         """
-        Name the *value*.
+        Name the *value*, and the argument it was passed as.
         """
         self.value = value
-        super().__init__(f"deadline is {value!r}: pass an integer of nanoseconds in 0..2**63 - 1")
+        self.name = name
+        super().__init__(f"{name} is {value!r}: pass an integer of nanoseconds in 0..2**63 - 1")
 
 
 class SpanExceededError(TickwheelError, ValueError):

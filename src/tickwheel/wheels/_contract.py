@@ -18,6 +18,7 @@ The promise
 
 A wheel has no clock, no lock, no thread, and calls nothing: time comes in as an argument.
 It is used by one thread at a time; whoever owns it sees to that.
+A new wheel stands at 0: its owner calls `advance(now)` before the first insert, which costs nothing while it is empty.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple, Protocol
 from tickwheel.clock import NEVER
 from tickwheel.errors import InvalidDeadlineError
 
-__all__ = ["NEVER", "Abilities", "Expired", "Wheel", "checked_deadline"]
+__all__ = ["NEVER", "Abilities", "Expired", "Wheel", "checked_deadline", "checked_limit"]
 
 
 class Expired(NamedTuple):
@@ -47,23 +48,33 @@ class Abilities:
     What a design declares of itself; the contract suite reads it instead of guessing.
 
     Attributes:
-        tick_ns: The unit of filing that callers can see: an entry may expire up to one tick after its deadline.
-            0 where deadlines are exact.
+        tick_ns: The unit of filing that callers can see: an entry expires at the end of its tick, which is the first
+            multiple of *tick_ns* that is not before its deadline. 0 where deadlines are exact.
         exact_order: Whether entries of one tick come out by deadline rather than in the order they were set.
-        span_ns: The longest delay that fits, or None where every deadline does.
+        span_ns: The longest delay that fits, or None where every deadline does. `NEVER` always does.
     """
 
     tick_ns: int = 0
     exact_order: bool = True
     span_ns: int | None = None
 
+    def due_at(self, deadline: int) -> int | None:
+        """
+        Return the first time at which `advance` delivers an entry of this *deadline*, or None for `NEVER`.
+
+        The last tick before `NEVER` ends at `NEVER`.
+        """
+        if deadline == NEVER:
+            return None
+        return min(-(-deadline // self.tick_ns) * self.tick_ns, NEVER) if self.tick_ns else deadline
+
 
 class Wheel(Protocol):
     """
     A design: entries go in with a deadline and come out when time has passed it.
 
-    An id is a positive integer below 2**63, made by `insert`, never handed out twice by one wheel, and stale once its entry has
-    expired, been cancelled or been drained; a stale or unknown id is answered with False, never with an error.
+    An id is a positive integer below 2**63, made by `insert`, never handed out twice by one wheel, and stale once its
+    entry has expired, been cancelled or been drained; a stale or unknown id is answered with False, never with an error.
     """
 
     abilities: Abilities
@@ -76,8 +87,9 @@ class Wheel(Protocol):
         `NEVER` is allowed: it never expires, and can be cancelled, moved and drained like any other.
 
         Raises:
-            InvalidDeadlineError: If *deadline* is not an integer in 0..NEVER. Nothing was filed.
-            SpanExceededError: If it is past the design's span, counted from the last `advance`. Nothing was filed.
+            InvalidDeadlineError: If *deadline* is an integer outside of 0..NEVER. Nothing was filed.
+            TypeError: If it is no integer; a bool is none. Nothing was filed.
+            SpanExceededError: If it is past the design's span, counted from the furthest `advance`. Nothing was filed.
         """
 
     def cancel(self, id: int) -> bool:
@@ -92,7 +104,7 @@ class Wheel(Protocol):
         Among equal deadlines a moved entry counts as set at the time of the move.
 
         Raises:
-            InvalidDeadlineError: As `insert` does. The entry stays where it was.
+            InvalidDeadlineError: As `insert` does, also where the id is stale. The entry stays where it was.
             SpanExceededError: As `insert` does. The entry stays where it was.
         """
 
@@ -109,7 +121,8 @@ class Wheel(Protocol):
         Call again while it returns *limit* entries. `limit=0` returns nothing.
 
         Raises:
-            InvalidDeadlineError: If *now* is not an integer in 0..NEVER.
+            InvalidDeadlineError: If *now* is an integer outside of 0..NEVER.
+            TypeError: If *now* or *limit* is no integer.
             ValueError: If *limit* is negative.
         """
 
@@ -127,7 +140,7 @@ class Wheel(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return counts: at least `pending`, `sets`, `moves`, `cancels`, `fires`, `cascades`; costs no more than a small constant.
+        Return counts: at least `pending`, `sets`, `moves`, `cancels`, `fires`, `cascades`; costs a small constant.
         """
 
     def check(self) -> None:
@@ -141,17 +154,40 @@ class Wheel(Protocol):
         """
 
 
-def checked_deadline(value: object) -> int:
+def checked_deadline(value: object, name: str = "deadline") -> int:
     """
     Return *value* if it is a deadline.
+
+    Args:
+        value: What the caller passed.
+        name: What to call it in an error.
 
     Raises:
         InvalidDeadlineError: If it is an integer outside of 0..NEVER.
         TypeError: If it is no integer.
     """
     if type(value) is not int:
-        message = f"deadline is {value!r}: pass an integer of nanoseconds, not {type(value).__name__}"
+        message = f"{name} is {value!r}: pass an integer of nanoseconds, not {type(value).__name__}"
         raise TypeError(message)
     if not 0 <= value <= NEVER:
-        raise InvalidDeadlineError(value)
+        raise InvalidDeadlineError(value, name)
+    return value
+
+
+def checked_limit(value: object) -> int | None:
+    """
+    Return *value* if it is a limit: None, or an integer that is not negative.
+
+    Raises:
+        TypeError: If it is neither.
+        ValueError: If it is negative.
+    """
+    if value is None:
+        return None
+    if type(value) is not int:
+        message = f"limit is {value!r}: pass an integer or None, not {type(value).__name__}"
+        raise TypeError(message)
+    if value < 0:
+        message = f"limit is {value!r}: pass 0 or more, or None for all that is due"
+        raise ValueError(message)
     return value
