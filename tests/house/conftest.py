@@ -1,0 +1,34 @@
+"""
+What the house tests look at: the source tree beside them.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """
+    Return the project's root folder.
+    """
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def modules() -> dict[str, ast.Module]:
+    """
+    Return the syntax tree of every module of the package by its dotted name.
+    """
+    trees = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        trees[name] = ast.parse(path.read_text("utf-8"), str(path))
+    return trees

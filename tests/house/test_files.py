@@ -1,0 +1,85 @@
+"""
+The files themselves: how long they are, and what none of them may say.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import statistics
+import subprocess
+from pathlib import Path
+
+import pytest
+
+LINES_MAX = 400
+CLASSIC_LINES_MAX = 250
+CLASSIC = ("heap", "single", "rounds", "hierarchical", "cascading")
+# Places that belong to one machine, and hosts that things are downloaded from: neither outlives its network.
+MACHINE_PATH = re.compile(rb"(?<![\w.])/(?:work|root|tmp|home/\w+)/\w")
+DOWNLOAD_HOST = re.compile(
+    rb"pypi\.org|pythonhosted\.org|crates\.io/api|static\.crates|registry\.npmjs|unpkg\.com|jsdelivr|cdnjs"
+    rb"|proxy\.golang|repo1?\.maven|deb\.debian|fonts\.googleapis|raw\.githubusercontent|sh\.rustup"
+    rb"|--(?:extra-)?index-url|--find-links"
+)
+
+
+@pytest.fixture(scope="module")
+def tracked(root) -> list[Path]:
+    """
+    Return every file that git tracks.
+    """
+    if not shutil.which("git") or not (root / ".git").exists():
+        pytest.skip("no git checkout here: there is no list of tracked files")
+    answer = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True)
+    return [path for name in answer.stdout.decode().split("\0")[:-1] if (path := root / name).is_file()]
+
+
+def lines_of(path: Path) -> int:
+    """
+    Return how many lines a file has.
+    """
+    return path.read_bytes().count(b"\n")
+
+
+def test_no_file_is_long(tracked, root):
+    """
+    No source file has more than 400 lines, no classic wheel more than 250.
+    """
+    limits = {f"src/tickwheel/wheels/{name}.py": CLASSIC_LINES_MAX for name in CLASSIC}
+    sources = [path for path in tracked if path.suffix in {".py", ".rs", ".js", ".sql", ".lua"}]
+    names = {path.relative_to(root).as_posix(): lines_of(path) for path in sources}
+    assert {name: lines for name, lines in names.items() if lines > limits.get(name, LINES_MAX)} == {}
+
+
+def test_files_are_short_by_habit(root):
+    """
+    The middle module of the package has no more than 200 lines.
+    """
+    assert statistics.median(map(lines_of, (root / "src").rglob("*.py"))) <= 200
+
+
+@pytest.mark.parametrize("pattern", [MACHINE_PATH, DOWNLOAD_HOST], ids=["machine path", "download host"])
+def test_no_file_names_a_place(tracked, root, pattern):
+    """
+    No tracked file names a download host or a path of the machine that it was written on.
+    """
+    found = []
+    for path in set(tracked) - {Path(__file__)}:
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
+            match = pattern.search(line)
+            if match:
+                found.append(f"{path.relative_to(root)}:{number}: {match[0].decode()}")
+    assert sorted(found) == []
+
+
+def test_pins_are_exact(root):
+    """
+    Every line of a pin file is one exact version, without hash, address or option.
+    """
+    pins = list((root / "requirements").glob("*.txt"))
+    assert pins
+    for path in pins:
+        for line in path.read_text("utf-8").splitlines():
+            if line and not line.lstrip().startswith("#"):
+                assert re.fullmatch(r"[a-z0-9-]+==[\w.]+( ; .+)?", line), f"{path.name}: {line!r}"

@@ -1,0 +1,165 @@
+"""
+Who may import whom, as ARCHITECTURE.md draws it.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import defaultdict
+
+import pytest
+
+# Lowest first. Higher imports lower; rooms of one layer do not know each other.
+LAYERS = (
+    ("clock", "errors", "typing", "observe._events", "_core"),
+    ("wheels",),
+    ("timers",),
+    ("drivers",),
+    ("scheduler", "aio", "cache", "observe"),
+    ("service", "lab"),
+    ("cli",),
+)
+HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}
+# The foundation may lean on itself, but only in this order.
+FOUNDATION = {
+    "errors": set(),
+    "typing": set(),
+    "_core": set(),
+    "clock": {"errors"},
+    "observe._events": {"errors", "clock", "typing"},
+}
+# Rooms whose public modules are alternatives: each knows its contract, none knows another or what stands above.
+ALTERNATIVES = {
+    "scheduler.stores": {"scheduler._model", "scheduler.errors"},
+    "scheduler.targets": {"scheduler._model", "scheduler.errors"},
+}
+# Every third-party library, and the one module (or, with the reason, the one package) that imports it.
+THIRD_PARTY = {
+    "click": "cli",  # one command a file, each of them a click command
+    "rich": "cli",  # as click
+    "starlette": "service",  # routes, requests and responses are its types throughout
+    "pytest": "testing",  # the suites are pytest classes
+    "hypothesis": "testing",  # the state machines are its machines
+}
+
+
+def imports_of(name: str, tree: ast.Module) -> set[str]:
+    """
+    Return the dotted names that a module imports, as deep as the statement tells, wherever the statement stands.
+    """
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}:{node.lineno} imports relatively: write the whole name"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def resolved(target: str, modules: dict[str, ast.Module]) -> str | None:
+    """
+    Return the module that an imported name lies in, without the leading "tickwheel.", or None if it is not ours.
+    """
+    if target.split(".", maxsplit=1)[0] != "tickwheel":
+        return None
+    while target not in modules and target != "tickwheel._core":
+        target = target.rpartition(".")[0]
+    return target.removeprefix("tickwheel").removeprefix(".")
+
+
+def room_of(module: str) -> str:
+    """
+    Return the room of the table that a module lies in.
+    """
+    return module if module in HEIGHT else module.split(".", maxsplit=1)[0]
+
+
+def internal_imports(modules: dict[str, ast.Module]) -> list[tuple[str, str]]:
+    """
+    Return every (importer, imported) inside the package, without the leading "tickwheel.".
+    """
+    return [
+        (name.removeprefix("tickwheel").removeprefix("."), target)
+        for name, tree in modules.items()
+        for target in {resolved(found, modules) for found in imports_of(name, tree)}
+        if target is not None
+    ]
+
+
+def is_allowed(importer: str, imported: str) -> bool:
+    """
+    Return whether the table lets *importer* import *imported*.
+    """
+    above, below = room_of(importer), room_of(imported)
+    if above in {"", "testing"} or above == below:  # the front page and the testing kit stand beside the layers
+        return True
+    if below not in HEIGHT:  # the front page, or `testing`
+        return False
+    if above in FOUNDATION:
+        return below in FOUNDATION[above]
+    return HEIGHT[above] > HEIGHT[below]
+
+
+def test_every_room_has_a_layer(modules):
+    """
+    Every module of the package lies in a room of the table, so that no import goes unjudged.
+    """
+    rooms = {room_of(name.removeprefix("tickwheel").removeprefix(".")) for name in modules}
+    assert rooms - set(HEIGHT) == {"", "testing"}
+
+
+def test_higher_imports_lower(modules):
+    """
+    A room imports only from lower layers; siblings, `testing` and the front page are out of bounds.
+    """
+    wrong = [
+        f"{a or 'tickwheel'} imports {b or 'tickwheel'}" for a, b in internal_imports(modules) if not is_allowed(a, b)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", sorted(ALTERNATIVES))
+def test_alternatives_do_not_know_each_other(modules, package):
+    """
+    A store or target imports its contract and model, never another one or the engine.
+    """
+    wrong = []
+    for importer, imported in internal_imports(modules):
+        if not importer.startswith(f"{package}.") or not imported.startswith("scheduler"):
+            continue
+        is_own = imported == package or imported.startswith((f"{package}._", f"{importer}."))
+        if not is_own and imported not in ALTERNATIVES[package]:
+            wrong.append(f"{importer} imports {imported}")
+    assert wrong == []
+
+
+def test_one_library_one_module(modules):
+    """
+    A third-party library is imported in one module, or in the one package that is named with its reason.
+    """
+    users = defaultdict(set)
+    for name, tree in modules.items():
+        for target in imports_of(name, tree):
+            library = target.split(".")[0]
+            if library not in sys.stdlib_module_names and library not in {"tickwheel", "__future__"}:
+                users[library].add(name.removeprefix("tickwheel."))
+    for library, where in users.items():
+        package = THIRD_PARTY.get(library)
+        strays = {name for name in where if package is None or name.split(".")[0] != package}
+        assert len(where) == 1 or not strays, f"{library} is imported by {sorted(where)}"
+
+
+@pytest.mark.parametrize("module", ["", "drivers", "aio", "cache", "scheduler", "observe"])
+def test_no_third_party_on_import(module):
+    """
+    Importing tickwheel, or a room below the service, loads no third-party library.
+    """
+    name = f"tickwheel.{module}".rstrip(".")
+    script = f"import sys; before = set(sys.modules); import {name}; print(*(set(sys.modules) - before))"
+    answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in answer.stdout.split()}
+    assert "tickwheel" in loaded
+    assert loaded - set(sys.stdlib_module_names) - {"tickwheel"} == set()

@@ -1,0 +1,108 @@
+"""
+What the package shows: `__all__`, docstrings, and the tree of errors.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+
+import pytest
+
+from tickwheel import errors
+from tickwheel.scheduler import errors as scheduler_errors
+
+
+def is_public(name: str) -> bool:
+    """
+    Return whether no part of a dotted name is private.
+    """
+    return not any(part.startswith("_") for part in name.split("."))
+
+
+def is_named(module: ast.Module, wanted: str) -> bool:
+    """
+    Return whether *wanted* is assigned at the top of a module.
+    """
+    targets = [target for node in module.body if isinstance(node, ast.Assign) for target in node.targets]
+    return any(isinstance(target, ast.Name) and target.id == wanted for target in targets)
+
+
+def test_every_public_module_has_all(modules):
+    """
+    Every public module that defines something says in `__all__` what is public.
+    """
+    defines = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ImportFrom)
+    bare = [
+        name
+        for name, tree in modules.items()
+        if is_public(name) and any(isinstance(node, defines) for node in tree.body) and not is_named(tree, "__all__")
+    ]
+    assert bare == []
+
+
+def test_every_module_has_a_docstring(modules):
+    """
+    Every module says in its docstring what it is.
+    """
+    assert [name for name, tree in modules.items() if not ast.get_docstring(tree)] == []
+
+
+def test_names_in_all_exist_and_are_documented(modules):
+    """
+    Every name in `__all__` exists, and every class and function among them, with its public methods, has a docstring.
+    """
+    wrong = []
+    for name, tree in modules.items():
+        if not is_public(name) or not is_named(tree, "__all__"):
+            continue
+        module = importlib.import_module(name)
+        for public in module.__all__:
+            thing = getattr(module, public, None)
+            assert hasattr(module, public), f"{name}.__all__ names {public}, which is not there"
+            if inspect.isclass(thing) or inspect.isroutine(thing):
+                wrong += [f"{name}.{path}" for path in undocumented(public, thing)]
+    assert wrong == []
+
+
+def undocumented(path: str, thing: object) -> list[str]:
+    """
+    Return the dotted paths of what has no docstring: the thing itself, and a class's own public methods.
+    """
+    found = [] if inspect.getdoc(thing) else [path]
+    if inspect.isclass(thing):
+        for name, member in vars(thing).items():
+            if is_public(name) and (inspect.isroutine(member) or isinstance(member, property)):
+                found += [] if inspect.getdoc(getattr(thing, name)) else [f"{path}.{name}"]
+    return found
+
+
+@pytest.mark.parametrize("module", [errors, scheduler_errors], ids=lambda module: module.__name__)
+def test_the_error_tree_is_drawn(module):
+    """
+    The docstring of an errors module draws each of its classes with the base it has, and nothing else.
+    """
+    drawn = {}
+    stack: list[tuple[int, str]] = []
+    for line in module.__doc__.splitlines():
+        match = re.match(r"( +)([A-Z]\w+Error)\b *(\w+Error)?", line)
+        if match:
+            indent, name, other = len(match[1]), match[2], match[3]
+            while stack and stack[-1][0] >= indent:
+                stack.pop()
+            drawn[name] = {parent for parent in (stack[-1][1] if stack else None, other) if parent}
+            stack.append((indent, name))
+    real = {name: {base.__name__ for base in vars(module)[name].__bases__} for name in module.__all__}
+    assert set(drawn) | {"TickwheelError"} == set(real) | {"TickwheelError"}
+    for name in set(real) - {"TickwheelError"}:
+        assert drawn[name] == real[name], name
+
+
+def test_the_base_error_is_never_raised():
+    """
+    The base class of all errors refuses to be made.
+    """
+    with pytest.raises(TypeError, match="base class"):
+        errors.TickwheelError("anything")
