@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar, dataclass_transform
 
 __all__ = [
+    "Advance",
     "Answer",
     "Begin",
     "Cancel",
@@ -27,7 +28,21 @@ __all__ = [
     "Settled",
     "State",
     "Write",
+    "record",
 ]
+
+_T = TypeVar("_T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def record(cls: type[_T]) -> type[_T]:
+    """
+    Make *cls* a value: compared and hashed by its fields, never assigned to after it was made.
+
+    The type checker refuses an assignment; the interpreter does not, because a frozen dataclass takes eight times
+    as long to make, and the durable path makes four of these for every firing.
+    """
+    return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
 class State(StrEnum):
@@ -75,7 +90,7 @@ class Outcome(StrEnum):
     """The writer's epoch is not the shard's any more: a zombie's settle, refused."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RetryPolicy:
     """
     When a failed job is tried again.
@@ -97,21 +112,23 @@ class RetryPolicy:
     waits_ms: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Job:
     """
     A job as the store holds it.
 
     Attributes:
         key: Unique among live jobs; 1 to 512 bytes of UTF-8.
-        generation: Grows with every set, move and replay of any job; never used twice by a store.
+        generation: Grows with every set, move and replay of any job, and with every next run of one that recurs, so
+            that no two firings share a fire id; never used twice by a store.
         due_at: When to fire.
         payload: The encoded payload (JSON bytes), at most 1 MiB.
         target: Which kind of place it goes to: "handler", "webhook", "log", ...
         handler: Which one of that kind: a handler's name, a URL.
         attempt: How many attempts were begun in this generation.
         retry: What to do when it fails.
-        expires_at: After which instant it is not worth firing, or None.
+        expires_at: After which instant it is not worth firing, or None. Where the store gives the job another instant
+            than the one set (a move, a maximum wait, the next run; not a retry), the distance between the two stays.
         recurrence: The canonical text of its recurrence, or None for one time.
         state: See `State`.
         error: The last failure's text, or None.
@@ -126,7 +143,7 @@ class Job:
     target: str = "handler"
     handler: str = ""
     attempt: int = 0
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retry: RetryPolicy = RetryPolicy()
     expires_at: int | None = None
     recurrence: str | None = None
     state: State = State.PENDING
@@ -142,15 +159,16 @@ class Job:
         return f"{self.key}/{self.generation}/{self.attempt}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Set:
     """
     Upsert by key. Answers CREATED, REPLACED, KEPT or WRONG_GENERATION, with the job as it now is.
 
-    A running job of that key goes on, and its settle is refused: it has become an older generation. A dead one is replaced.
+    A running job of that key goes on, and its settle is refused: it has become an older generation.
+    A dead one is replaced. Both begin a new life, to which no mode applies; they answer REPLACED and CREATED.
 
     Attributes:
-        job: What to store; its generation and state are ignored.
+        job: What to store. Its generation and state are ignored; its `first_set_at` counts for a new life, 0 means now.
         mode: What to do with a pending one.
         max_wait_ms: With REPLACE: never move the instant past `first_set_at` plus this.
         if_generation: Only if the live job has this generation; 0: only if there is none.
@@ -162,7 +180,7 @@ class Set:
     if_generation: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Move:
     """
     Give a pending job another instant and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
@@ -173,20 +191,25 @@ class Move:
     if_generation: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cancel:
     """
     Remove a pending or dead job. Answers CANCELLED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
+
+    One that recurs is removed while it runs, too: this run goes on, no other begins, and its settle is refused.
+    CANCELLED carries the job as it was.
     """
 
     key: str
     if_generation: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Replay:
     """
-    Make a dead job pending again at *due_at*, attempt 0, with a new generation. Answers REPLAYED, NOT_FOUND or WRONG_GENERATION.
+    Make a dead job pending again at *due_at*, attempt 0, with a new generation.
+
+    Answers REPLAYED, NOT_FOUND or WRONG_GENERATION.
     """
 
     key: str
@@ -194,17 +217,22 @@ class Replay:
     if_generation: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Begin:
     """
-    Count an attempt before the job is handed over. Answers BEGUN, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
+    Count an attempt before the job is handed over.
 
-    The owner writes it in bulk, shortly before the jobs are due, so that no commit stands between an instant and its firing.
+    Answers BEGUN, TOO_LATE, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
+    The owner writes it in bulk, shortly before the jobs are due: no commit stands between an instant and its firing.
+    TOO_LATE: it is running already, so a Begin that is repeated after an unknown end tells what became of the first.
+
+    Attributes:
+        job: As `due` or an answer gave it: pending. The store finds it by instant and generation, without a search by
+            key; it now has `job.attempt + 1`.
+        epoch: The lease's.
     """
 
-    key: str
-    generation: int
-    attempt: int
+    job: Job
     epoch: int
 
 
@@ -214,32 +242,53 @@ class Settled(StrEnum):
     """
 
     DONE = "done"
-    """Gone, or pending again at `due_at` where the job recurs."""
+    """Gone, or pending again at `due_at`, attempt 0, as a new generation, where the job recurs."""
     AGAIN = "again"
-    """Pending again at `due_at` (retry or snooze), with the attempt given."""
+    """Pending again at `due_at` (retry or snooze), the same generation, with the attempt given."""
     DEAD = "dead"
-    """Parked with its error; it does not hold its key."""
+    """Parked with its error and the attempt given; it does not hold its key."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settle:
     """
-    End a firing. Answers SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
+    End a firing that was begun. Answers SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
+
+    SETTLED carries the job where it lives on, None where it is gone. A job that is not running has nothing to settle:
+    WRONG_GENERATION.
+
+    Attributes:
+        job: The same as in its `Begin`.
+        epoch: The lease's.
+        how: See `Settled`.
+        attempt: What the count of attempts is from now on; a snooze gives back the one that it took.
+        due_at: The next instant; required for AGAIN, and for DONE it means that the job recurs.
+        error: What went wrong, or None.
     """
 
-    key: str
-    generation: int
-    attempt: int
+    job: Job
     epoch: int
-    how: Settled
+    how: Settled = Settled.DONE
+    attempt: int = 0
     due_at: int | None = None
     error: str | None = None
 
 
-Write: TypeAlias = Set | Move | Cancel | Replay | Begin | Settle
+@record
+class Advance:
+    """
+    Move the watermark of *shard* forward to *until*; it never goes back. Answers SETTLED or NOT_OWNER, without a job.
+    """
+
+    shard: int
+    epoch: int
+    until: int
 
 
-@dataclass(frozen=True, slots=True)
+Write: TypeAlias = Set | Move | Cancel | Replay | Begin | Settle | Advance
+
+
+@record
 class Answer:
     """
     What came of a write, and the job as it is afterwards (None where there is none).
@@ -249,10 +298,12 @@ class Answer:
     job: Job | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobQuery:
     """
-    Which jobs to list, in key order within (state), from just after *cursor*.
+    Which jobs to list, in the order of their keys' code points, from just after *cursor*.
+
+    By key, so that a job which changes its state or instant during the listing is still met exactly once.
     """
 
     prefix: str = ""
@@ -264,10 +315,12 @@ class JobQuery:
     limit: int = 100
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page:
     """
     One page of a list; *cursor* is None on the last.
+
+    A page may hold fewer jobs than asked for, even none, and still have a cursor: a store bounds its search.
     """
 
     jobs: tuple[Job, ...]

@@ -1,8 +1,8 @@
 """
 The protocol of a store: where far jobs wait.
 
-A store is passive and synchronous: the scheduler's writer thread gathers what callers ask for and gives it to `apply` in batches, so
-group commit is written once, above all stores, and one batch is one transaction.
+A store is passive and synchronous: the scheduler's writer thread gathers what callers ask for and gives it to `apply`
+in batches, so group commit is written once, above all stores, and one batch is one transaction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, Write
 
-__all__ = ["Abilities", "Lease", "Store"]
+__all__ = ["Abilities", "Changes", "Lease", "Store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,33 @@ class Lease:
     Attributes:
         shard: Which; a store of one owner has shard 0 only.
         epoch: Grows with every change of owner; a settle of an older one is refused.
-        until: Store time after which another may take it; None where a lock of the system holds it, for as long as the process lives.
-        rescued: How many jobs the former owner had begun and not settled; they are pending again, with their attempts kept.
+        until: Store time after which another may take it; None where a lock of the system holds it, for as long as the
+            process lives.
+        rescued: How many jobs the former owner had begun and not settled; they are pending again, with their attempts
+            kept.
+        granted_at: Store time of the grant. `until - granted_at` is the lease's length, to be counted from before the
+            call on the monotonic clock; against the caller's wall clock it is a sample of the offset.
     """
 
     shard: int
     epoch: int
     until: int | None = None
     rescued: int = 0
+    granted_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """
+    What became due sooner than its owner knows, because somebody else wrote it.
+
+    Attributes:
+        jobs: Pending jobs, in no order; some may be known already.
+        mark: Where the next look goes on from.
+    """
+
+    jobs: list[Job]
+    mark: int
 
 
 class Store(Protocol):
@@ -63,15 +82,19 @@ class Store(Protocol):
     """
 
     abilities: Abilities
+    url: str
+    """What it was opened by, with the password masked: for logs and pages."""
 
     def open(self) -> None:
         """
-        Connect, and bring the schema to the current version; an unknown newer one is refused. Before everything else, once.
+        Connect, and bring the schema to the current version; an unknown newer one is refused.
+
+        Before everything else, once.
         """
 
     def close(self) -> None:
         """
-        Give leases back and disconnect. Twice is allowed.
+        Give leases back, end a `wait_for_change`, and disconnect. Twice is allowed.
         """
 
     def now_ms(self) -> int:
@@ -84,7 +107,8 @@ class Store(Protocol):
         Do all *writes*, in order, in one transaction, durable on return; answer each.
 
         A refused write (wrong generation, not found) is an answer and stops none of the others.
-        If it raises, none of them took effect, or, for a transient error after the commit was sent, it is not known: `StoreError` says so.
+        If it raises, none of them took effect, or, for a transient error after the commit was sent, it is not known:
+        `StoreError` says so.
         """
 
     def get(self, key: str) -> Job | None:
@@ -102,11 +126,26 @@ class Store(Protocol):
         Return how many jobs are in each state, by state name. At most O(number of states) work.
         """
 
+    def shard_of(self, key: str) -> int:
+        """
+        Return the shard that *key* belongs to, for good.
+        """
+
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
         """
-        Return pending jobs of *shard* with `due_at` below *until*, by (due_at, generation), from just after *after*, at most *limit*.
+        Return pending jobs of *shard* with `due_at` below *until*, by (due_at, generation).
 
+        At most *limit*, from just after *after*. What others write behind *after* is not met; `changes` brings it.
         Costs by what it returns, not by what lies in the future.
+        """
+
+    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+        """
+        Return the pending jobs of *shard* with `due_at` below *until* that others wrote after *since*.
+
+        It may return more (jobs of one's own, or the same ones twice), never fewer. None returns no jobs, and the mark
+        of this moment: take it before the first `due`, so that whatever the scan misses comes after it.
+        Costs by what was written since, not by what is pending.
         """
 
     def next_due_at(self, shard: int) -> int | None:
@@ -117,6 +156,9 @@ class Store(Protocol):
     def acquire(self, owner: str) -> list[Lease]:
         """
         Take the shards that are free, rescue what their former owner left running, and return what *owner* now holds.
+
+        Where there may be many owners it takes no more than its fair share; where there is one, `StoreInUseError` says
+        who it is.
         """
 
     def renew(self, owner: str) -> list[Lease]:
@@ -131,7 +173,14 @@ class Store(Protocol):
 
     def wait_for_change(self, timeout_s: float) -> bool:
         """
-        Block until another process may have written, or *timeout_s*; return whether it may have. A hint, never the truth.
+        Block until another process may have written, or *timeout_s*; return whether it may have.
+
+        A hint, never the truth: after True and after a timeout alike, ask `changes`.
+        """
+
+    def wake(self) -> None:
+        """
+        End a `wait_for_change` of another thread, or the next one, at once. From any thread.
         """
 
     def watermark(self, shard: int) -> int:
