@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from tickwheel.clock import Clock
 from tickwheel.typing import Callback, ErrorHandler
 
-__all__ = ["Engine", "Pending", "Timer"]
+__all__ = ["DueTimer", "Engine", "Pending", "Timer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,8 @@ class Timer(Protocol):
         """
         Move this timer to a new deadline.
 
-        From inside its own callback this begins a new life of the same timer, which the running call cannot end.
+        While it fires (from inside its own callback, or from elsewhere) this begins a new life of the same timer, which the
+        running call cannot end.
         Among equal deadlines a moved timer counts as set now.
 
         Args:
@@ -87,6 +88,20 @@ class Timer(Protocol):
         """
 
 
+class DueTimer(Timer, Protocol):
+    """
+    A timer as the engine's runner gets it: due, counted as fired, not yet called.
+    """
+
+    def run(self) -> None:
+        """
+        Call the callback once, in this thread, holding no lock; an `Exception` goes to the engine's `on_error`.
+
+        One call for each hand-over: a new life begun in between has its own, and cancelling that one leaves this one alone.
+        A call too many does nothing.
+        """
+
+
 class Engine(Protocol):
     """
     A wheel with a clock and callbacks.
@@ -100,11 +115,15 @@ class Engine(Protocol):
     Called with no lock held, by whoever sets or moves a timer, when its deadline is before the armed one.
 
     Once per arming: the engine marks itself as unarmed first, so a thousand earlier timers wake the driver once.
-    Must not raise.
+    What it raises leaves the call that set or moved; the timer stands as set.
     """
     on_error: ErrorHandler
-    """Gets every `Exception` that a callback raises; other BaseExceptions leave `fire_due`, with the state in order."""
-    runner: Callable[[Timer], object] | None
+    """
+    Gets every `Exception` that a callback raises; other BaseExceptions leave `fire_due`, with the state in order.
+
+    What it raises itself leaves `fire_due` likewise.
+    """
+    runner: Callable[[DueTimer], object] | None
     """
     Where set, `fire_due` hands every due timer to it instead of calling; it must see that `timer.run()` is called once.
 
@@ -163,9 +182,19 @@ class Engine(Protocol):
         Return whether the engine was closed.
         """
 
+    def after_fork(self) -> None:
+        """
+        Begin anew in the child of a fork: cancel what is pending, and forget the firing of threads that the child does not have.
+
+        If the fork was made inside a callback of this thread, that firing goes on.
+        """
+
     def stats(self) -> dict[str, Any]:
         """
         Return the counters of engine and wheel; stops nobody.
+
+        At least `pending`, `sets`, `moves`, `cancels`, `fires`, and `lateness`: a list whose item i counts the firings that were
+        less than 2**i ns late and not less than 2**(i - 1).
         """
 
     def check(self) -> None:
