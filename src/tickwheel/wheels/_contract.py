@@ -74,7 +74,8 @@ class Wheel(Protocol):
     A design: entries go in with a deadline and come out when time has passed it.
 
     An id is a positive integer below 2**63, made by `insert`, never handed out twice by one wheel, and stale once its
-    entry has expired, been cancelled or been drained; a stale or unknown id is answered with False, never with an error.
+    entry has expired, been cancelled or been drained. A stale or unknown id is answered with False (or None), never
+    with an error.
     """
 
     abilities: Abilities
