@@ -262,7 +262,7 @@ class Settle:
         epoch: The lease's.
         how: See `Settled`.
         attempt: What the count of attempts is from now on; a snooze gives back the one that it took.
-        due_at: The next instant; required for AGAIN, and for DONE it means that the job recurs.
+        due_at: The next instant. For DONE it means that the job recurs; for AGAIN, None keeps the one it had.
         error: What went wrong, or None.
     """
 

@@ -1,0 +1,208 @@
+"""
+A store in memory: for tests, and for schedules that may end with the process.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tickwheel.clock import Clock, MonotonicClock
+from tickwheel.scheduler._model import Advance, Answer, Begin, Job, JobQuery, Page, Settle, State, Write
+from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
+from tickwheel.scheduler.stores._rules import GONE, NOT_OWNER, decide, key_of, rescued
+
+__all__ = ["MemoryStore"]
+
+_RUN_MS: Final = 60_000
+"""Pending jobs are kept in sorted runs of a minute, so that an insertion moves a minute's jobs and not all of them."""
+
+
+class MemoryStore:
+    """
+    Jobs in dictionaries; gone with the process. One scheduler uses one store; `page` costs O(jobs).
+    """
+
+    abilities = Abilities(is_durable=False, loss_window="everything, when the process ends")
+    url = "memory://"
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        """
+        Read the time of day from *clock*, or from the system.
+        """
+        self._clock = clock or MonotonicClock()
+        self._lock = threading.Lock()
+        self._woken = threading.Event()
+        self._is_open = False
+        self._jobs: dict[str, Job] = {}
+        self._runs: dict[int, list[tuple[int, int, str]]] = {}
+        self._minutes: list[int] = []
+        self._counts = dict.fromkeys(State, 0)
+        self._generation = 0
+        self._owner: str | None = None
+        self._epoch = 0
+        self._watermark = 0
+
+    def open(self) -> None:
+        self._is_open = True
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_open = False
+            self._owner = None
+        self._woken.set()
+
+    def now_ms(self) -> int:
+        return self._clock.wall_ns() // 1_000_000
+
+    def apply(self, writes: Sequence[Write]) -> list[Answer]:
+        with self._lock:
+            self._check_open()
+            now = self.now_ms()
+            return [self._answer(write, now) for write in writes]
+
+    def get(self, key: str) -> Job | None:
+        with self._lock:
+            self._check_open()
+            return self._jobs.get(key)
+
+    def page(self, query: JobQuery) -> Page:
+        with self._lock:
+            self._check_open()
+            jobs = heapq.nsmallest(
+                query.limit + 1, (job for job in self._jobs.values() if _matches(query, job)), lambda job: job.key
+            )
+        is_last = len(jobs) <= query.limit
+        return Page(tuple(jobs[: query.limit]), None if is_last else jobs[query.limit - 1].key)
+
+    def count(self) -> dict[str, int]:
+        with self._lock:
+            self._check_open()
+            return {state.value: number for state, number in self._counts.items()}
+
+    def shard_of(self, key: str) -> int:
+        return 0
+
+    def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
+        with self._lock:
+            self._check_open()
+            found: list[Job] = []
+            for key in self._keys_from(after):
+                job = self._jobs[key]
+                if job.due_at >= until or len(found) == limit:
+                    break
+                found.append(job)
+            return found
+
+    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+        return Changes([], 0)
+
+    def next_due_at(self, shard: int) -> int | None:
+        with self._lock:
+            self._check_open()
+            return self._runs[self._minutes[0]][0][0] if self._minutes else None
+
+    def acquire(self, owner: str) -> list[Lease]:
+        with self._lock:
+            self._check_open()
+            if self._owner not in (None, owner):
+                what = f"{self.url} is owned by {self._owner!r}"
+                raise StoreInUseError(what, "stop that scheduler first")
+            self._owner = owner
+            self._epoch += 1
+            running = [job for job in self._jobs.values() if job.state is State.RUNNING]
+            for job in running:
+                self._replace(job, rescued(job))
+            return [Lease(0, self._epoch, None, len(running), self.now_ms())]
+
+    def renew(self, owner: str) -> list[Lease]:
+        with self._lock:
+            return [Lease(0, self._epoch, None, 0, self.now_ms())] if self._owner == owner else []
+
+    def release(self, owner: str) -> None:
+        with self._lock:
+            if self._owner == owner:
+                self._owner = None
+
+    def wait_for_change(self, timeout_s: float) -> bool:
+        self._woken.wait(timeout_s)
+        self._woken.clear()
+        return False
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def watermark(self, shard: int) -> int:
+        return self._watermark
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            what = f"the store {self.url} is not open"
+            raise StoreError(what, "open it before use, and make a new one after close")
+
+    def _answer(self, write: Write, now: int) -> Answer:
+        if isinstance(write, Advance | Begin | Settle) and (self._owner is None or write.epoch != self._epoch):
+            return NOT_OWNER
+        if isinstance(write, Advance):
+            self._watermark = max(self._watermark, write.until)
+            return GONE
+        job = self._jobs.get(key_of(write))
+        answer, after = decide(write, job, now, self._next_generation)
+        if after is not job:
+            self._replace(job, after)
+        return answer
+
+    def _next_generation(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    def _replace(self, before: Job | None, after: Job | None) -> None:
+        if before is not None:
+            del self._jobs[before.key]
+            self._counts[before.state] -= 1
+            if before.state is State.PENDING:
+                self._unfile(before)
+        if after is not None:
+            self._jobs[after.key] = after
+            self._counts[after.state] += 1
+            if after.state is State.PENDING:
+                self._file(after)
+
+    def _file(self, job: Job) -> None:
+        minute = job.due_at // _RUN_MS
+        run = self._runs.get(minute)
+        if run is None:
+            run = self._runs[minute] = []
+            insort(self._minutes, minute)
+        insort(run, (job.due_at, job.generation, job.key))
+
+    def _unfile(self, job: Job) -> None:
+        minute = job.due_at // _RUN_MS
+        run = self._runs[minute]
+        del run[bisect_left(run, (job.due_at, job.generation, job.key))]
+        if not run:
+            del self._runs[minute]
+            del self._minutes[bisect_left(self._minutes, minute)]
+
+    def _keys_from(self, after: tuple[int, int] | None) -> Iterator[str]:
+        first = 0 if after is None else bisect_left(self._minutes, after[0] // _RUN_MS)
+        start = None if after is None else (after[0], after[1] + 1, "")
+        for minute in self._minutes[first:]:
+            run = self._runs[minute]
+            for index in range(0 if start is None else bisect_left(run, start), len(run)):
+                yield run[index][2]
+
+
+def _matches(query: JobQuery, job: Job) -> bool:
+    return (
+        job.key.startswith(query.prefix)
+        and (query.cursor is None or job.key > query.cursor)
+        and (query.state is None or job.state is query.state)
+        and (query.due_from is None or job.due_at >= query.due_from)
+        and (query.due_until is None or job.due_at < query.due_until)
+        and (query.handler is None or job.handler == query.handler)
+    )

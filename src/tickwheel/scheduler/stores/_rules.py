@@ -1,0 +1,183 @@
+"""
+What a write does to a job: the rules of `_model`, once, for every store.
+
+A store loads the job of a key, asks `decide`, and stores what it says. Nothing here reads a clock or a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from tickwheel.scheduler._model import (
+    Answer,
+    Begin,
+    Cancel,
+    Job,
+    Move,
+    Outcome,
+    Replay,
+    Set,
+    SetMode,
+    Settle,
+    Settled,
+    State,
+)
+
+__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "decide", "key_of", "rescued"]
+
+Decision: TypeAlias = tuple[Answer, Job | None]
+"""The answer, and the job as it is stored from now on: the same object where nothing changed, None where it is gone."""
+
+NextGeneration: TypeAlias = Callable[[], int]
+
+BEGUN = Answer(Outcome.BEGUN)
+GONE = Answer(Outcome.SETTLED)
+NOT_OWNER = Answer(Outcome.NOT_OWNER)
+NOT_FOUND = Answer(Outcome.NOT_FOUND)
+TOO_LATE = Answer(Outcome.TOO_LATE)
+WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
+
+
+def key_of(write: Set | Move | Cancel | Replay | Begin | Settle) -> str:
+    """
+    Return the key that *write* is about.
+    """
+    return write.job.key if isinstance(write, Set | Begin | Settle) else write.key
+
+
+def decide(
+    write: Set | Move | Cancel | Replay | Begin | Settle, job: Job | None, now: int, next_generation: NextGeneration
+) -> Decision:
+    """
+    Return what comes of *write*, given the *job* that its key has now.
+
+    Whether a Begin or Settle comes from the owner is for the store to check before.
+
+    Args:
+        write: What is asked for.
+        job: The live job of the key, or its dead one, or None.
+        now: The store's clock, in ms.
+        next_generation: Called once if the job gets a new generation.
+    """
+    match write:
+        case Set():
+            return _set(write, job, now, next_generation)
+        case Begin():
+            return _begin(write, job)
+        case Settle():
+            return _settle(write, job, next_generation)
+        case Move():
+            return _move(write, job, next_generation)
+        case Cancel():
+            return _cancel(write, job)
+        case Replay():
+            return _replay(write, job, now, next_generation)
+
+
+def rescued(job: Job) -> Job:
+    """
+    Return a running *job* as its next owner gets it: pending, its attempts kept.
+    """
+    return replace(job, state=State.PENDING)
+
+
+def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+    is_live = job is not None and job.state is not State.DEAD
+    if write.if_generation is not None and write.if_generation != (job.generation if job and is_live else 0):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    wanted = write.job
+    due_at, first_set_at = wanted.due_at, wanted.first_set_at or now
+    if job is not None and job.state is State.PENDING:
+        if write.mode is SetMode.KEEP:
+            return Answer(Outcome.KEPT, job), job
+        first_set_at = job.first_set_at
+        if write.mode is SetMode.EARLIEST:
+            due_at = min(due_at, job.due_at)
+    if write.max_wait_ms is not None and write.mode is SetMode.REPLACE:
+        due_at = min(due_at, first_set_at + write.max_wait_ms)
+    stored = Job(
+        wanted.key,
+        next_generation(),
+        due_at,
+        wanted.payload,
+        wanted.target,
+        wanted.handler,
+        wanted.attempt,
+        wanted.retry,
+        _shifted(wanted, due_at),
+        wanted.recurrence,
+        State.PENDING,
+        wanted.error,
+        wanted.trace,
+        first_set_at,
+    )
+    return Answer(Outcome.REPLACED if is_live else Outcome.CREATED, stored), stored
+
+
+def _move(write: Move, job: Job | None, next_generation: NextGeneration) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return Answer(Outcome.NOT_FOUND, job), job
+    if write.if_generation not in (None, job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if job.state is State.RUNNING:
+        return Answer(Outcome.TOO_LATE, job), job
+    moved = _next_life(job, write.due_at, next_generation())
+    return Answer(Outcome.MOVED, moved), moved
+
+
+def _cancel(write: Cancel, job: Job | None) -> Decision:
+    if job is None:
+        return NOT_FOUND, None
+    if write.if_generation not in (None, job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if job.state is State.RUNNING and job.recurrence is None:
+        return Answer(Outcome.TOO_LATE, job), job
+    return Answer(Outcome.CANCELLED, job), None
+
+
+def _replay(write: Replay, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+    if job is None or job.state is not State.DEAD:
+        return Answer(Outcome.NOT_FOUND, job), job
+    if write.if_generation not in (None, job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    again = replace(_next_life(job, write.due_at, next_generation()), first_set_at=now)
+    return Answer(Outcome.REPLAYED, again), again
+
+
+def _begin(write: Begin, job: Job | None) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return NOT_FOUND, job
+    if job.generation != write.job.generation:
+        return WRONG_GENERATION, job
+    if job.state is State.RUNNING:
+        return TOO_LATE, job
+    return BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1)
+
+
+def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return NOT_FOUND, job
+    if job.generation != write.job.generation or job.state is not State.RUNNING:
+        return WRONG_GENERATION, job
+    if write.how is Settled.DONE:
+        if write.due_at is None:
+            return GONE, None
+        after = replace(_next_life(job, write.due_at, next_generation()), error=write.error)
+    elif write.how is Settled.AGAIN:
+        due_at = job.due_at if write.due_at is None else write.due_at
+        after = replace(job, state=State.PENDING, attempt=write.attempt, due_at=due_at, error=write.error)
+    else:
+        after = replace(job, state=State.DEAD, attempt=write.attempt, error=write.error)
+    return Answer(Outcome.SETTLED, after), after
+
+
+def _next_life(job: Job, due_at: int, generation: int) -> Job:
+    return replace(
+        job, generation=generation, due_at=due_at, attempt=0, state=State.PENDING, expires_at=_shifted(job, due_at)
+    )
+
+
+def _shifted(job: Job, due_at: int) -> int | None:
+    return None if job.expires_at is None else job.expires_at + due_at - job.due_at
