@@ -8,6 +8,7 @@ A driver owns one engine, waits until `arm()` says, and calls `fire_due()`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -130,11 +131,21 @@ class Engine(Protocol):
     If it raises, the timer counts as fired and the error goes to `on_error`.
     """
 
-    def call_at(self, when: float, callback: Callback, *args: Any) -> Timer:
+    def call_at(
+        self, when: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
+    ) -> Timer:
         """
         Call *callback* with *args* once the clock reads *when* seconds.
 
         A past time is due at the next drain, never inside this call.
+
+        Args:
+            when: Seconds of the clock.
+            callback: What to call; its result is ignored.
+            args: What to call it with.
+            slack: By how many seconds the deadline may be put off so that several timers share one wake-up:
+                the deadline becomes the instant in [when, when + slack] with the most trailing zero bits, in nanoseconds.
+            context: A `contextvars.Context` to run the callback in; None: the context of whoever fires.
 
         Raises:
             InvalidDelayError: If *when* is NaN.
@@ -143,7 +154,9 @@ class Engine(Protocol):
             TooManyTimersError: At max_pending.
         """
 
-    def call_later(self, delay: float, callback: Callback, *args: Any) -> Timer:
+    def call_later(
+        self, delay: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
+    ) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds; negative counts as 0, `inf` as never. Errors as `call_at`.
         """
@@ -158,6 +171,9 @@ class Engine(Protocol):
     def fire_due(self, limit: int | None = None) -> int:
         """
         Call what is due by the clock, read once at the start, and return how many were called.
+
+        With a limit the work done to find what is due is bounded too, so fewer than *limit*, even 0, does not say that nothing is
+        left: `arm()` does, by a time that has passed. Without a limit, nothing that was due is left.
 
         What a callback sets is not called in this turn, whatever its deadline.
         Stops after *limit*; the rest stays due, in order. What leaves a callback that is no `Exception` propagates from here, and the
