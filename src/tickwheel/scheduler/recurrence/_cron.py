@@ -1,0 +1,170 @@
+"""
+A cron line.
+
+Five fields (minute hour day month weekday) are read as Debian's cron does, six (second first) as robfig/cron does.
+The dialects differ in two ways:
+
+    question                               five fields                        six fields
+    day and weekday both restricted        either matches; a day field that   either matches; only `*` and `?`
+                                           begins with `*` must match too     count as unrestricted
+    an hour lost or doubled by DST         see `_zones`: once a day, or       literal
+                                           literal if minute or hour is `*…`
+
+Both take names, ranges, steps, lists, `L`, `LW`, `5L`, `5#3`, `?` as `*` in a day field, and 0 or 7 for Sunday.
+`a/n` in the weekday field runs from *a* to Saturday.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from tickwheel.scheduler.errors import RecurrenceError
+from tickwheel.scheduler.recurrence import _calendar, _zones
+
+__all__ = ["Cron"]
+
+ALIASES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
+_TAKES = ("0-59", "0-59", "0-23", "1-31, L or LW", "1-12 or JAN-DEC", "0-7 or SUN-SAT, 5L, 5#3")
+_WITH_SECONDS = 6
+_LONGEST = 500
+"""Every second, minute and hour spelled out makes some 400 characters."""
+_TZ_PREFIXES = ("TZ=", "CRON_TZ=")
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """
+    A checked line in a checked zone; make it with `parse`.
+
+    Attributes:
+        line: The five or six fields, upper case, aliases resolved.
+        tz: The IANA name of the zone.
+    """
+
+    line: str
+    tz: str = "UTC"
+
+    @classmethod
+    def parse(cls, text: str, tz: str = "UTC") -> Cron:
+        """
+        Read a line, which may begin with `TZ=zone`.
+
+        Raises:
+            RecurrenceError: If it cannot be read, never fires, or the zone is unknown; the message says which part.
+            MissingExtraError: Without cronsim.
+        """
+        if len(text) > _LONGEST:
+            raise RecurrenceError("cron", text, f"it has {len(text)} characters: a line has at most {_LONGEST}")
+        line, tz = _split_zone(text, tz)
+        _zone(tz)
+        line = ALIASES.get(line.lower(), line.upper())
+        if line.startswith("@"):
+            raise RecurrenceError("cron", text, f"the aliases are {', '.join(ALIASES)}")
+        count = len(line.split())
+        if count not in (_WITH_SECONDS - 1, _WITH_SECONDS):
+            raise RecurrenceError("cron", text, f"it has {count} fields: write 5 (minute first) or 6 (second first)")
+        _check(text, _six_fields(line))
+        return cls(" ".join(line.split()), tz)
+
+    def next(self, after: int) -> int | None:
+        """
+        Return the first instant in ms later than *after*, or None if there is none within 50 years.
+        """
+        fields = _six_fields(self.line)
+
+        def next_wall(wall: datetime, inclusive: bool) -> datetime | None:
+            return _calendar.next_wall(fields, wall, inclusive=inclusive)
+
+        search = _zones.next_literal if self.is_literal else _zones.next_once_a_day
+        try:
+            found = search(next_wall, _zone(self.tz), after // 1000)
+        except (OverflowError, ValueError):  # past the year 9999
+            return None
+        return None if found is None else found * 1000
+
+    @property
+    def is_literal(self) -> bool:
+        """
+        Whether the line follows the wall clock second by second rather than meaning a time of the day.
+        """
+        fields = self.line.split()
+        return len(fields) == _WITH_SECONDS or fields[0].startswith("*") or fields[1].startswith("*")
+
+
+def _split_zone(text: str, tz: str) -> tuple[str, str]:
+    """
+    Take a `TZ=` prefix off *text*; it may not contradict *tz*.
+    """
+    head, _, rest = text.strip().partition(" ")
+    for prefix in _TZ_PREFIXES:
+        if head.startswith(prefix):
+            named = head.removeprefix(prefix)
+            if tz not in ("UTC", named):
+                raise RecurrenceError("tz", tz, f"the cron line itself says {named!r}: give the zone once")
+            return rest.strip(), named
+    return text.strip(), tz
+
+
+@lru_cache(maxsize=512)
+def _zone(tz: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(tz)
+    except (LookupError, ValueError, OSError):
+        raise RecurrenceError("tz", tz, "pass an IANA zone such as 'Europe/Berlin' or 'UTC'") from None
+
+
+@lru_cache(maxsize=4096)
+def _six_fields(line: str) -> str:
+    """
+    Return *line* as the six fields that cronsim reads with this module's meaning.
+    """
+    fields = line.split()
+    is_robfig = len(fields) == _WITH_SECONDS
+    if not is_robfig:
+        fields.insert(0, "0")
+    for index, low, high in ((3, 1, 31), (5, 0, 6)):
+        terms = [_term(term, low, high, is_robfig=is_robfig) for term in fields[index].split(",")]
+        fields[index] = ",".join(terms)
+    return " ".join(fields)
+
+
+def _term(term: str, low: int, high: int, *, is_robfig: bool) -> str:
+    base, slash, step = term.partition("/")
+    if base == "?":
+        base = "*"
+    if not slash:
+        return base
+    if base == "*" and is_robfig and step != "1":
+        base = f"{low}-{high}"  # cronsim would take the star for "unrestricted"
+    elif high == 6 and base not in ("*", "7") and "-" not in base:  # noqa: PLR2004  Saturday
+        base = f"{base}-{high}"  # cronsim would run to 7 and so add Sunday
+    return f"{base}/{step}"
+
+
+def _check(text: str, fields: str) -> None:
+    try:
+        _calendar.check(fields)
+    except _calendar.BadFieldError as error:
+        name = str(error)
+        index = _FIELDS.index(name)
+        field = fields.split()[index]
+        remedy = f"its {name} field {field!r} cannot be read: it takes {_TAKES[index]}, lists, ranges and steps"
+        raise RecurrenceError("cron", text, remedy) from None
+    except _calendar.NeverFiresError:
+        day, month = fields.split()[3:5]
+        remedy = f"it never fires, as no month of {month!r} has a day {day!r}: mend the day or the month"
+        raise RecurrenceError("cron", text, remedy) from None
+    if _calendar.next_wall(fields, datetime(2000, 1, 1), inclusive=True) is None:  # noqa: DTZ001
+        raise RecurrenceError("cron", text, "it does not fire within 50 years: mend the day fields")

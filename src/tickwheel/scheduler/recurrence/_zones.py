@@ -1,0 +1,101 @@
+"""
+From the wall clock of a zone to instants: what happens when clocks are set forward (a gap) and back (an overlap).
+
+Two readings of a cron line, both long established:
+
+* literal: the line fires whenever the wall clock shows a matching time. A time inside a gap never shows and is skipped;
+  a time inside an overlap shows twice and fires twice. So `*/15 * * * *` keeps firing every quarter of an hour.
+* once a day: a line with its minutes and hours spelled out means "that time of each day". Inside a gap it fires at
+  the gap's end, inside an overlap at the first of the two. So a nightly job is neither lost nor doubled.
+
+The second is the rule of Debian's cron(8) for jobs "that run at a specific time"; the first is its rule for the others,
+and what robfig/cron does with six fields. Instants here are whole seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+__all__ = ["first_change", "next_literal", "next_once_a_day"]
+
+NextWall = Callable[[datetime, bool], datetime | None]
+"""The first matching wall-clock time after the one given, or at it if the second argument says so."""
+
+_STEP_S = 7 * 86_400
+"""Changes of an offset are looked for in steps of a week: no zone sets its clocks there and back within one."""
+
+
+def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
+    """
+    Return the first instant later than *after* at which the zone's wall clock shows a match.
+    """
+    start, inclusive = after, False
+    while True:
+        wall = next_wall(_wall(start, zone), inclusive)
+        if wall is None:
+            return None
+        instant = _as_utc(wall) - _offset(start, zone)
+        change = first_change(zone, start, instant)
+        if change is None:
+            return instant
+        start, inclusive = change, True  # the offset held only until there: read the clock again from there on
+
+
+def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
+    """
+    Return the first instant later than *after*, with every matching wall-clock time taken once.
+    """
+    wall = next_wall(_wall(after, zone), False)
+    while wall is not None:
+        instant = _instant(wall, zone)
+        if instant > after:
+            return instant
+        wall = next_wall(wall, False)  # inside an overlap, second time round: fired the first time
+    return None
+
+
+def first_change(zone: ZoneInfo, start: int, end: int) -> int | None:
+    """
+    Return the first second in (*start*, *end*] with another offset than *start* has, or None.
+    """
+    offset = _offset(start, zone)
+    low = start
+    while low < end:
+        high = min(low + _STEP_S, end)
+        if _offset(high, zone) != offset:
+            break
+        low = high
+    else:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _offset(middle, zone) == offset:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _instant(wall: datetime, zone: ZoneInfo) -> int:
+    """
+    Return when the wall clock first shows *wall*, or the end of the gap that swallowed it.
+    """
+    first = int(wall.replace(tzinfo=zone, fold=0).timestamp())
+    if _wall(first, zone) == wall:
+        return first
+    second = int(wall.replace(tzinfo=zone, fold=1).timestamp())  # in a gap, fold=1 counts with the offset after it
+    return first_change(zone, second, first) or first
+
+
+def _wall(instant: int, zone: ZoneInfo) -> datetime:
+    return datetime.fromtimestamp(instant, zone).replace(tzinfo=None, fold=0)
+
+
+def _offset(instant: int, zone: ZoneInfo) -> int:
+    return int((datetime.fromtimestamp(instant, zone).utcoffset() or timedelta()).total_seconds())
+
+
+def _as_utc(wall: datetime) -> int:
+    return int(wall.replace(tzinfo=UTC).timestamp())

@@ -1,0 +1,110 @@
+"""
+What a cron line may say, and what is said of one that cannot be.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwheel.scheduler.errors import RecurrenceError
+from tickwheel.scheduler.recurrence import Cron
+
+REFUSED = {
+    "0 0 31 2 *": "never fires, as no month of '2' has a day '31'",
+    "0 0 31 4,6,9,11 *": "never fires",
+    "0 0 0 30 FEB ?": "never fires, as no month of 'FEB' has a day '30'",
+    "61 * * * *": "minute field '61' cannot be read: it takes 0-59",
+    "* 24 * * *": "hour field '24'",
+    "* * 0 * *": "day-of-month field '0'",
+    "* * * FOO *": "month field 'FOO'",
+    "* * * * MON-XXX": "day-of-week field 'MON-XXX'",
+    "60 * * * * *": "second field '60'",
+    "*/0 * * * *": "minute field '*/0'",
+    "? * * * *": "minute field '?'",
+    "* * * *": "it has 4 fields",
+    "": "it has 0 fields",
+    "@reboot": "the aliases are @yearly",
+    "1," * 300 + "1 * * * *": "characters: a line has at most 500",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_refused(line):
+    """
+    A line that cannot be read or never fires is refused with the part that is wrong.
+    """
+    with pytest.raises(RecurrenceError) as caught:
+        Cron.parse(line)
+    assert REFUSED[line] in str(caught.value)
+
+
+@pytest.mark.parametrize("tz", ["Mars/Olympus", "", "../etc", "Europe", "/etc/localtime"])
+def test_unknown_zone(tz):
+    """
+    A zone that is none is refused by name.
+    """
+    with pytest.raises(RecurrenceError, match="pass an IANA zone"):
+        Cron.parse("0 9 * * *", tz)
+
+
+def test_zone_in_the_line():
+    """
+    A `TZ=` before the fields names the zone, and may not contradict the argument.
+    """
+    assert Cron.parse("CRON_TZ=Europe/Berlin 0 9 * * *").tz == "Europe/Berlin"
+    with pytest.raises(RecurrenceError, match="give the zone once"):
+        Cron.parse("TZ=Europe/Berlin 0 9 * * *", "Asia/Tokyo")
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("@daily", "0 0 * * *"),
+        ("@Hourly", "0 * * * *"),
+        ("@weekly", "0 0 * * sun"),
+        ("0 0 ? * MON", "0 0 * * 1"),
+        ("0 0 * * 7", "0 0 * * 0"),
+        ("0 0 * * MON/2", "0 0 * * MON,WED,FRI"),
+        ("0 0 * jan-mar *", "0 0 * 1-3 *"),
+        ("0 12 * * 5", "0 0 12 ? * FRI"),
+    ],
+)
+def test_spellings(line, same):
+    """
+    Two spellings of one rule have the same instants.
+    """
+    after = 1_700_000_000_000
+    for _ in range(30):
+        found = Cron.parse(line).next(after)
+        assert found == Cron.parse(same).next(after)
+        after = found
+
+
+def test_dialects_differ_in_starred_day_steps():
+    """
+    `*/5` beside a weekday restricts it in five fields (Debian) and widens it in six (robfig).
+    """
+    july = 1_341_878_400_000  # 2012-07-10
+    monday_the_sixth = 1_344_211_200_000
+    wednesday_the_first = 1_343_779_200_000
+    assert Cron.parse("0 0 */5 8 MON").next(july) == monday_the_sixth
+    assert Cron.parse("0 0 0 */5 8 MON").next(july) == wednesday_the_first
+
+
+def test_end_of_time():
+    """
+    Past the year 9900 there is no next instant, and no error.
+    """
+    assert Cron.parse("0 0 * * *").next(253_402_300_799_000) is None
+
+
+@given(st.text(alphabet="0123456789*/-,?LW#MONFEB @=TZ\u0663", max_size=40))
+def test_any_text(text):
+    """
+    Whatever the text, the line is accepted and has a next instant, or is refused as a RecurrenceError.
+    """
+    try:
+        cron = Cron.parse(text)
+    except RecurrenceError:
+        return
+    assert cron.next(1_700_000_000_000) > 1_700_000_000_000

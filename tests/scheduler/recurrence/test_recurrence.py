@@ -1,0 +1,101 @@
+"""
+Intervals, missed runs, jitter, and the text that is stored.
+"""
+
+import itertools
+
+import pytest
+
+from tickwheel.scheduler.errors import RecurrenceError
+from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
+
+NOON = 1_700_000_000_000
+MINUTELY = Interval(60_000, NOON)
+
+
+def test_interval_keeps_its_phase():
+    """
+    However late a run ends, the next instant is a whole number of intervals from the anchor.
+    """
+    assert MINUTELY.next(NOON) == NOON + 60_000
+    assert MINUTELY.next(NOON + 59_999) == NOON + 60_000
+    assert MINUTELY.next(NOON + 60_000) == NOON + 120_000
+    assert MINUTELY.next(NOON - 1) == NOON
+    assert MINUTELY.next(NOON - 60_001) == NOON - 60_000
+
+
+@pytest.mark.parametrize(
+    ("misfire", "expected"),
+    [(Misfire.ONCE, NOON + 300_000), (Misfire.SKIP, NOON + 300_000), (Misfire.ALL, NOON + 60_000)],
+)
+def test_following_a_late_run(misfire, expected):
+    """
+    After a run that ended four minutes late, once and skip go on in the future, all with the next one missed.
+    """
+    assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON + 240_000) == expected
+
+
+@pytest.mark.parametrize("misfire", Misfire)
+def test_following_a_timely_run(misfire):
+    """
+    After a run in time every policy gives the same instant.
+    """
+    assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON + 5) == NOON + 60_000
+
+
+def test_missed_runs():
+    """
+    Only skip leaves a late run out, and only past the grace.
+    """
+    assert not Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_000)
+    assert Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_001)
+    assert not Recurrence(MINUTELY, Misfire.ONCE).is_missed(NOON, NOON + 10**9)
+
+
+def test_jitter_is_stable_and_spread():
+    """
+    A key's shift is the same each time, lies in 0 to the jitter, and differs between keys over the whole range.
+    """
+    recurrence = Recurrence(MINUTELY, jitter_ms=10_000)
+    shifts = [recurrence.shift_ms(f"key-{n}") for n in range(1000)]
+    assert shifts == [recurrence.shift_ms(f"key-{n}") for n in range(1000)]
+    assert all(0 <= shift <= 10_000 for shift in shifts)
+    assert min(shifts) < 500
+    assert max(shifts) > 9_500
+    assert 4_500 < sum(shifts) / 1000 < 5_500
+
+
+def test_jitter_moves_each_run_alike():
+    """
+    With jitter, successive instants are still one interval apart, even where the shift is longer than the interval.
+    """
+    for jitter_ms in (30_000, 500_000):
+        instants = Recurrence(MINUTELY, jitter_ms=jitter_ms).upcoming("some key", NOON, 5)
+        assert [later - earlier for earlier, later in itertools.pairwise(instants)] == [60_000] * 4
+
+
+@pytest.mark.parametrize(
+    "recurrence",
+    [
+        Recurrence(MINUTELY, Misfire.SKIP, 5),
+        Recurrence(Cron.parse("0 9 * * mon-fri", "Europe/Berlin"), Misfire.ALL),
+    ],
+)
+def test_text(recurrence):
+    """
+    The stored text reads back as the same recurrence and is the same however it was made.
+    """
+    text = recurrence.to_text()
+    assert Recurrence.from_text(text) == recurrence
+    assert Recurrence.from_text(text).to_text() == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"cron":1}', '{"every_ms":1,"anchor_at":1,"misfire":"x","jitter_ms":0}']
+)
+def test_unreadable_text(text):
+    """
+    A stored text that is none of ours is refused with the remedy.
+    """
+    with pytest.raises(RecurrenceError, match="set the job anew"):
+        Recurrence.from_text(text)

@@ -1,0 +1,80 @@
+"""
+The 62 vectors of robfig/cron and the 978 real lines of the shared traces.
+"""
+
+import csv
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tickwheel.scheduler.errors import RecurrenceError
+from tickwheel.scheduler.recurrence import Cron
+
+TRACES = Path(__file__).parents[4] / "shared" / "traces"
+
+needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="../shared/traces is absent")
+
+
+def vectors():
+    """
+    Return the rows of the vector file, or none where it is absent.
+    """
+    path = TRACES / "cron_vectors_robfig.csv"
+    return list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
+
+
+def instant(text):
+    """
+    Read either of the two notations of the file; a weekday's name is decoration, and in one row wrong.
+    """
+    text = re.sub(r"^TZ=\S+ ", "", text)
+    if text[0].isdigit():
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z")
+    text = text.partition(" ")[2]
+    notation = "%b %d %H:%M:%S %Y" if text.count(":") > 1 else "%b %d %H:%M %Y"
+    return datetime.strptime(text, notation).replace(tzinfo=UTC)
+
+
+def zone_of(row):
+    """
+    Return the zone that a row is read in when its line names none.
+    """
+    named = re.match(r"TZ=(\S+) ", row["from"])
+    return named[1] if named else "Asia/Kolkata" if "+0530" in row["from"] else "UTC"
+
+
+@needs_traces
+@pytest.mark.parametrize("row", vectors(), ids=lambda row: f"{row['from']}|{row['expr']}")
+def test_vector(row):
+    """
+    Each vector's next instant is the one that robfig/cron gives, and a line without one is refused.
+    """
+    if not row["next"]:
+        with pytest.raises(RecurrenceError, match="never fires"):
+            Cron.parse(row["expr"], zone_of(row))
+        return
+    found = Cron.parse(row["expr"], zone_of(row)).next(int(instant(row["from"]).timestamp()) * 1000)
+    assert found == instant(row["next"]).timestamp() * 1000
+
+
+@needs_traces
+def test_every_vector_is_run():
+    """
+    The file holds 62 vectors.
+    """
+    assert len(vectors()) == 62
+
+
+@needs_traces
+def test_real_lines():
+    """
+    All 978 lines that people wrote for their workflows are accepted and fire.
+    """
+    repositories = json.loads((TRACES / "github_workflow_crons_2021.json").read_text())
+    lines = [cron["cron"] for files in repositories.values() for crons in files.values() for cron in crons]
+    assert len(lines) == 978
+    after = 1_636_000_000_000
+    assert all((Cron.parse(line).next(after) or 0) > after for line in lines)

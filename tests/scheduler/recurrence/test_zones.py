@@ -1,0 +1,120 @@
+"""
+Gaps and overlaps, in the zones where they hurt.
+"""
+
+import itertools
+import zoneinfo
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tickwheel.scheduler.recurrence import Cron
+from tickwheel.scheduler.recurrence._zones import first_change
+
+HOUR_MS = 3_600_000
+
+
+def walls(line, tz, start, count):
+    """
+    Return the wall-clock texts, with offsets, of the next *count* firings after the local time *start*.
+    """
+    zone = ZoneInfo(tz)
+    after = int(datetime.fromisoformat(start).replace(tzinfo=zone).timestamp()) * 1000
+    found = []
+    for _ in range(count):
+        after = Cron.parse(line, tz).next(after)
+        found.append(datetime.fromtimestamp(after / 1000, zone).strftime("%m-%d %H:%M%z"))
+    return found
+
+
+def test_gap_once_a_day():
+    """
+    A nightly job whose time is lost fires when the gap ends, and next night at its own time.
+    """
+    found = walls("30 2 * * *", "Europe/Berlin", "2025-03-29T12:00", 2)
+    assert found == ["03-30 03:00+0200", "03-31 02:30+0200"]
+
+
+def test_overlap_once_a_day():
+    """
+    A nightly job whose time comes twice fires at the first.
+    """
+    found = walls("30 2 * * *", "Europe/Berlin", "2025-10-25T12:00", 2)
+    assert found == ["10-26 02:30+0200", "10-27 02:30+0100"]
+
+
+def test_overlap_begun():
+    """
+    Asked in the second pass of a doubled hour, the answer is the next day, not the first pass again.
+    """
+    zone = ZoneInfo("Europe/Berlin")
+    second_pass = datetime(2025, 10, 26, 2, 10, tzinfo=zone, fold=1)
+    found = Cron.parse("30 2 * * *", zone.key).next(int(second_pass.timestamp()) * 1000)
+    assert datetime.fromtimestamp(found / 1000, zone).isoformat() == "2025-10-27T02:30:00+01:00"
+
+
+def test_literal_keeps_its_beat():
+    """
+    A line with a starred hour fires every half hour of real time, through gap and overlap.
+    """
+    for start in ("2025-03-30T00:00", "2025-10-26T00:00"):
+        zone = ZoneInfo("Europe/Berlin")
+        after = int(datetime.fromisoformat(start).replace(tzinfo=zone).timestamp()) * 1000
+        for _ in range(12):
+            found = Cron.parse("*/30 * * * *", zone.key).next(after)
+            assert found - after == 1_800_000
+            after = found
+
+
+def test_midnight_in_a_gap():
+    """
+    Where the gap begins at midnight, six fields still find one o'clock of that day.
+    """
+    found = walls("0 0 1 4 NOV ?", "America/Sao_Paulo", "2018-11-01T00:00", 1)
+    assert found == ["11-04 01:00-0200"]
+
+
+def test_a_day_that_never_was():
+    """
+    Samoa left out 30 December 2011: its noon job fires when the calendar goes on, and again at that day's noon.
+    """
+    found = walls("0 12 * * *", "Pacific/Apia", "2011-12-29T11:00", 3)
+    assert found == ["12-29 12:00-1000", "12-31 00:00+1400", "12-31 12:00+1400"]
+
+
+def changes(zone, year):
+    """
+    Return the instants of *year* at which *zone* changes its offset.
+    """
+    start, end = (int(datetime(y, 1, 1, tzinfo=UTC).timestamp()) for y in (year, year + 1))
+    found = []
+    while (start := first_change(zone, start, end)) is not None:
+        found.append(start)
+    return found
+
+
+SMALL_HOURS = ("0 0 * * *", "30 0 * * *", "0 1 * * *", "30 1 * * *", "30 2 * * *", "0 3 * * *", "59 23 * * *")
+
+
+@pytest.mark.slow
+def test_every_zone():
+    """
+    Around every change of offset of every zone in 2026, a daily job fires four times in four days, about a day apart.
+    """
+    seen = 0
+    for name in sorted(zoneinfo.available_timezones()):
+        zone = ZoneInfo(name)
+        for change in changes(zone, 2026):
+            seen += 1
+            noon = datetime.fromtimestamp(change, zone).replace(hour=12, minute=0, second=0) - timedelta(days=2)
+            for line in SMALL_HOURS:
+                instants = [int(noon.timestamp()) * 1000]
+                for _ in range(4):
+                    instants.append(Cron.parse(line, name).next(instants[-1]))
+                end = noon + timedelta(days=4)
+                assert instants[-1] < end.timestamp() * 1000, (name, line)
+                assert Cron.parse(line, name).next(instants[-1]) > end.timestamp() * 1000, (name, line)
+                apart = [later - earlier for earlier, later in itertools.pairwise(instants[1:])]
+                assert all(22 * HOUR_MS <= gap <= 26 * HOUR_MS for gap in apart), (name, line, apart)
+    assert seen > 100
