@@ -1,0 +1,346 @@
+"""
+Group commit: one thread that writes for everybody.
+
+Whatever gathered while the last commit ran goes into the next one, so a lone write waits for nobody and a thousand
+share one flush to the disk. There are two lanes: callers' writes, of which only so many may wait, and the scheduler's
+own (begins, settles), which go first and never wait for room, so that firing does not stand behind a bulk import.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Final, TypeAlias
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler._model import Answer, Write, record
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores._contract import Store
+
+__all__ = ["Done", "Writer", "WriterStats"]
+
+Done: TypeAlias = Callable[[list[Answer] | Exception], None]
+"""Gets the answers, or the error of them all. Called on the writer's thread: it must neither block nor raise."""
+
+_Entry: TypeAlias = tuple[Sequence[Write], Done]
+
+_LOG: Final = logging.getLogger("tickwheel.scheduler")
+_RETRY_FIRST_S: Final = 0.005
+_RETRY_MAX_S: Final = 0.5
+
+
+@record
+class WriterStats:
+    """
+    What the writer has done so far.
+
+    Attributes:
+        commits: How many batches were written.
+        writes: How many writes were in them.
+        seconds: How long the commits took in all.
+        largest: The most writes in one commit.
+        last_size: How many writes the last commit held.
+        last_seconds: How long it took.
+        retries: How often a batch was tried again after a transient error.
+        failures: How many writes were answered with an error.
+    """
+
+    commits: int = 0
+    writes: int = 0
+    seconds: float = 0.0
+    largest: int = 0
+    last_size: int = 0
+    last_seconds: float = 0.0
+    retries: int = 0
+    failures: int = 0
+
+
+class _Reported:
+    """
+    Log what a callback raised: it is its owner's fault, and neither the thread nor the other callers pay for it.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is not None:
+            _LOG.error("a callback of the store's writer raised", exc_info=error)
+        return isinstance(error, Exception)
+
+
+_REPORTED: Final = _Reported()
+
+
+class Writer:
+    """
+    Gives a store its writes in batches, from a thread of its own.
+
+    All methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        batch_max: int = 1_000,
+        waiting_max: int = 100_000,
+        retry_s: float = 5.0,
+        on_commit: Callable[[Sequence[Write], list[Answer]], None] | None = None,
+    ) -> None:
+        """
+        Start the thread.
+
+        Args:
+            store: An open one.
+            batch_max: How many writes make one commit at most; a longer commit would keep begins waiting.
+            waiting_max: How many of the callers' writes may wait.
+            retry_s: How long a batch is tried again after transient errors.
+            on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
+        """
+        self._store = store
+        self._batch_max = batch_max
+        self._waiting_max = waiting_max
+        self._retry_s = retry_s
+        self._on_commit = on_commit
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+        self._closing = threading.Event()
+        self._own: deque[_Entry] = deque()
+        self._callers: deque[_Entry] = deque()
+        self._waiting = 0
+        self._stats = WriterStats()
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._run, name="tickwheel-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, write: Write, timeout_s: float | None = None) -> Future[Answer]:
+        """
+        Queue one *write* of a caller.
+
+        Args:
+            write: What to do.
+            timeout_s: How long to wait for room in the queue; None for ever, 0 not at all.
+
+        Returns:
+            Gets the answer once it is durable.
+
+        Raises:
+            StoreError: Transient, if there was no room in time; nothing was queued.
+            ClosedError: If the writer is closed.
+        """
+        future: Future[Answer] = Future()
+
+        def done(result: list[Answer] | Exception) -> None:
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result[0])
+
+        future.set_running_or_notify_cancel()  # a write that is queued cannot be taken back
+        self._queue_callers([((write,), done)], 1, timeout_s)
+        return future
+
+    def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Future[list[Answer]]:
+        """
+        Queue many *writes*, in order, in as few commits as `batch_max` allows; all of them or none are queued.
+
+        More of them than may wait are let in when nothing else waits. An error of one commit fails the future,
+        although others may have taken effect.
+
+        Raises:
+            StoreError: As for `submit`.
+            ClosedError: As for `submit`.
+        """
+        future: Future[list[Answer]] = Future()
+        parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]
+        answers: list[Answer] = []
+        missing = len(parts)
+        failure: Exception | None = None
+
+        def done(result: list[Answer] | Exception) -> None:
+            nonlocal missing, failure
+            missing -= 1
+            if isinstance(result, Exception):
+                failure = failure or result
+            else:
+                answers.extend(result)
+            if missing == 0:
+                if failure is None:
+                    future.set_result(answers)
+                else:
+                    future.set_exception(failure)
+
+        future.set_running_or_notify_cancel()
+        if parts:
+            self._queue_callers([(part, done) for part in parts], len(writes), timeout_s)
+        else:
+            future.set_result([])
+        return future
+
+    def post(self, writes: Sequence[Write], done: Done) -> None:
+        """
+        Queue *writes* of the scheduler itself, ahead of the callers', without ever waiting for room.
+
+        They stay together in one commit, and one call answers them all: no future, no lock, no wake-up.
+
+        Raises:
+            ClosedError: If the writer is closed.
+        """
+        self._check_process()
+        with self._lock:
+            self._check_open()
+            self._own.append((writes, done))
+            self._work.notify()
+
+    def stats(self) -> WriterStats:
+        """
+        Return what was done up to the last commit; nobody waits for it.
+        """
+        return self._stats
+
+    @property
+    def waiting(self) -> int:
+        """
+        How many of the callers' writes wait for their commit now.
+        """
+        return self._waiting
+
+    def close(self, timeout_s: float | None = None) -> bool:
+        """
+        Take no more writes, commit those that wait, and end the thread. Twice is allowed.
+
+        Returns:
+            Whether everything was written within *timeout_s*; the rest is still tried, but no longer again and again.
+        """
+        with self._lock:
+            self._closing.set()
+            self._work.notify()
+            self._room.notify_all()
+        if threading.current_thread() is self._thread or self._pid != os.getpid():
+            return False
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _queue_callers(self, entries: list[_Entry], size: int, timeout_s: float | None) -> None:
+        self._check_process()
+        with self._lock:
+            self._check_open()
+            if self._waiting and self._waiting + size > self._waiting_max:
+                self._wait_for_room(size, timeout_s)
+            self._waiting += size
+            self._callers.extend(entries)
+            self._work.notify()
+
+    def _wait_for_room(self, size: int, timeout_s: float | None) -> None:
+        def has_room() -> bool:
+            return self._closing.is_set() or not self._waiting or self._waiting + size <= self._waiting_max
+
+        if not self._room.wait_for(has_room, timeout_s):
+            what = f"{self._waiting} writes wait for {self._store.url}, and {self._waiting_max} may"
+            raise StoreError(what, "write more slowly, or find out why the store is slow", is_transient=True)
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self._closing.is_set():
+            raise ClosedError("scheduler")
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            what = f"{self._store.url} was opened before a fork"
+            raise StoreError(what, "make a new scheduler in the child process")
+
+    def _run(self) -> None:
+        while entries := self._take():
+            self._write(entries)
+
+    def _take(self) -> list[_Entry]:
+        with self._lock:
+            self._work.wait_for(lambda: self._own or self._callers or self._closing.is_set())
+            # A flood of begins and settles still leaves the callers a quarter of every commit.
+            reserved = min(self._waiting, self._batch_max // 4)
+            entries: list[_Entry] = []
+            size = _move_up_to(self._own, entries, 0, self._batch_max - reserved)
+            before = size
+            size = _move_up_to(self._callers, entries, size, self._batch_max)
+            if size > before:
+                self._waiting -= size - before
+                self._room.notify_all()
+            return entries
+
+    def _write(self, entries: list[_Entry]) -> None:
+        writes = [write for entry in entries for write in entry[0]] if len(entries) > 1 else entries[0][0]
+        try:
+            answers = self._apply(writes)
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the thread lives on
+            self._fail(entries, len(writes), error)
+            return
+        if self._on_commit is not None:
+            with _REPORTED:
+                self._on_commit(writes, answers)
+        start = 0
+        for part, done in entries:
+            end = start + len(part)
+            with _REPORTED:
+                done(answers[start:end])
+            start = end
+
+    def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
+        is_about_all = isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
+        if len(entries) > 1 and not is_about_all:
+            # Something in this batch cannot be written: halve it until it stands alone, so that it harms nobody else.
+            middle = len(entries) // 2
+            self._write(entries[:middle])
+            self._write(entries[middle:])
+            return
+        self._count(failures=size)
+        for _, done in entries:
+            with _REPORTED:
+                done(error)
+
+    def _apply(self, writes: Sequence[Write]) -> list[Answer]:
+        give_up = time.monotonic() + self._retry_s
+        wait_s = _RETRY_FIRST_S
+        while True:
+            start = time.perf_counter()
+            try:
+                answers = self._store.apply(writes)
+            except StoreError as error:
+                if not error.is_transient or error.is_unknown or time.monotonic() + wait_s > give_up:
+                    raise
+                if self._closing.wait(wait_s):
+                    give_up = 0.0
+                self._count(retries=1)
+                wait_s = min(wait_s * 2, _RETRY_MAX_S)
+            else:
+                self._count(writes=len(writes), seconds=time.perf_counter() - start)
+                return answers
+
+    def _count(self, *, writes: int = 0, seconds: float = 0.0, retries: int = 0, failures: int = 0) -> None:
+        old = self._stats
+        self._stats = WriterStats(
+            commits=old.commits + bool(writes),
+            writes=old.writes + writes,
+            seconds=old.seconds + seconds,
+            largest=max(old.largest, writes),
+            last_size=writes or old.last_size,
+            last_seconds=seconds if writes else old.last_seconds,
+            retries=old.retries + retries,
+            failures=old.failures + failures,
+        )
+
+
+def _move_up_to(source: deque[_Entry], target: list[_Entry], size: int, size_max: int) -> int:
+    while source and (size == 0 or size + len(source[0][0]) <= size_max):
+        target.append(source.popleft())
+        size += len(target[-1][0])
+    return size
