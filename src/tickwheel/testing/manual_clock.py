@@ -1,0 +1,192 @@
+"""
+A clock that moves when a test says so, and fires what is attached to it as it moves.
+
+The idea of stepping from deadline to deadline is that of trio's `MockClock`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from tickwheel.clock import NEVER, seconds, to_deadline, to_delay
+
+__all__ = ["Attached", "ManualClock"]
+
+TURNS_MAX: Final = 100_000
+"""So many turns without time moving are taken for a timer that sets itself again with no delay, for ever."""
+
+
+class Attached(Protocol):
+    """
+    What a clock can move along: an engine, or anything with its two methods.
+    """
+
+    def arm(self) -> int | None:
+        """
+        Return when `fire_due` has something to do, in clock nanoseconds; None for not at all.
+        """
+
+    def fire_due(self, limit: int | None = None) -> int:
+        """
+        Fire what is due by the clock and return how much that was.
+        """
+
+
+class ManualClock:
+    """
+    Time for tests: it stands still until it is told to move.
+
+    It starts at a random offset, so that no test can lean on zero; `repr()` tells it, for a run that is to be repeated.
+    A `TimerWheel` made with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread.
+    Called from inside a callback, they only move the time: that is how a test plays a slow callback.
+    All methods may be called from any thread; a second one that moves the time waits for the first.
+
+    Args:
+        start_ns: What the monotonic clock reads first, in nanoseconds; None for a random offset of hours to days.
+        wall: What the time of day is then, in seconds since the epoch.
+    """
+
+    def __init__(self, start_ns: int | None = None, *, wall: float = 1_000_000_000.0) -> None:
+        self._start_ns = random.randrange(10**13, 10**15) if start_ns is None else start_ns
+        if not 0 <= self._start_ns < NEVER:
+            message = f"start_ns is {start_ns!r}: pass an integer of nanoseconds in 0..2**63 - 2"
+            raise ValueError(message)
+        self._now = self._start_ns
+        self._wall_offset = to_deadline(wall, "wall") - self._start_ns
+        self._attached: list[Attached] = []
+        self._moving = threading.RLock()
+        self._is_firing = False
+
+    def __repr__(self) -> str:
+        return f"ManualClock(start_ns={self._start_ns}, now_ns={self._now})"
+
+    def monotonic_ns(self) -> int:
+        """
+        Return the time in nanoseconds.
+        """
+        return self._now
+
+    def monotonic(self) -> float:
+        """
+        Return the time in seconds.
+        """
+        return seconds(self._now)
+
+    def wall_ns(self) -> int:
+        """
+        Return the time of day in nanoseconds since the epoch; it goes along with the monotonic time.
+        """
+        return self._now + self._wall_offset
+
+    def set_wall(self, wall: float) -> None:
+        """
+        Set the time of day to *wall* seconds since the epoch; monotonic time does not notice.
+        """
+        with self._moving:
+            self._wall_offset = to_deadline(wall, "wall") - self._now
+
+    def step_wall(self, step: float) -> None:
+        """
+        Step the time of day by *step* seconds, which may be negative; monotonic time does not notice.
+        """
+        step_ns = to_delay(abs(step))
+        with self._moving:
+            self._wall_offset += step_ns if step > 0 else -step_ns
+
+    def attach(self, attached: Attached) -> None:
+        """
+        Fire *attached* from now on as time moves; attaching twice is once.
+        """
+        with self._moving:
+            if not any(each is attached for each in self._attached):
+                self._attached = [*self._attached, attached]
+
+    def detach(self, attached: Attached) -> None:
+        """
+        Leave *attached* alone from now on; what was never attached is left alone already.
+        """
+        with self._moving:
+            self._attached = [each for each in self._attached if each is not attached]
+
+    def advance(self, delay: float) -> None:
+        """
+        Let *delay* seconds pass, stopping at each deadline on the way to fire what is due there.
+
+        Args:
+            delay: Seconds, 0 or more. 0 fires what is already due, and what that sets with no delay.
+
+        Raises:
+            ValueError: If *delay* is negative, NaN or infinite.
+            RuntimeError: If a timer keeps setting itself with no delay, so that time cannot pass.
+        """
+        self._move(delay, self._step_to)
+
+    def jump(self, delay: float) -> None:
+        """
+        Let *delay* seconds pass in one step, as when a machine was busy elsewhere, then fire all that became due.
+
+        Arguments and errors are those of `advance`.
+        """
+        self._move(delay, self._jump_to)
+
+    def jump_to_next(self) -> float | None:
+        """
+        Jump to the next deadline and fire it.
+
+        Returns:
+            How many seconds that was, or None if nothing is pending.
+        """
+        with self._moving:
+            deadline = self._next()
+            if deadline is None:
+                return None
+            before = self._now
+            self._jump_to(max(deadline, before))
+            return seconds(self._now - before)
+
+    def _move(self, delay: float, move: Callable[[int], None]) -> None:
+        delay_ns = to_delay(delay)
+        with self._moving:
+            target = self._now + delay_ns
+            if delay < 0 or target >= NEVER:
+                message = f"delay is {delay!r}: a clock moves by 0 or more seconds, and stays below 292 years"
+                raise ValueError(message)
+            move(target)
+
+    def _step_to(self, target: int) -> None:
+        if not self._is_firing:
+            turns, at = 0, self._now
+            while (deadline := self._next()) is not None and deadline <= max(target, self._now):
+                turns = turns + 1 if self._now == at else 0
+                at = self._now
+                self._check_turns(turns)
+                self._jump_once(max(deadline, self._now))
+        self._now = max(self._now, target)
+
+    def _jump_to(self, target: int) -> None:
+        self._now = target
+        if not self._is_firing:
+            self._step_to(target)
+
+    def _jump_once(self, now: int) -> None:
+        self._now = now
+        self._is_firing = True
+        try:
+            for attached in self._attached:
+                attached.fire_due()
+        finally:
+            self._is_firing = False
+
+    def _next(self) -> int | None:
+        deadlines = [deadline for each in self._attached if (deadline := each.arm()) is not None and deadline < NEVER]
+        return min(deadlines, default=None)
+
+    def _check_turns(self, turns: int) -> None:
+        if turns > TURNS_MAX:
+            message = (
+                f"time stands still at {self._now} ns after {turns} turns: a timer sets itself again with no delay"
+            )
+            raise RuntimeError(message)
