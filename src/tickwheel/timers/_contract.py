@@ -1,7 +1,8 @@
 """
-The protocol of an engine: a wheel, a clock, and timers that are called. Sans-IO: it starts no thread and waits for nothing.
+The protocol of an engine: a wheel, a clock, and timers that are called.
 
-Two implement it: `tickwheel._core.Engine` (the native wheel, the default) and `timers/_engine.py` (any wheel of the protocol).
+Sans-IO: it starts no thread and waits for nothing.
+Two implement it: `tickwheel._core.Engine` (the native wheel, the default) and `timers/_engine.py` (any wheel).
 A driver owns one engine, waits until `arm()` says, and calls `fire_due()`.
 """
 
@@ -47,7 +48,8 @@ class Timer(Protocol):
         """
         End this timer; return True if it will never run because of this call.
 
-        False: it has fired, is firing, or was cancelled before. Never raises. Callback and arguments are let go at once.
+        False: it has fired, is firing, or was cancelled before. Never raises.
+        Callback and arguments are let go at once.
         """
 
     def cancelled(self) -> bool:
@@ -69,8 +71,8 @@ class Timer(Protocol):
         """
         Move this timer to a new deadline.
 
-        While it fires (from inside its own callback, or from elsewhere) this begins a new life of the same timer, which the
-        running call cannot end.
+        While it fires (from inside its own callback, or from elsewhere) this begins a new life of the same timer, which
+        the running call cannot end; not so once the engine is closed. Slack does not carry over.
         Among equal deadlines a moved timer counts as set now.
 
         Args:
@@ -81,6 +83,7 @@ class Timer(Protocol):
 
         Raises:
             InvalidDelayError: If *when* is NaN. The timer stays as it was.
+            TooManyTimersError: If a new life would be one more than max_pending.
         """
 
     def restart(self, delay: float) -> bool:
@@ -98,7 +101,7 @@ class DueTimer(Timer, Protocol):
         """
         Call the callback once, in this thread, holding no lock; an `Exception` goes to the engine's `on_error`.
 
-        One call for each hand-over: a new life begun in between has its own, and cancelling that one leaves this one alone.
+        One call for each hand-over: a new life begun in between has its own, and cancelling that leaves this one alone.
         A call too many does nothing.
         """
 
@@ -143,8 +146,8 @@ class Engine(Protocol):
             when: Seconds of the clock.
             callback: What to call; its result is ignored.
             args: What to call it with.
-            slack: By how many seconds the deadline may be put off so that several timers share one wake-up:
-                the deadline becomes the instant in [when, when + slack] with the most trailing zero bits, in nanoseconds.
+            slack: By how many seconds the deadline may be put off so that several timers share one wake-up: it becomes
+                the instant in [when, when + slack] with the most trailing zero bits, in nanoseconds.
             context: A `contextvars.Context` to run the callback in; None: the context of whoever fires.
 
         Raises:
@@ -165,19 +168,20 @@ class Engine(Protocol):
         """
         Return when to call `fire_due` next, in clock nanoseconds (None: not before something is set), and remember it.
 
-        From here on `on_earlier` is called, once, when something earlier arrives. Something due returns a time that has passed.
+        From here on `on_earlier` is called, once, when something earlier arrives.
+        Something due returns a time that has passed.
         """
 
     def fire_due(self, limit: int | None = None) -> int:
         """
         Call what is due by the clock, read once at the start, and return how many were called.
 
-        With a limit the work done to find what is due is bounded too, so fewer than *limit*, even 0, does not say that nothing is
-        left: `arm()` does, by a time that has passed. Without a limit, nothing that was due is left.
+        With a limit the work done to find what is due is bounded too, so fewer than *limit*, even 0, does not say that
+        nothing is left: `arm()` does, by a time that has passed. Without a limit, nothing that was due is left.
 
         What a callback sets is not called in this turn, whatever its deadline.
-        Stops after *limit*; the rest stays due, in order. What leaves a callback that is no `Exception` propagates from here, and the
-        rest stays due.
+        Stops after *limit*; the rest stays due, in order.
+        What leaves a callback that is no `Exception` propagates from here, and the rest stays due.
 
         Raises:
             ReentrantError: From inside a callback of the same engine that this thread is running.
@@ -200,7 +204,7 @@ class Engine(Protocol):
 
     def after_fork(self) -> None:
         """
-        Begin anew in the child of a fork: cancel what is pending, and forget the firing of threads that the child does not have.
+        Begin anew in the child of a fork: cancel what is pending, and forget the firing of threads that are not here.
 
         If the fork was made inside a callback of this thread, that firing goes on.
         """
@@ -209,8 +213,8 @@ class Engine(Protocol):
         """
         Return the counters of engine and wheel; stops nobody.
 
-        At least `pending`, `sets`, `moves`, `cancels`, `fires`, and `lateness`: a list whose item i counts the firings that were
-        less than 2**i ns late and not less than 2**(i - 1).
+        At least `pending`, `sets`, `moves`, `cancels`, `fires`, and `lateness`: a list whose item i counts the firings
+        that were less than 2**i ns late and not less than 2**(i - 1).
         """
 
     def check(self) -> None:

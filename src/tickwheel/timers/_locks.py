@@ -1,0 +1,51 @@
+"""
+Locks that a fork finds free.
+
+The child of a fork has one thread. A lock that another thread held at that moment would stay shut in the child for
+ever, and what it guards would be half done. So the forking thread takes all of them first, outer before inner, as
+everyone does.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Final, TypeAlias
+
+__all__ = ["INNER", "OUTER", "Lock", "new_lock"]
+
+Lock: TypeAlias = "threading.RLock"
+
+OUTER: Final = 0
+"""For what calls an engine while it holds its own lock."""
+INNER: Final = 1
+"""For an engine, which calls nobody while it holds its lock."""
+
+_locks: tuple[weakref.WeakSet[Lock], weakref.WeakSet[Lock]] = (weakref.WeakSet(), weakref.WeakSet())
+_held: list[Lock] = []
+
+
+def new_lock(rank: int) -> Lock:
+    """
+    Return a re-entrant lock of a *rank*, free in the child of every fork.
+    """
+    lock = threading.RLock()
+    _locks[rank].add(lock)
+    return lock
+
+
+def _take() -> None:
+    for rank in _locks:
+        for lock in list(rank):
+            lock.acquire()
+            _held.append(lock)
+
+
+def _give() -> None:
+    while _held:
+        _held.pop().release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_take, after_in_parent=_give, after_in_child=_give)

@@ -1,0 +1,113 @@
+"""
+The handle that `WheelEngine` gives out.
+"""
+
+from __future__ import annotations
+
+from contextvars import Context
+from typing import TYPE_CHECKING, Any
+
+from tickwheel.clock import seconds, to_deadline, to_delay
+from tickwheel.typing import Callback
+
+if TYPE_CHECKING:
+    from tickwheel.timers._engine import WheelEngine
+
+__all__ = ["WheelTimer"]
+
+
+class WheelTimer:
+    """
+    One timer of a `WheelEngine`; its methods are those of the `Timer` protocol.
+
+    The attributes belong to the engine, which changes them under its lock.
+    Whether the timer is pending is not among them: it is, as long as the engine's `live` has it.
+
+    Attributes:
+        engine: Whose timer it is.
+        deadline: In nanoseconds of the engine's clock.
+        callback: What to call; None once it never will be again.
+        args: With which arguments.
+        context: In which context, or None for that of whoever fires.
+        entry: The id of its entry in the wheel, stale once the entry has left.
+        handed: How many firings are handed over and not yet run.
+        running: How many calls of it are under way.
+        has_fired: Whether its latest life ended by firing.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "args",
+        "callback",
+        "context",
+        "deadline",
+        "engine",
+        "entry",
+        "handed",
+        "has_fired",
+        "running",
+    )
+
+    def __init__(
+        self, engine: WheelEngine, deadline: int, callback: Callback, args: tuple[Any, ...], context: Context | None
+    ) -> None:
+        self.engine = engine
+        self.deadline = deadline
+        self.callback: Callback | None = callback
+        self.args = args
+        self.context = context
+        self.entry = 0
+        self.handed = 0
+        self.running = 0
+        self.has_fired = False
+
+    def __repr__(self) -> str:
+        state = "pending" if self.pending() else "cancelled" if self.cancelled() else "fired"
+        what = "" if self.callback is None else f" {self.callback!r}"
+        return f"<Timer {state} when={self.when()}{what}>"
+
+    def __reduce__(self) -> str:
+        message = "a timer cannot be pickled: it belongs to its engine, in this process"
+        raise TypeError(message)
+
+    def cancel(self) -> bool:
+        """
+        End this timer; return True if it will never run because of this call.
+        """
+        return self.engine.cancel(self)
+
+    def cancelled(self) -> bool:
+        """
+        Return whether the timer was cancelled.
+        """
+        return self not in self.engine.live and not self.has_fired
+
+    def pending(self) -> bool:
+        """
+        Return whether the timer is still going to fire.
+        """
+        return self in self.engine.live
+
+    def when(self) -> float:
+        """
+        Return the deadline in seconds of the engine's clock.
+        """
+        return seconds(self.deadline)
+
+    def reschedule(self, when: float) -> bool:
+        """
+        Move this timer to a new deadline; return whether it is now going to fire then.
+        """
+        return self.engine.move(self, to_deadline(when))
+
+    def restart(self, delay: float) -> bool:
+        """
+        Move this timer to *delay* seconds from now; return whether it is now going to fire then.
+        """
+        return self.engine.move(self, self.engine.deadline_in(to_delay(delay)))
+
+    def run(self) -> None:
+        """
+        Call the callback of a firing that was handed over.
+        """
+        self.engine.run(self)
