@@ -1,0 +1,38 @@
+"""
+The nasty instants: where wheels of others broke.
+
+Every level of a wheel ends at a power of its size, so a wheel is aged past each power of 64 and of 256 (tokio's timers
+hung after 12.4 days, when the top level came round to the slot of `now`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tickwheel.clock import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["INSTANTS", "around", "level_edges"]
+
+
+def level_edges(tick_ns: int = 1) -> list[int]:
+    """
+    Return every power of 64 and of 256, counted in ticks of *tick_ns*, that is a deadline; ascending, 0 not included.
+    """
+    powers = {64**exponent for exponent in range(1, 11)} | {256**exponent for exponent in range(1, 8)} | {2**62}
+    return sorted(power * tick_ns for power in powers if power * tick_ns < NEVER)
+
+
+def around(instants: Iterable[int], *distances: int) -> list[int]:
+    """
+    Return each instant and those at the *distances* before and after it, as far as they are deadlines; ascending.
+    """
+    offsets = {0, *distances, *(-distance for distance in distances)}
+    candidates = {instant + offset for instant in instants for offset in offsets}
+    return sorted(candidate for candidate in candidates if 0 <= candidate <= NEVER)
+
+
+INSTANTS = around([0, *level_edges(), NEVER], 1)
+"""0, every edge of a level, and the end of time, each with its neighbours."""

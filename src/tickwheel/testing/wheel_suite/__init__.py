@@ -1,0 +1,33 @@
+"""
+The contract suite of every wheel design.
+
+A design's tests are a subclass, which pytest and unittest both collect:
+
+    class TestMyWheel(WheelSuite):
+        def make_wheel(self, start):
+            wheel = MyWheel()
+            wheel.advance(start)
+            return wheel
+
+The suite reads `abilities` and holds the design to them: how late, in which order, how far.
+A design of limited span needs one of at least eight ticks here.
+The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.wheel_suite")` makes it explain
+its assertions.
+"""
+
+from tickwheel.testing.wheel_suite._ageing import AgeingTests
+from tickwheel.testing.wheel_suite._cancel import CancelTests
+from tickwheel.testing.wheel_suite._due import DueTests
+from tickwheel.testing.wheel_suite._input import InputTests
+from tickwheel.testing.wheel_suite._limit import LimitTests
+from tickwheel.testing.wheel_suite._memory import MemoryTests
+from tickwheel.testing.wheel_suite._move import MoveTests
+from tickwheel.testing.wheel_suite._next import NextTests
+
+__all__ = ["WheelSuite"]
+
+
+class WheelSuite(DueTests, LimitTests, NextTests, CancelTests, MoveTests, InputTests, MemoryTests, AgeingTests):
+    """
+    Every clause of the wheel's promise, as tests; a subclass says `make_wheel`.
+    """

@@ -1,0 +1,124 @@
+"""
+Cancel gives back: the wheel lets a payload go at once, and with its own house in order.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING
+
+from tickwheel.testing.wheel_suite._base import WheelTests
+from tickwheel.wheels._contract import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["MemoryTests"]
+
+
+class Payload:
+    """
+    Something that can be watched.
+    """
+
+
+class LastWord:
+    """
+    A payload that calls back when it goes.
+    """
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call = call
+
+    def __del__(self) -> None:
+        self.call()
+
+
+class MemoryTests(WheelTests):
+    """
+    What the wheel holds on to, and for how long.
+    """
+
+    def test_released_on_cancel(self) -> None:
+        """
+        A cancelled entry's payload is gone when cancel returns, wherever the entry stood.
+        """
+        wheel, ruler = self.checked()
+        for deadline in (0, ruler.at(1), ruler.at(7), NEVER):
+            payload = Payload()
+            watched = weakref.ref(payload)
+            entry = wheel.insert(deadline, payload)
+            del payload
+            assert watched() is not None
+            wheel.reschedule(entry, ruler.at(4))
+            wheel.reschedule(entry, deadline)
+            assert watched() is not None
+            wheel.cancel(entry)
+            assert watched() is None
+
+    def test_released_on_expiry(self) -> None:
+        """
+        An expired entry's payload belongs to whoever was given it.
+        """
+        wheel, ruler = self.checked()
+        watched = [self._watched(wheel.insert, ruler.at(tick)) for tick in (1, 2, 2, 3)]
+        expired = wheel.advance(ruler.at(2), 2)
+        assert [watch() is None for watch in watched] == [False] * 4
+        del expired
+        assert [watch() is None for watch in watched] == [True, True, False, False]
+        wheel.advance(ruler.at(3))
+        assert [watch() is None for watch in watched] == [True] * 4
+
+    def test_released_on_drain(self) -> None:
+        """
+        A drain gives every payload away, those of a cut batch and of NEVER too.
+        """
+        wheel, ruler = self.checked()
+        watched = [self._watched(wheel.insert, deadline) for deadline in (0, 1, ruler.at(3), ruler.at(7), NEVER)]
+        wheel.advance(ruler.at(1), 1)
+        drained = wheel.drain()
+        assert [watch() is None for watch in watched] == [True] + [False] * 4
+        del drained
+        assert [watch() is None for watch in watched] == [True] * 5
+
+    def test_released_with_the_wheel(self) -> None:
+        """
+        A wheel that goes takes its payloads along, at the latest with the next garbage collection.
+        """
+        checked, ruler = self.checked()
+        watched = [self._watched(checked.insert, deadline) for deadline in (0, ruler.at(3), NEVER)]
+        checked.advance(ruler.at(1), 0)
+        del checked
+        gc.collect()
+        assert [watch() is None for watch in watched] == [True] * 3
+
+    def test_a_finaliser_may_call_the_wheel(self) -> None:
+        """
+        A payload that calls the wheel as it goes finds the wheel in order and the entry gone.
+        """
+        wheel, ruler = self.checked()
+        seen: list[tuple[int, bool]] = []
+        ids: list[int] = []
+
+        def last_word() -> None:
+            wheel.wheel.check()
+            seen.append((len(wheel), wheel.cancel(ids[0])))
+            wheel.insert(ruler.at(6), "from a finaliser")
+
+        ids.append(wheel.insert(ruler.at(2), LastWord(last_word)))
+        assert wheel.cancel(ids[0])
+        assert seen == [(0, False)]
+        ids[0] = wheel.insert(ruler.at(2), LastWord(last_word))
+        wheel.advance(ruler.at(2))
+        assert seen[1:] == [(1, False)]
+        ids[0] = wheel.insert(ruler.at(4), LastWord(last_word))
+        wheel.drain()
+        assert seen[2:] == [(0, False)]
+        assert len(wheel.advance(ruler.at(6))) == 1
+
+    @staticmethod
+    def _watched(insert: Callable[[int, Payload], int], deadline: int) -> weakref.ref[Payload]:
+        payload = Payload()
+        insert(deadline, payload)
+        return weakref.ref(payload)

@@ -1,0 +1,20 @@
+"""
+The heap keeps the wheel's contract.
+"""
+
+from tickwheel.testing.wheel_suite import WheelSuite
+from tickwheel.wheels.heap import HeapWheel
+
+
+class TestHeap(WheelSuite):
+    """
+    The contract suite on the heap.
+    """
+
+    def make_wheel(self, start: int) -> HeapWheel:
+        """
+        Return a heap; it has no pointer to set.
+        """
+        wheel = HeapWheel()
+        wheel.advance(start)
+        return wheel
