@@ -27,6 +27,9 @@ __all__ = [
     "StoreInUseError",
 ]
 
+_SHOWN_MAX = 100
+"""How many characters of a refused value an error shows."""
+
 
 class JobNotFoundError(TickwheelError, LookupError):
     """
@@ -53,7 +56,7 @@ class InvalidJobError(TickwheelError, ValueError):
         self.name = name
         self.value = value
         text = repr(value)
-        shown = text if len(text) <= 100 else f"{text[:97]}..."
+        shown = text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 3]}..."
         super().__init__(f"{name} is {shown}: {remedy}")
 
 

@@ -1,0 +1,214 @@
+"""
+What hooks are told: one frozen record for each thing that happens to a job or to the right to fire.
+
+Instants are milliseconds since the epoch by the store's clock. A hook is called on the thread where it happened and
+must not block; what it raises is logged and dropped. With no hook subscribed, no record is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = [
+    "Event",
+    "EventHook",
+    "JobCancelled",
+    "JobDied",
+    "JobExpired",
+    "JobFailed",
+    "JobFired",
+    "JobMoved",
+    "JobReplayed",
+    "JobSet",
+    "JobSnoozed",
+    "JobSucceeded",
+    "OwnershipGained",
+    "OwnershipLost",
+    "SettleRefused",
+    "StoreFailed",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """
+    Something that happened to one generation of a job.
+    """
+
+    key: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobSet(JobEvent):
+    """
+    A job was set through this scheduler; *outcome* says created, replaced or kept.
+    """
+
+    due_at: int
+    target: str
+    handler: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobMoved(JobEvent):
+    """
+    A pending job got another instant through this scheduler.
+    """
+
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobCancelled(JobEvent):
+    """
+    A job was cancelled through this scheduler.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class JobReplayed(JobEvent):
+    """
+    A dead job was made pending again through this scheduler.
+    """
+
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class FiringEvent(JobEvent):
+    """
+    Something that happened to one attempt.
+    """
+
+    attempt: int
+    target: str
+    handler: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobFired(FiringEvent):
+    """
+    A job was handed over to its target.
+
+    Attributes:
+        due_at: When it was to fire.
+        fired_at: When it did.
+        lateness_ms: The difference, measured more finely than either.
+    """
+
+    due_at: int
+    fired_at: int
+    lateness_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobSucceeded(FiringEvent):
+    """
+    The target did its work; *ran_ms* is how long that took, *next_at* when a recurring job comes back.
+    """
+
+    ran_ms: float
+    next_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed(FiringEvent):
+    """
+    The attempt failed and there is another one at *retry_at*.
+    """
+
+    error: str
+    retry_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnoozed(FiringEvent):
+    """
+    The handler asked to be called again at *until*; this does not count as an attempt.
+    """
+
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobDied(FiringEvent):
+    """
+    There is no further attempt: the job is a dead letter, or, where it recurs, goes on at *next_at* without this run.
+    """
+
+    error: str
+    next_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobExpired(FiringEvent):
+    """
+    A run was left out, because it expired or was missed; *next_at* is when a recurring job comes back.
+    """
+
+    due_at: int
+    next_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SettleRefused(FiringEvent):
+    """
+    The end of a firing was not written: the job was set anew meanwhile, or this scheduler is not its owner any more.
+    """
+
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipGained:
+    """
+    This scheduler may now fire the jobs of *shard*; *rescued* of them were left half done by the former owner.
+    """
+
+    shard: int
+    epoch: int
+    rescued: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipLost:
+    """
+    This scheduler may not fire the jobs of *shard* any more.
+    """
+
+    shard: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFailed:
+    """
+    The store did not answer while *doing* something that is going to be tried again.
+    """
+
+    doing: str
+    error: str
+
+
+Event: TypeAlias = (
+    JobSet
+    | JobMoved
+    | JobCancelled
+    | JobReplayed
+    | JobFired
+    | JobSucceeded
+    | JobFailed
+    | JobSnoozed
+    | JobDied
+    | JobExpired
+    | SettleRefused
+    | OwnershipGained
+    | OwnershipLost
+    | StoreFailed
+)
+
+EventHook: TypeAlias = Callable[[Event], object]

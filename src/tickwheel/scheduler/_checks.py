@@ -1,0 +1,189 @@
+"""
+The one place where a caller's values become a job's, or are refused by name.
+
+Nothing durable is `inf`: a job that never fires would hold its key and its row for good, so delays end at 100 years.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import datetime
+from typing import Any, TypeVar
+
+from tickwheel.errors import InvalidDelayError
+from tickwheel.scheduler.errors import InvalidJobError
+
+__all__ = [
+    "FAR_MS",
+    "KEY_BYTES_MAX",
+    "PAYLOAD_BYTES_MAX",
+    "at_ms",
+    "check_generation",
+    "check_handler",
+    "check_key",
+    "check_trace",
+    "choice",
+    "decode_payload",
+    "delay_ms",
+    "encode_payload",
+    "span_ms",
+]
+
+KEY_BYTES_MAX = 512
+PAYLOAD_BYTES_MAX = 1 << 20
+FAR_MS = 36_525 * 86_400_000
+"""100 years of 365.25 days."""
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+_Choice = TypeVar("_Choice", bound=str)
+
+
+def check_key(key: str) -> str:
+    """
+    Return *key* if a job can have it: 1 to 512 bytes of UTF-8, no NUL.
+    """
+    if not isinstance(key, str):
+        raise InvalidJobError("key", key, f"pass a string, not {type(key).__name__}")
+    if not key:
+        raise InvalidJobError("key", key, "it may not be empty")
+    _check_text("key", key, KEY_BYTES_MAX)
+    return key
+
+
+def check_handler(handler: str) -> str:
+    """
+    Return *handler* if it can be stored: at most 2,048 bytes of UTF-8, which is what a URL may have.
+    """
+    if not isinstance(handler, str):
+        raise InvalidJobError("handler", handler, f"pass a name or URL as a string, not {type(handler).__name__}")
+    _check_text("handler", handler, 2048)
+    return handler
+
+
+def check_trace(trace: str | None) -> str | None:
+    """
+    Return *trace* if it is a W3C traceparent or None.
+    """
+    if trace is not None and not (isinstance(trace, str) and _TRACEPARENT.fullmatch(trace)):
+        raise InvalidJobError("trace", trace, "pass a W3C traceparent such as 00-<32 hex>-<16 hex>-01")
+    return trace
+
+
+def check_generation(generation: int | None) -> int | None:
+    """
+    Return *generation* if a job can have it, or 0 for "there is no such job", or None.
+    """
+    if generation is not None and (type(generation) is not int or not 0 <= generation < 1 << 63):
+        raise InvalidJobError("if_generation", generation, "pass the generation that a set, move or get answered, or 0")
+    return generation
+
+
+def choice(name: str, value: str, kind: type[_Choice]) -> _Choice:
+    """
+    Return the member of the enumeration *kind* that *value* names.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        members = ", ".join(str(member) for member in kind)  # type: ignore[attr-defined]  # kind is a StrEnum
+        raise InvalidJobError(name, value, f"pass one of {members}") from None
+
+
+def delay_ms(delay: float, name: str = "delay") -> int:
+    """
+    Return *delay* seconds in milliseconds, rounded up; negative counts as 0.
+
+    Raises:
+        InvalidDelayError: If it is NaN.
+        InvalidJobError: If it is past 100 years, which `inf` is.
+        TypeError: If it is no number.
+    """
+    if isinstance(delay, bool | str) or not hasattr(delay, "__float__"):
+        message = f"{name} is {delay!r}: pass seconds as a number, not {type(delay).__name__}"
+        raise TypeError(message)
+    try:
+        value = float(delay)
+    except OverflowError:  # an int past 1.8e308
+        value = math.copysign(math.inf, delay)
+    if math.isnan(value):
+        raise InvalidDelayError(name, delay)
+    if value * 1000 > FAR_MS:
+        raise InvalidJobError(name, delay, f"a durable job lies at most 100 years ahead, which is {FAR_MS // 1000} s")
+    return max(0, math.ceil(value * 1000))
+
+
+def span_ms(name: str, value: float) -> int:
+    """
+    Return a positive *value* of seconds in milliseconds, rounded up.
+    """
+    ms = delay_ms(value, name)
+    if ms < 1:
+        raise InvalidJobError(name, value, "pass seconds, more than 0")
+    return ms
+
+
+def at_ms(at: datetime | float, now: int) -> int:
+    """
+    Return the instant *at* in ms since the epoch; one that has passed is kept as it is.
+
+    Args:
+        at: An aware datetime, or seconds since the epoch.
+        now: The store's time.
+
+    Raises:
+        InvalidDelayError: If it is NaN.
+        InvalidJobError: If it is a naive datetime or more than 100 years ahead.
+        TypeError: If it is no datetime and no number.
+    """
+    if isinstance(at, datetime):
+        if at.tzinfo is None:
+            raise InvalidJobError("at", at, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
+        at = at.timestamp()
+    if isinstance(at, float | int) and (at * 1000 - now) > FAR_MS:
+        raise InvalidJobError("at", at, "a durable job lies at most 100 years ahead; epoch seconds, not milliseconds")
+    return delay_ms(at, "at")
+
+
+def encode_payload(payload: Any) -> bytes:
+    """
+    Return *payload* as JSON bytes, at most 1 MiB.
+    """
+    if payload is None:
+        return b"null"
+    try:
+        data = _encode(payload).encode()
+    except RecursionError:
+        raise InvalidJobError("payload", "...", "it is nested too deeply, or contains itself") from None
+    except UnicodeEncodeError:
+        raise InvalidJobError("payload", payload, "it has a lone surrogate, which is no character") from None
+    except (TypeError, ValueError) as error:
+        raise InvalidJobError("payload", payload, f"pass what JSON has ({_reason(error)})") from None
+    if len(data) > PAYLOAD_BYTES_MAX:
+        raise InvalidJobError("payload", payload, f"it has {len(data)} bytes: the limit is {PAYLOAD_BYTES_MAX}")
+    return data
+
+
+def decode_payload(data: bytes) -> Any:
+    """
+    Return the value that *data* encodes.
+    """
+    return None if data == b"null" else json.loads(data)
+
+
+def _check_text(name: str, text: str, bytes_max: int) -> None:
+    if "\0" in text:
+        raise InvalidJobError(name, text, "it may not contain NUL")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidJobError(name, text, "it has a lone surrogate, which is no character") from None
+    if size > bytes_max:
+        raise InvalidJobError(name, text, f"it has {size} bytes of UTF-8: the limit is {bytes_max}")
+
+
+def _reason(error: Exception) -> str:
+    return str(error)[:100].lower()

@@ -1,0 +1,125 @@
+"""
+The protocol of a target: where a fired job goes.
+
+A target resolves the handler's name that a job carries into a `Call`, once; the executor makes it for every firing.
+What a call returns is a value, not an exception: anything means done, and the three below mean something else.
+What it raises is a failed attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tickwheel.scheduler._model import Job
+
+__all__ = ["Call", "Cancel", "Firing", "Retry", "Snooze", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """
+    Return it to end the job here: no retry, no next run. It is parked as a dead letter with *reason*.
+    """
+
+    reason: str = "cancelled by its handler"
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """
+    Return it to be called again in *delay* seconds; the attempt does not count.
+    """
+
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """
+    Return it for another attempt in *after* seconds (None: by the job's policy); after the last attempt the job dies.
+    """
+
+    after: float | None = None
+    reason: str = "the handler asked for another attempt"
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """
+    One attempt to run a job, as its handler sees it.
+
+    Attributes:
+        job: The job; its `payload` is the encoded one.
+        attempt: Which attempt this is, from 1.
+        fired_at: When it was handed over, in ms since the epoch by the store's clock.
+    """
+
+    job: Job
+    attempt: int
+    fired_at: int
+
+    @property
+    def fire_id(self) -> str:
+        """
+        The name of this firing, the same each time it is delivered: deduplicate by it.
+        """
+        return f"{self.job.key}/{self.job.generation}/{self.attempt}"
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """
+        Whether a failure now is final.
+        """
+        return self.attempt >= self.job.retry.attempts
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """
+    How to run a job of one handler.
+
+    Attributes:
+        function: Called with the decoded payload, or with the payload and the `Firing`.
+        is_async: Whether it returns an awaitable, to be awaited on the scheduler's event loop.
+        wants_firing: Whether it takes the second argument.
+        timeout_s: After which it counts as failed, or None.
+    """
+
+    function: Callable[..., Any]
+    is_async: bool = False
+    wants_firing: bool = False
+    timeout_s: float | None = None
+
+
+class Target(Protocol):
+    """
+    A kind of place.
+
+    `check` and `resolve` may be called from any thread. A target that holds connections opens them on first use.
+    """
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse a handler's name that no job of this target can have.
+
+        Called when a job is set, possibly in a process that fires nothing: an unknown but possible name is no error.
+
+        Raises:
+            InvalidJobError: Naming the value and the remedy.
+        """
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return how to run the jobs of *handler*; the answer holds until `close`.
+
+        Raises:
+            HandlerNotFoundError: If there is none of that name; the job is parked.
+            TickwheelError: If it cannot be run here, with the remedy; the job is parked.
+        """
+
+    async def close(self) -> None:
+        """
+        Let go of connections; awaited once on the event loop that awaited the calls. Never before the last call ended.
+        """
