@@ -1,0 +1,205 @@
+"""
+Random operations: the shipped designs agree with the model, and broken ones are found.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tickwheel.testing.fuzz import DESIGNS, main
+from tickwheel.testing.wheel_machine import Case, DivergenceError, replay, run_machine
+from tickwheel.testing.wheel_suite import WheelSuite
+from tickwheel.wheels.heap import HeapWheel
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_a_short_run_of_each_design(name: str) -> None:
+    """
+    A design agrees with the model over a few thousand operations of a new seed, checked after each.
+    """
+    seed = random.randrange(2**32)
+    for make_wheel in DESIGNS[name]:
+        report = run_machine(make_wheel, seed, 6_000)
+        assert report.operations == sum(report.kinds.values()) == 6_000
+        assert report.expired > 0
+        assert set(report.kinds) == {"insert", "cancel", "move", "look", "advance", "next", "drain"}
+
+
+def test_a_seed_repeats_its_run() -> None:
+    """
+    The same seed does the same operations, and another seed others.
+    """
+    (make_wheel,) = DESIGNS["heap"]
+    first, again, other = (run_machine(make_wheel, seed, 5_000, check_every=50) for seed in (11, 11, 12))
+    assert first == again
+    assert first.kinds != other.kinds
+
+
+def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    The command says which seed repeats the run, how much it did and that nothing diverged.
+    """
+    assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 0
+    line = capsys.readouterr().out
+    assert line.startswith("heap: seed 5, 3000 operations on 2 wheels, ")
+    assert ", 0 divergences, " in line
+
+
+def test_the_command_tells_a_divergence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    The command ends with 1 and prints a case that can be played again.
+    """
+    monkeypatch.setitem(DESIGNS, "heap", (lambda _: EarlyWheel(),))
+    assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 1
+    assert "1 divergence" in capsys.readouterr().out
+
+
+class EarlyWheel(HeapWheel):
+    """
+    Delivers a nanosecond early.
+    """
+
+    def advance(self, now: int, limit: int | None = None) -> list[Any]:
+        """
+        Advance a little too far.
+        """
+        return super().advance(min(now + 1, 2**63 - 1), limit)
+
+
+class ForgetfulWheel(HeapWheel):
+    """
+    Loses what was moved to a multiple of 64.
+    """
+
+    def reschedule(self, id: int, deadline: int) -> bool:
+        """
+        Move, or lose.
+        """
+        return super().cancel(id) if deadline % 64 == 0 else super().reschedule(id, deadline)
+
+
+class DoublingWheel(HeapWheel):
+    """
+    Delivers the last of a batch that a limit cut once more.
+    """
+
+    def advance(self, now: int, limit: int | None = None) -> list[Any]:
+        """
+        Put the last one back.
+        """
+        expired = super().advance(now, limit)
+        if limit == 2 and len(expired) == limit:
+            self.insert(expired[-1].deadline, expired[-1].payload)
+        return expired
+
+
+class UnstableWheel(HeapWheel):
+    """
+    Orders equal deadlines by the first arrival of an entry, whatever was moved since.
+    """
+
+    def reschedule(self, id: int, deadline: int) -> bool:
+        """
+        Move, and keep the old arrival.
+        """
+        arrivals = self._arrivals
+        self._arrivals = id - 1
+        was_pending = super().reschedule(id, deadline)
+        self._arrivals = arrivals
+        return was_pending
+
+
+class SleepyWheel(HeapWheel):
+    """
+    Says that it is idle while something at the edge of a tick of 64 is due.
+    """
+
+    def next_expiration(self) -> int | None:
+        """
+        Round up.
+        """
+        deadline = super().next_expiration()
+        return deadline if deadline is None else -(-deadline // 64) * 64
+
+
+class HoardingWheel(HeapWheel):
+    """
+    Keeps the last cancelled payload.
+    """
+
+    def cancel(self, id: int) -> bool:
+        """
+        Remember.
+        """
+        self.kept = self._entries.get(id)
+        return super().cancel(id)
+
+
+class LenientWheel(HeapWheel):
+    """
+    Takes True for a nanosecond.
+    """
+
+    def insert(self, deadline: int, payload: Any) -> int:
+        """
+        Convert what comes.
+        """
+        return super().insert(int(deadline), payload)
+
+
+class MiscountingWheel(HeapWheel):
+    """
+    Counts a cancel of what is not there.
+    """
+
+    def cancel(self, id: int) -> bool:
+        """
+        Count first, look later.
+        """
+        self._counts["cancels"] += id not in self._entries
+        return super().cancel(id)
+
+    def check(self) -> None:
+        """
+        Find nothing wrong.
+        """
+
+
+BROKEN = [EarlyWheel, ForgetfulWheel, DoublingWheel, UnstableWheel, SleepyWheel, MiscountingWheel]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
+    """
+    A broken wheel is found within a few thousand operations, and the shrunk case still shows it.
+    """
+    with pytest.raises(DivergenceError) as found:
+        run_machine(lambda _: broken(), random.randrange(2**32), 50_000, check_every=7)
+    case = found.value.case
+    assert 0 < len(case.operations) <= 12
+    assert f"start={case.start}" in str(found.value)
+    with pytest.raises(AssertionError):
+        replay(lambda _: broken(), case)
+    replay(lambda _: HeapWheel(), Case(case.start, case.operations))
+
+
+@pytest.mark.parametrize("broken", [*BROKEN, HoardingWheel, LenientWheel])
+def test_the_suite_finds_it(broken: Callable[[], HeapWheel]) -> None:
+    """
+    A broken wheel fails at least one test of the contract suite.
+    """
+
+    class Suite(WheelSuite):
+        def make_wheel(self, start: int) -> HeapWheel:
+            return broken()
+
+    failures = []
+    for name in dir(Suite):
+        if name.startswith("test_") and name != "test_a_crowded_slot":
+            try:
+                getattr(Suite(), name)()
+            except (AssertionError, ValueError):
+                failures.append(name)
+    assert failures
