@@ -13,16 +13,18 @@ import threading
 import weakref
 from typing import Final, TypeAlias
 
-__all__ = ["INNER", "OUTER", "Lock", "new_lock"]
+__all__ = ["INNER", "MIDDLE", "OUTER", "Lock", "new_lock"]
 
 Lock: TypeAlias = "threading.RLock"
 
 OUTER: Final = 0
 """For what calls an engine while it holds its own lock."""
-INNER: Final = 1
+MIDDLE: Final = 1
+"""For a driver, which is woken by those."""
+INNER: Final = 2
 """For an engine, which calls nobody while it holds its lock."""
 
-_locks: tuple[weakref.WeakSet[Lock], weakref.WeakSet[Lock]] = (weakref.WeakSet(), weakref.WeakSet())
+_locks: Final[tuple[weakref.WeakSet[Lock], ...]] = (weakref.WeakSet(), weakref.WeakSet(), weakref.WeakSet())
 _held: list[Lock] = []
 
 
