@@ -1,3 +1,13 @@
 """
 TimerWheel: an engine and what moves time.
 """
+
+from __future__ import annotations
+
+from tickwheel.drivers._asyncio import AsyncioDriver
+from tickwheel.drivers._contract import Driver, SteppedClock
+from tickwheel.drivers._manual import ManualDriver
+from tickwheel.drivers._thread import ThreadDriver
+from tickwheel.drivers._timer_wheel import TimerWheel
+
+__all__ = ["AsyncioDriver", "Driver", "ManualDriver", "SteppedClock", "ThreadDriver", "TimerWheel"]

@@ -1,0 +1,163 @@
+"""
+The asyncio driver: one armed handle on a running loop, however many timers there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import Context, copy_context
+from typing import Any, Final
+
+from tickwheel.drivers._contract import SteppedClock
+from tickwheel.drivers._fork import tell_after_fork
+from tickwheel.errors import ClosedError
+from tickwheel.timers._contract import Engine
+
+__all__ = ["AsyncioDriver"]
+
+TURN_MAX: Final = 1024
+"""So many callbacks in one turn of the loop at most; then sockets get theirs."""
+
+DELAY_MAX_S: Final = 86_400.0 * 365
+"""A loop that counts milliseconds in 32 bits or microseconds in floats has no trouble with a year."""
+
+
+class AsyncioDriver:
+    """
+    Fires on an event loop: asyncio's, uvloop's, any that has `call_later` and `call_soon_threadsafe`.
+
+    Timers may be set from any thread; callbacks run in the loop's, in the context that the wheel was made in.
+    An `Exception` of theirs goes to the loop's exception handler; anything else leaves the loop's run, as with its own
+    timers.
+    Loops may wake up early, by up to a millisecond; then nothing fires, and the rest of the time is waited for.
+
+    Args:
+        loop: Which loop; None for the one that is running.
+    """
+
+    fires_itself = True
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = _running_loop() if loop is None else loop
+        if self._loop is None:
+            message = "no event loop is running: make the wheel inside a coroutine, or pass loop="
+            raise RuntimeError(message)
+        self._engine: Engine | None = None
+        self._context: Context = copy_context()
+        self._armed: asyncio.Handle | None = None
+        self._is_stopped = False
+        self._is_firing = False
+        self._wakeups = 0
+
+    def start(self, engine: Engine) -> None:
+        """
+        Take *engine* over; with a clock that is moved by hand it fires where that is moved.
+        """
+        if self._engine is not None:
+            message = "this driver has an engine already: make a new driver for each wheel"
+            raise RuntimeError(message)
+        self._engine = engine
+        engine.on_error = self._report
+        if isinstance(engine.clock, SteppedClock):
+            engine.clock.attach(engine)
+        else:
+            engine.on_earlier = self._wake
+            engine.arm()
+        tell_after_fork(self)
+
+    def stop(self) -> None:
+        """
+        Fire nothing more; take the handle from the loop.
+        """
+        self._is_stopped = True
+        if self._engine is not None and isinstance(self._engine.clock, SteppedClock):
+            self._engine.clock.detach(self._engine)
+        elif self._armed is not None:
+            self._soon(self._disarm)
+
+    def abandon(self) -> None:
+        """
+        Leave everything as it is: the loop holds what is pending.
+        """
+
+    def join(self, timeout: float | None = None) -> bool:
+        """
+        Return at once whether no callback is running: to wait would be to hold the loop.
+        """
+        return not self._is_firing
+
+    def after_fork(self) -> None:
+        """
+        Empty the engine.
+        """
+        if self._engine is not None:
+            self._engine.after_fork()
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return how many turns of the loop looked at the engine: `wakeups`.
+        """
+        return {"wakeups": self._wakeups}
+
+    def _wake(self) -> None:
+        """
+        Arm anew in the loop's next turn: the engine's `on_earlier`.
+        """
+        if not self._soon(self._rearm):
+            assert self._engine is not None
+            self._engine.close()
+            raise ClosedError("event loop")
+
+    def _soon(self, step: Any) -> bool:
+        """
+        Run *step* in the loop's thread; return False if the loop is closed.
+        """
+        assert self._loop is not None
+        call = self._loop.call_soon if _running_loop() is self._loop else self._loop.call_soon_threadsafe
+        try:
+            call(step, context=self._context)
+        except RuntimeError:
+            if self._loop.is_closed():
+                return False
+            raise
+        return True
+
+    def _rearm(self) -> None:
+        self._disarm()
+        assert self._engine is not None
+        assert self._loop is not None
+        deadline = None if self._is_stopped else self._engine.arm()
+        if deadline is None:
+            return
+        delay = (deadline - self._engine.clock.monotonic_ns()) / 1e9
+        if delay <= 0:
+            self._armed = self._loop.call_soon(self._turn, context=self._context)
+        else:
+            self._armed = self._loop.call_later(min(delay, DELAY_MAX_S), self._turn, context=self._context)
+
+    def _disarm(self) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+            self._armed = None
+
+    def _turn(self) -> None:
+        self._armed = None
+        self._wakeups += 1
+        assert self._engine is not None
+        self._is_firing = True
+        try:
+            self._engine.fire_due(TURN_MAX)
+        finally:
+            self._is_firing = False
+            self._rearm()
+
+    def _report(self, error: BaseException, timer: object) -> None:
+        assert self._loop is not None
+        self._loop.call_exception_handler({"message": "a timer's callback raised", "exception": error, "timer": timer})
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,79 @@
+"""
+Waiting on CLOCK_BOOTTIME: a machine that wakes from suspend finds its timers due.
+
+Every other wait counts the time that the machine was awake. Linux has one that does not: a timerfd.
+Python knows it from 3.13 on, so it is called through the C library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import sys
+import time
+from typing import Any
+
+__all__ = ["BootWaiter"]
+
+TFD_TIMER_ABSTIME = 1
+NS_PER_S = 1_000_000_000
+
+
+class BootWaiter:
+    """
+    Waits on a timerfd, and on an eventfd as its token.
+    """
+
+    def __init__(self) -> None:
+        self._libc = _libc()
+        flags = os.O_CLOEXEC | os.O_NONBLOCK
+        self._timer = _checked(self._libc.timerfd_create(time.CLOCK_BOOTTIME, flags))
+        self._token = os.eventfd(0, flags)
+        self._poll = select.poll()
+        self._poll.register(self._timer, select.POLLIN)
+        self._poll.register(self._token, select.POLLIN)
+
+    @staticmethod
+    def is_available() -> bool:
+        """
+        Return whether this system has what it takes.
+        """
+        return sys.platform == "linux" and hasattr(time, "CLOCK_BOOTTIME") and hasattr(_libc(), "timerfd_create")
+
+    def wait(self, deadline: int | None) -> bool:
+        """
+        Wait until CLOCK_BOOTTIME reads *deadline* nanoseconds, or a wake-up.
+        """
+        # A timerfd set to 0 is disarmed; time 1 has passed as well.
+        seconds, ns = (0, 0) if deadline is None else divmod(max(deadline, 1), NS_PER_S)
+        setting = (ctypes.c_long * 4)(0, 0, seconds, ns)
+        _checked(self._libc.timerfd_settime(self._timer, TFD_TIMER_ABSTIME, setting, None))
+        self._poll.poll()
+        try:
+            os.eventfd_read(self._token)
+        except BlockingIOError:
+            return False
+        return True
+
+    def wake(self) -> None:
+        """
+        Let the waiting thread, or else the next wait, return at once.
+        """
+        os.eventfd_write(self._token, 1)
+
+    def __del__(self) -> None:
+        for name in ("_timer", "_token"):
+            if hasattr(self, name):
+                os.close(getattr(self, name))
+
+
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

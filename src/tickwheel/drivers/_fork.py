@@ -1,0 +1,41 @@
+"""
+The child of a fork starts with empty wheels: what is pending fires in the parent, once.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Protocol
+
+__all__ = ["tell_after_fork"]
+
+
+class Forked(Protocol):
+    """
+    What needs to know that it is in a child.
+    """
+
+    def after_fork(self) -> None:
+        """
+        Begin anew in the child.
+        """
+
+
+_told: weakref.WeakSet[Forked] = weakref.WeakSet()
+
+
+def tell_after_fork(forked: Forked) -> None:
+    """
+    Call *forked*'s `after_fork` in the child of every fork, as long as it lives.
+    """
+    _told.add(forked)
+
+
+def _tell() -> None:
+    for forked in list(_told):
+        forked.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_tell)

@@ -1,0 +1,67 @@
+"""
+The manual driver: nothing fires unless somebody says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwheel.drivers._contract import SteppedClock
+from tickwheel.drivers._fork import tell_after_fork
+from tickwheel.timers._contract import Engine
+
+__all__ = ["ManualDriver"]
+
+
+class ManualDriver:
+    """
+    Fires when a stepped clock is moved, or when `TimerWheel.fire_due()` is called: for tests and loops of one's own.
+    """
+
+    fires_itself = False
+
+    def __init__(self) -> None:
+        self._engine: Engine | None = None
+
+    def start(self, engine: Engine) -> None:
+        """
+        Attach *engine* to its clock, if that is moved by hand.
+        """
+        if self._engine is not None:
+            message = "this driver has an engine already: make a new driver for each wheel"
+            raise RuntimeError(message)
+        self._engine = engine
+        if isinstance(engine.clock, SteppedClock):
+            engine.clock.attach(engine)
+        tell_after_fork(self)
+
+    def stop(self) -> None:
+        """
+        Detach from the clock.
+        """
+        if self._engine is not None and isinstance(self._engine.clock, SteppedClock):
+            self._engine.clock.detach(self._engine)
+
+    def abandon(self) -> None:
+        """
+        Leave everything as it is: the clock holds what is pending.
+        """
+
+    def join(self, timeout: float | None = None) -> bool:
+        """
+        Return True: nobody but the caller fires.
+        """
+        return True
+
+    def after_fork(self) -> None:
+        """
+        Empty the engine.
+        """
+        if self._engine is not None:
+            self._engine.after_fork()
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return no wake-ups, as nobody sleeps.
+        """
+        return {"wakeups": 0}

@@ -1,0 +1,187 @@
+"""
+The thread driver: one daemon thread, started by the first timer, asleep until the next deadline.
+
+Life of the thread: none -> running -> none. It ends when the driver is stopped, or when nobody holds the wheel any more
+and nothing is pending; should something be set after all, by a method that somebody kept, the next one starts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import time
+import weakref
+from typing import Any, Final
+
+from tickwheel.drivers._contract import SteppedClock
+from tickwheel.drivers._fork import tell_after_fork
+from tickwheel.drivers._waiter import Waiter, new_waiter
+from tickwheel.timers._contract import Engine
+from tickwheel.timers._locks import MIDDLE, new_lock
+
+__all__ = ["ThreadDriver"]
+
+GRACE_S: Final = 1.0
+"""How long the end of the interpreter waits for callbacks that are running; after that they die with it."""
+
+_running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
+
+
+class ThreadDriver:
+    """
+    Fires in a thread of its own.
+
+    Callbacks run one after the other, in that thread. What leaves one and is no `Exception` (KeyboardInterrupt and
+    SystemExit among them) goes to `threading.excepthook`, as in any thread, and the driver goes on: a callback that
+    calls `sys.exit()` ends itself, not the timers of others.
+
+    Args:
+        name: What the thread is called.
+    """
+
+    fires_itself = True
+
+    def __init__(self, name: str = "tickwheel") -> None:
+        self._name = name
+        self._engine: Engine | None = None
+        self._waiter: Waiter
+        self._thread: threading.Thread | None = None
+        self._lock = new_lock(MIDDLE)
+        self._is_stopped = False
+        self._is_abandoned = False
+        self._wakeups = 0
+        self._notices = 0
+
+    def start(self, engine: Engine) -> None:
+        """
+        Take *engine* over; the thread starts with the first timer.
+        """
+        if self._engine is not None:
+            message = "this driver has an engine already: make a new driver for each wheel"
+            raise RuntimeError(message)
+        if isinstance(engine.clock, SteppedClock):
+            message = f"clock is {engine.clock!r}: a thread cannot wait on it, leave the driver out"
+            raise ValueError(message)  # noqa: TRY004 - the type is right, this driver is not
+        self._engine = engine
+        self._waiter = new_waiter(engine.clock)
+        engine.on_earlier = self._wake
+        engine.arm()
+        tell_after_fork(self)
+
+    def stop(self) -> None:
+        """
+        Fire nothing more; the thread ends after the callback that it is running.
+        """
+        self._is_stopped = True
+        self._notify()
+
+    def abandon(self) -> None:
+        """
+        End the thread once nothing is pending.
+        """
+        self._is_abandoned = True
+        self._notify()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """
+        Wait for the thread to end.
+        """
+        thread = self._thread
+        if thread is None:
+            return True
+        if thread is threading.current_thread():
+            return False
+        thread.join(timeout)
+        return not thread.is_alive()
+
+    def after_fork(self) -> None:
+        """
+        Forget the thread, which the child does not have.
+        """
+        if self._engine is not None:
+            self._thread = None
+            self._waiter = new_waiter(self._engine.clock)
+            self._engine.after_fork()
+            self._engine.arm()
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return `wakeups`, and how many of them were because of an earlier deadline or the end: `notices`.
+        """
+        return {"wakeups": self._wakeups, "notices": self._notices}
+
+    def _notify(self) -> None:
+        if self._thread is not None:
+            self._waiter.wake()
+
+    def _wake(self) -> None:
+        """
+        See that the thread looks at its engine: the engine's `on_earlier`.
+        """
+        with self._lock:
+            if self._thread is None and not self._is_stopped:
+                self._start_thread()
+            else:
+                self._waiter.wake()
+
+    def _start_thread(self) -> None:
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads: whoever sets next tries again
+            self._thread = None
+            assert self._engine is not None
+            self._engine.arm()
+            raise
+        _running.add(self)
+
+    def _run(self) -> None:
+        engine, me = self._engine, threading.current_thread()
+        assert engine is not None
+        clock = engine.clock
+        while self._thread is me and not self._is_stopped:
+            deadline = engine.arm()
+            if deadline is None and self._has_ended(engine):
+                return
+            if deadline is None or deadline > clock.monotonic_ns():
+                is_notice = self._waiter.wait(deadline)
+                self._wakeups += 1
+                self._notices += is_notice
+                if is_notice:
+                    continue
+            try:
+                engine.fire_due()
+            except BaseException:  # noqa: BLE001 - see the class: the driver goes on
+                _report(me)
+
+    def _has_ended(self, engine: Engine) -> bool:
+        # Under the lock that a setter takes after setting: it finds either this thread or none.
+        with self._lock:
+            if self._is_abandoned and len(engine) == 0:
+                self._thread = None
+                return True
+            return False
+
+
+def _report(thread: threading.Thread) -> None:
+    args = threading.ExceptHookArgs((*sys.exc_info(), thread))
+    try:
+        threading.excepthook(args)
+    except BaseException:  # noqa: BLE001 - a hook that raises is no reason to stop the timers
+        threading.__excepthook__(args)
+
+
+def _stop_all() -> None:
+    """
+    End the threads while the interpreter is whole: one that is caught asleep later would die somewhere in native code.
+    """
+    drivers = list(_running)
+    for driver in drivers:
+        driver.stop()
+    deadline = time.monotonic() + GRACE_S
+    for driver in drivers:
+        driver.join(max(deadline - time.monotonic(), 0.0))
+
+
+atexit.register(_stop_all)

@@ -1,0 +1,230 @@
+"""
+TimerWheel: what users hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from contextvars import Context
+from types import TracebackType
+from typing import Any, Self
+
+from tickwheel.clock import Clock, seconds
+from tickwheel.drivers._asyncio import AsyncioDriver
+from tickwheel.drivers._contract import Driver, SteppedClock
+from tickwheel.drivers._engines import new_engine
+from tickwheel.drivers._manual import ManualDriver
+from tickwheel.drivers._thread import ThreadDriver
+from tickwheel.timers._contract import Pending, Timer
+from tickwheel.timers._engine import log_error
+from tickwheel.typing import Callback, ErrorHandler
+from tickwheel.wheels._contract import Wheel
+
+__all__ = ["TimerWheel"]
+
+
+class TimerWheel:
+    """
+    Timers: any number of them, from any thread, never early.
+
+        wheel = TimerWheel()
+        timer = wheel.call_later(2.5, print, "tea is ready")
+        timer.restart(3.5)
+        timer.cancel()
+
+    By default a daemon thread fires them, which starts with the first timer and sleeps between deadlines.
+    `TimerWheel.asyncio()` fires on an event loop. With a `ManualClock` they fire where that is moved.
+
+    Callbacks may do anything: set, move and cancel timers, drain or close the wheel, raise. They run one after the
+    other, in order of their deadlines, first set first among equals.
+    A wheel that is no longer held fires what is pending, then ends.
+
+    Args:
+        wheel: A wheel of some design; None for the native one.
+        clock: Where time comes from; None for the system's monotonic clock, which stands still during suspend.
+            `BootClock` counts suspend.
+        driver: What makes time pass; None for a thread, or, with a clock that is moved by hand, for nobody else.
+        on_error: Gets every `Exception` that a callback raises, and the timer. None: it is logged to the logger
+            `tickwheel`, or on an event loop given to the loop's exception handler.
+        max_pending: How many timers may be pending at once; None for any number.
+    """
+
+    def __init__(
+        self,
+        *,
+        wheel: Wheel | None = None,
+        clock: Clock | None = None,
+        driver: Driver | None = None,
+        on_error: ErrorHandler | None = None,
+        max_pending: int | None = None,
+    ) -> None:
+        if driver is None:
+            driver = ManualDriver() if isinstance(clock, SteppedClock) else ThreadDriver()
+        self._engine = engine = new_engine(wheel, clock, max_pending)
+        self._driver = driver
+        engine.on_error = log_error
+        driver.start(engine)
+        if on_error is not None:
+            engine.on_error = on_error
+        # The two hot verbs are the engine's own methods, a Python call cheaper, unless a subclass has its own.
+        for verb in ("call_at", "call_later"):
+            if getattr(type(self), verb) is getattr(TimerWheel, verb):
+                self.__dict__[verb] = getattr(engine, verb)
+        weakref.finalize(self, driver.abandon).atexit = False
+
+    @classmethod
+    def asyncio(cls, *, loop: asyncio.AbstractEventLoop | None = None, **options: Any) -> Self:
+        """
+        Return a wheel that fires on an event loop.
+
+        Args:
+            loop: Which one; None for the one that is running.
+            options: As for the class, `driver` apart.
+
+        Raises:
+            RuntimeError: If no loop is given and none is running.
+        """
+        return cls(driver=AsyncioDriver(loop), **options)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed() else f"{len(self)} pending"
+        return f"<{type(self).__name__} {state}>"
+
+    def __reduce__(self) -> str:
+        message = f"a {type(self).__name__} cannot be pickled: its timers belong to this process"
+        raise TypeError(message)
+
+    def __len__(self) -> int:
+        """
+        Return how many timers are pending.
+        """
+        return len(self._engine)
+
+    def __bool__(self) -> bool:
+        """
+        Return True: a wheel without timers is a wheel.
+        """
+        return True
+
+    def time(self) -> float:
+        """
+        Return what the wheel's clock reads, in seconds: the time that `call_at` and `Timer.when` speak of.
+        """
+        return seconds(self._engine.clock.monotonic_ns())
+
+    def call_later(
+        self, delay: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
+    ) -> Timer:
+        """
+        Call *callback* with *args* in *delay* seconds.
+
+        Args:
+            delay: Seconds; negative counts as 0, which fires in the next turn, and `inf` as never.
+            callback: What to call; its result is ignored.
+            args: What to call it with.
+            slack: By how many seconds it may be later, so that several timers share one wake-up.
+            context: The `contextvars.Context` to run it in; None for the driver's.
+
+        Raises:
+            InvalidDelayError: If *delay* is NaN.
+            TypeError: If *delay* is no number or *callback* cannot be called.
+            ClosedError: After `close`.
+            TooManyTimersError: If `max_pending` are pending.
+        """
+        return self._engine.call_later(delay, callback, *args, slack=slack, context=context)
+
+    def call_at(
+        self, when: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
+    ) -> Timer:
+        """
+        Call *callback* with *args* once `time()` reads *when* seconds; a past time fires in the next turn.
+
+        Arguments and errors are those of `call_later`.
+        """
+        return self._engine.call_at(when, callback, *args, slack=slack, context=context)
+
+    def next_expiration(self) -> float | None:
+        """
+        Return when something is due next, in seconds of `time()`, or None if nothing is going to be.
+        """
+        deadline = self._engine.arm()
+        return None if deadline is None else seconds(deadline)
+
+    def fire_due(self, limit: int | None = None) -> int:
+        """
+        Fire what is due, at most *limit* of it, and return how many were fired; for the manual driver.
+
+        What a callback sets is not fired by this call.
+
+        Raises:
+            RuntimeError: If the wheel's driver fires by itself.
+            ReentrantError: From inside a callback.
+        """
+        if self._driver.fires_itself:
+            message = f"{self!r} fires by itself: pass driver=ManualDriver() to do it yourself"
+            raise RuntimeError(message)
+        return self._engine.fire_due(limit)
+
+    def drain(self) -> list[Pending]:
+        """
+        Cancel everything that is pending, and return it in order of its deadlines.
+        """
+        return self._engine.drain()
+
+    def close(self) -> list[Pending]:
+        """
+        Cancel everything that is pending, return it, and refuse to set from now on.
+
+        A callback that is running runs on: `join()` waits for it. Closing twice is allowed and returns [].
+        """
+        pending = self._engine.close()
+        self._driver.stop()
+        return pending
+
+    def closed(self) -> bool:
+        """
+        Return whether the wheel was closed.
+        """
+        return self._engine.closed()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """
+        Wait until the closed wheel calls nothing any more.
+
+        Args:
+            timeout: How many seconds to wait at most; None for as long as it takes.
+
+        Returns:
+            Whether no callback is running. On an event loop, and inside a callback, this is answered at once.
+        """
+        return self._driver.join(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+        self.join()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return the counts of engine, wheel and driver; stops nobody.
+        """
+        return {**self._engine.stats(), **self._driver.stats()}
+
+    def check(self) -> None:
+        """
+        Verify every invariant, and raise AssertionError where one is broken; walks all that is pending.
+        """
+        self._engine.check()
