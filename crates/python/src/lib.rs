@@ -1,9 +1,24 @@
-//! `tickwheel._core`: the bindings, no algorithm.
+//! `tickwheel._core`: the bindings, no algorithm. What is filed where is `tickwheel-core`'s; what is promised is written in Python,
+//! in `tickwheel.wheels._contract` and `tickwheel.timers._contract`.
+
+mod call;
+mod cell;
+mod clock;
+mod engine;
+mod errors;
+mod firing;
+mod payload;
+mod timer;
+mod waiter;
+mod wheel;
 
 use pyo3::prelude::*;
 
 /// The native core of tickwheel.
 #[pymodule]
-fn _core(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    timer::register(module)?;
+    engine::register(module)?;
+    module.add_class::<waiter::Waiter>()?;
+    module.add_class::<wheel::Wheel>()
 }

@@ -56,6 +56,19 @@ pub fn slot_last(start: u64, level: usize) -> u64 {
     start | ((1u64 << shift(level)) - 1)
 }
 
+/// The instant in `[deadline, deadline + slack]` with the most trailing zero bits, so that timers which allow it share a wake-up.
+///
+/// The rule of Linux's deferrable timers (`round_jiffies`, `apply_slack`), for any unit.
+#[must_use]
+pub fn coalesce(deadline: u64, slack: u64) -> u64 {
+    let latest = deadline.saturating_add(slack);
+    let Some(before) = deadline.checked_sub(1) else {
+        return 0;
+    };
+    let kept = 63 - (before ^ latest).leading_zeros();
+    latest >> kept << kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +79,21 @@ mod tests {
             assert_eq!(level_for(hand, hand), None);
             assert_eq!(level_for(hand | 1023, hand), None);
             assert_eq!(level_for(hand.saturating_sub(5000), hand), None);
+        }
+    }
+
+    #[test]
+    fn slack_finds_the_roundest_instant_that_it_allows() {
+        for deadline in 0..300u64 {
+            for slack in 0..70 {
+                let roundest = (deadline..=deadline + slack).max_by_key(|at| at.trailing_zeros());
+                let chosen = coalesce(deadline, slack);
+                assert!((deadline..=deadline + slack).contains(&chosen));
+                assert_eq!(
+                    chosen.trailing_zeros(),
+                    roundest.map_or(64, u64::trailing_zeros)
+                );
+            }
         }
     }
 

@@ -40,6 +40,7 @@ mod slots;
 mod stats;
 mod wheel;
 
+pub use geometry::coalesce;
 pub use slab::Id;
 pub use stats::Stats;
 pub use wheel::{Expired, Pop, Wheel, NEVER};

@@ -148,7 +148,12 @@ fn run(start: u64, crowd: usize, steps: Vec<Step>) {
                         Pop::Busy => work = 10,
                     }
                     if let Some((which, ahead)) = inside.next() {
-                        let deadline = clamp(now.saturating_add(ahead));
+                        let is_past = ahead % 3 == 0;
+                        let deadline = if is_past {
+                            now.saturating_sub(ahead)
+                        } else {
+                            clamp(now.saturating_add(ahead))
+                        };
                         let id = wheel.insert(deadline, 0);
                         model.ids.push(id);
                         model.file(id, deadline);

@@ -10,31 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tickwheel.clock import Clock
-from tickwheel.typing import Callback, ErrorHandler
+from tickwheel.typing import Callback, ErrorHandler, Pending
 
 __all__ = ["DueTimer", "Engine", "Pending", "Timer"]
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """
-    A timer that was pending when its wheel was drained or closed.
-
-    Attributes:
-        callback: What it would have called; for a keyed timer, None.
-        args: With which arguments; for a keyed timer, (key, value).
-        deadline: When, in seconds of the wheel's clock; inf for never.
-        remaining: How long that would still have been, in seconds; negative if it was overdue.
-    """
-
-    callback: Callback | None
-    args: tuple[Any, ...]
-    deadline: float
-    remaining: float
 
 
 class Timer(Protocol):

@@ -24,22 +24,13 @@ A new wheel stands at 0: its owner calls `advance(now)` before the first insert,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from tickwheel.clock import NEVER
 from tickwheel.errors import InvalidDeadlineError
+from tickwheel.typing import Expired
 
 __all__ = ["NEVER", "Abilities", "Expired", "Wheel", "checked_deadline", "checked_limit"]
-
-
-class Expired(NamedTuple):
-    """
-    An entry as it leaves the wheel.
-    """
-
-    id: int
-    deadline: int
-    payload: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,92 @@
+//! The lock of the native objects, which is the interpreter's own, and the border that no panic crosses.
+
+use std::cell::{Cell, UnsafeCell};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use pyo3::ffi;
+use pyo3::panic::PanicException;
+use pyo3::prelude::*;
+
+#[cfg(Py_GIL_DISABLED)]
+compile_error!(
+    "tickwheel._core relies on the GIL as its lock: free-threaded builds are not supported yet"
+);
+
+/// A value that only a thread which holds the GIL touches, and never while it runs Python.
+///
+/// The GIL is the lock. Taking another one costs 10 ns per call and would need an order against the GIL; this costs a flag, which
+/// turns the one mistake that is left, to run Python inside of `with` and come back in, into a panic instead of a corrupted wheel.
+pub(crate) struct GilCell<T> {
+    is_entered: Cell<bool>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `with` needs a `Python` token, so threads take turns; `T: Send` because they do.
+unsafe impl<T: Send> Sync for GilCell<T> {}
+
+/// Marks the cell as left, also when a panic passes.
+struct Leave<'a>(&'a Cell<bool>);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl<T> GilCell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            is_entered: Cell::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Use the value. `f` must not run Python: no call, no drop of an object, no allocation that the collector counts.
+    #[inline]
+    pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
+        assert!(
+            !self.is_entered.replace(true),
+            "Python ran while a wheel was being changed"
+        );
+        let _leave = Leave(&self.is_entered);
+        // SAFETY: the GIL keeps other threads out, the flag this one.
+        f(unsafe { &mut *self.value.get() })
+    }
+
+    /// Use the value if it is not in use: what the garbage collector may do.
+    pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if self.is_entered.replace(true) {
+            return None;
+        }
+        let _leave = Leave(&self.is_entered);
+        // SAFETY: the collector runs with the GIL held, the flag keeps this thread out.
+        Some(f(unsafe { &mut *self.value.get() }))
+    }
+}
+
+/// Run the body of a function that the interpreter calls: an error is raised, a panic becomes an exception.
+///
+/// # Safety
+///
+/// The calling thread holds the GIL.
+#[inline]
+pub(crate) unsafe fn guard(
+    body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>,
+) -> *mut ffi::PyObject {
+    // SAFETY: the interpreter calls with the GIL held.
+    let py = unsafe { Python::assume_attached() };
+    match catch_unwind(AssertUnwindSafe(|| body(py))) {
+        Ok(Ok(object)) => object,
+        Ok(Err(error)) => {
+            error.restore(py);
+            std::ptr::null_mut()
+        }
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<&str>()
+                .map_or("a panic in tickwheel._core", |text| *text);
+            PanicException::new_err((text.to_owned(),)).restore(py);
+            std::ptr::null_mut()
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Reading the clock, and seconds in nanoseconds: the fast path of `tickwheel.clock`.
+
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use tickwheel_core::NEVER;
+
+/// Where an engine's time comes from.
+pub(crate) enum Clock {
+    /// `MonotonicClock` and `BootClock` themselves, read without a Python call: the id of the system's clock.
+    System(libc::clockid_t),
+    /// Anything with `monotonic_ns()`.
+    Object,
+}
+
+#[cfg(target_os = "linux")]
+const BOOT: libc::clockid_t = libc::CLOCK_BOOTTIME;
+#[cfg(not(target_os = "linux"))]
+const BOOT: libc::clockid_t = libc::CLOCK_MONOTONIC;
+
+impl Clock {
+    /// Recognise a clock by its exact type; a subclass may have changed it.
+    pub(crate) fn of(clock: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let module = clock.py().import("tickwheel.clock")?;
+        let kind = clock.get_type();
+        if kind.is(module.getattr("MonotonicClock")?) {
+            return Ok(Self::System(libc::CLOCK_MONOTONIC));
+        }
+        if kind.is(module.getattr("BootClock")?) {
+            return Ok(Self::System(BOOT));
+        }
+        Ok(Self::Object)
+    }
+
+    /// Nanoseconds, in 0..NEVER.
+    #[inline]
+    pub(crate) fn now(&self, clock: &Py<PyAny>, py: Python<'_>) -> PyResult<u64> {
+        match *self {
+            Self::System(id) => Ok(system_ns(id)),
+            Self::Object => {
+                let now: i64 = clock
+                    .bind(py)
+                    .call_method0(intern!(py, "monotonic_ns"))?
+                    .extract()?;
+                Ok(now.max(0).cast_unsigned())
+            }
+        }
+    }
+}
+
+#[inline]
+pub(crate) fn system_ns(id: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is valid for writing; a clock that the system has cannot fail.
+    unsafe { libc::clock_gettime(id, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// `tickwheel.clock.seconds`.
+#[inline]
+pub(crate) fn seconds(ns: u64) -> f64 {
+    if ns >= NEVER {
+        f64::INFINITY
+    } else {
+        ns as f64 / 1e9
+    }
+}
+
+/// The fast path of `tickwheel.clock.to_deadline`: a float that is neither NaN nor out of range. Everything else, and every error, is
+/// that function's.
+///
+/// # Safety
+///
+/// The GIL is held and `value` is an object.
+#[inline]
+pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<u64> {
+    // SAFETY: an exact float is checked before it is read.
+    unsafe {
+        if ffi::PyFloat_CheckExact(value) != 0 {
+            let value = ffi::PyFloat_AS_DOUBLE(value);
+            if value > 0.0 && value < 9.2e9 {
+                return Ok(least_ns(value));
+            }
+        }
+    }
+    to_ns_slowly(py, value, name)
+}
+
+/// The least `n` with `n / 1e9 >= value`.
+#[inline]
+fn least_ns(value: f64) -> u64 {
+    let mut ns = (value * 1e9).ceil() as u64;
+    while ns > 0 && (ns - 1) as f64 / 1e9 >= value {
+        ns -= 1;
+    }
+    while (ns as f64 / 1e9) < value {
+        ns += 1;
+    }
+    ns
+}
+
+#[cold]
+fn to_ns_slowly(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<u64> {
+    // SAFETY: the caller holds a reference to `value`.
+    let value = unsafe { Borrowed::from_ptr(py, value) };
+    py.import(intern!(py, "tickwheel.clock"))?
+        .call_method1(intern!(py, "to_deadline"), (&*value, name))?
+        .extract()
+}

@@ -1,0 +1,238 @@
+//! One turn of an engine: take what is due, one by one, and call it with nothing held.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tickwheel_core::{Expired, Pop};
+
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::errors::raise;
+use crate::payload::{Held, Payload};
+use crate::timer::{self, TimerObject, FIRING};
+
+/// Entries that a turn with a limit may file anew before it gives way: about a millisecond's worth.
+const WORK: usize = 32_768;
+
+/// The calling thread, as a number that is never 0.
+pub(crate) fn this_thread() -> u64 {
+    // SAFETY: always succeeds.
+    unsafe { libc::pthread_self() as u64 }
+}
+
+/// `Engine.fire_due`.
+pub(crate) fn fire_due(engine: &Bound<'_, Engine>, limit: Option<isize>) -> PyResult<usize> {
+    let (py, this) = (engine.py(), engine.get());
+    let limit = match limit {
+        None => usize::MAX,
+        Some(limit) => usize::try_from(limit).map_err(|_| negative(limit))?,
+    };
+    let now = this.now(py)?;
+    let here = this_thread();
+    let other = this.state.with(py, |state| {
+        if state.firing == 0 {
+            state.firing = here;
+            state.wheel.begin_turn(now);
+            return 0;
+        }
+        state.firing
+    });
+    if other == here {
+        return Err(raise(py, "ReentrantError", ("fire_due",)));
+    }
+    if other != 0 {
+        return Ok(0); // the turn that is under way delivers
+    }
+    let mut turn = Turn {
+        engine,
+        now,
+        work: if limit == usize::MAX {
+            usize::MAX
+        } else {
+            WORK
+        },
+        group: Group::default(),
+    };
+    let outcome = turn.run(limit);
+    this.state.with(py, |state| {
+        state.firing = 0;
+        state.wheel.end_turn();
+    });
+    outcome
+}
+
+#[cold]
+fn negative(limit: isize) -> PyErr {
+    PyValueError::new_err(format!(
+        "limit is {limit}: pass how many to fire at most, 0 or more, or None"
+    ))
+}
+
+struct Turn<'a, 'py> {
+    engine: &'a Bound<'py, Engine>,
+    now: u64,
+    work: usize,
+    group: Group,
+}
+
+/// Ids of one batch that expired one after the other: they are delivered in one call.
+#[derive(Default)]
+struct Group {
+    callback: Option<Py<PyAny>>,
+    ids: Vec<u64>,
+}
+
+impl Turn<'_, '_> {
+    fn run(&mut self, limit: usize) -> PyResult<usize> {
+        let mut fired = 0;
+        while fired < limit {
+            let Some(entry) = self.take() else { break };
+            fired += 1;
+            match entry.payload.held() {
+                Held::Timer(timer) => {
+                    if !self.group.ids.is_empty() {
+                        let flushed = self.flush();
+                        if flushed.is_err() {
+                            self.put_back(timer)?;
+                            flushed?;
+                        }
+                    }
+                    // SAFETY: the wheel's reference is ours now.
+                    unsafe { self.fire(timer) }?;
+                }
+                Held::Batch(callback) => self.gather(callback, entry.id.to_u64())?,
+            }
+        }
+        self.flush()?;
+        Ok(fired)
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<Expired<Payload>> {
+        let (now, work) = (self.now, &mut self.work);
+        self.engine
+            .get()
+            .state
+            .with(self.engine.py(), |state| match state.wheel.pop(work) {
+                Pop::Expired(entry) => {
+                    let lateness = now.saturating_sub(entry.deadline);
+                    state.lateness[(64 - lateness.leading_zeros()).min(63) as usize] += 1;
+                    Some(entry)
+                }
+                Pop::Nothing | Pop::Busy => None,
+            })
+    }
+
+    /// Call a timer or hand it to the runner.
+    ///
+    /// # Safety
+    ///
+    /// The caller gives up a reference to `timer`, which is out of the wheel.
+    #[inline]
+    unsafe fn fire(&mut self, timer: *mut TimerObject) -> PyResult<()> {
+        let py = self.engine.py();
+        // SAFETY: the reference is kept in `timer_object` until the end.
+        unsafe {
+            (*timer).id = FIRING;
+            let object = Bound::from_owned_ptr(py, timer.cast());
+            let engine = self.engine.get();
+            let runner = engine.hooks.with(py, |hooks| {
+                hooks.runner.as_ref().map(|hook| hook.clone_ref(py))
+            });
+            if let Some(runner) = runner {
+                return match runner.bind(py).call1((&object,)) {
+                    Ok(_) => Ok(()),
+                    Err(error) => {
+                        if (*timer).id == FIRING {
+                            TimerObject::end(timer, timer::FIRED);
+                        }
+                        engine.report(py, error, &object)
+                    }
+                };
+            }
+            let result = TimerObject::fire(timer);
+            if result.is_null() {
+                return engine.report(py, PyErr::fetch(py), &object);
+            }
+            ffi::Py_DECREF(result);
+            Ok(())
+        }
+    }
+
+    /// A batch before this timer raised what ends the turn: the timer is due again, in the next one.
+    #[cold]
+    fn put_back(&self, timer: *mut TimerObject) -> PyResult<()> {
+        // SAFETY: the wheel's reference goes back to the wheel; it was not called.
+        unsafe {
+            (*timer).id = FIRING;
+            let deadline = (*timer).deadline;
+            self.engine
+                .get()
+                .file(self.engine.py(), timer, deadline)
+                .map(drop)
+        }
+    }
+
+    fn gather(&mut self, callback: *mut ffi::PyObject, id: u64) -> PyResult<()> {
+        // SAFETY: the wheel's reference is ours now.
+        let callback = unsafe { Bound::from_owned_ptr(self.engine.py(), callback) }.unbind();
+        if self
+            .group
+            .callback
+            .as_ref()
+            .is_some_and(|former| former.is(&callback))
+        {
+            self.group.ids.push(id);
+            return Ok(());
+        }
+        let flushed = self.flush();
+        self.group = Group {
+            callback: Some(callback),
+            ids: vec![id],
+        };
+        flushed
+    }
+
+    /// Call the batch's callback with the ids gathered, as one array.
+    fn flush(&mut self) -> PyResult<()> {
+        let Group {
+            callback: Some(callback),
+            ids,
+        } = std::mem::take(&mut self.group)
+        else {
+            return Ok(());
+        };
+        let py = self.engine.py();
+        let array = array_of(py, &ids)?;
+        let engine = self.engine.get();
+        let has_runner = engine.hooks.with(py, |hooks| hooks.runner.is_some());
+        if has_runner {
+            // SAFETY: the words live for the length of the call; `fire` takes over the reference.
+            unsafe {
+                let call = Call::new(&[callback.as_ptr(), array.as_ptr()])
+                    .ok_or_else(|| PyErr::fetch(py))?;
+                let timer = timer::new(self.engine.as_ptr(), call, self.now)?;
+                return self.fire(timer);
+            }
+        }
+        match callback.bind(py).call1((array,)) {
+            Ok(_) => Ok(()),
+            Err(error) => engine.report(py, error, callback.bind(py)),
+        }
+    }
+}
+
+/// Ids as an `array.array("q")`.
+pub(crate) fn array_of<'py>(py: Python<'py>, ids: &[u64]) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = PyBytes::new_with(py, ids.len() * 8, |buffer| {
+        for (place, id) in buffer.chunks_exact_mut(8).zip(ids) {
+            place.copy_from_slice(&id.to_ne_bytes());
+        }
+        Ok(())
+    })?;
+    py.import(intern!(py, "array"))?
+        .getattr(intern!(py, "array"))?
+        .call1(("q", bytes))
+}

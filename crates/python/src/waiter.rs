@@ -1,0 +1,85 @@
+//! `Waiter`: where a driver's thread sleeps, to the nanosecond, until a deadline or a wake.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use tickwheel_core::NEVER;
+
+use crate::clock::system_ns;
+
+/// Where one thread waits and any other wakes it.
+///
+/// A wake is a token: one that comes before the wait ends that wait at once, and several are one.
+#[pyclass(frozen, module = "tickwheel._core")]
+pub(crate) struct Waiter {
+    is_woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+#[pymethods]
+impl Waiter {
+    #[new]
+    fn new() -> Self {
+        Self {
+            is_woken: Mutex::new(false),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Sleep until the monotonic clock reads *deadline_ns* or a wake; return whether it was a wake.
+    ///
+    /// The GIL is released meanwhile. None waits for a wake only. A thread that waits for the first time asks the system for timers
+    /// without slack, so the wait ends within the time the system takes to run a thread, some 50 us.
+    #[pyo3(signature = (deadline_ns=None))]
+    fn wait(&self, py: Python<'_>, deadline_ns: Option<u64>) -> bool {
+        py.detach(|| self.sleep(deadline_ns.unwrap_or(NEVER)))
+    }
+
+    /// End the wait that is under way, or the next one.
+    fn wake(&self) {
+        // No thread holds this lock while it waits for the GIL, so taking it with the GIL held cannot lock up.
+        *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
+    }
+}
+
+impl Waiter {
+    fn sleep(&self, deadline: u64) -> bool {
+        be_exact();
+        let mut is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if std::mem::take(&mut *is_woken) {
+                return true;
+            }
+            if deadline >= NEVER {
+                is_woken = self
+                    .changed
+                    .wait(is_woken)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let left = deadline.saturating_sub(system_ns(libc::CLOCK_MONOTONIC));
+            if left == 0 {
+                return false;
+            }
+            // A futex with a deadline on the monotonic clock; nothing is rounded.
+            let waited = self
+                .changed
+                .wait_timeout(is_woken, Duration::from_nanos(left));
+            is_woken = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Linux lets a thread's sleeps run 50 us over, to save power: ask for none.
+fn be_exact() {
+    #[cfg(target_os = "linux")]
+    {
+        thread_local!(static IS_EXACT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+        if !IS_EXACT.replace(true) {
+            // SAFETY: sets a number of the calling thread.
+            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        }
+    }
+}
