@@ -80,10 +80,9 @@ class DueTimer(Timer, Protocol):
 
     def run(self) -> None:
         """
-        Call the callback once, in this thread, holding no lock; an `Exception` goes to the engine's `on_error`.
+        Call the callback, in this thread, holding no lock; an `Exception` goes to the engine's `on_error`.
 
-        One call for each hand-over: a new life begun in between has its own, and cancelling that leaves this one alone.
-        A call too many does nothing.
+        Does nothing if this firing was overtaken: by a run before, or by a new life, which comes to its own.
         """
 
 

@@ -1,35 +1,28 @@
 """
 The engine over any wheel of the protocol, in Python.
 
-Who may come in while a step is under way? Other threads wait at the lock. But the same thread can come back: at any
-call a collection may run a finalizer, or a signal its handler, and either may set, move or cancel here. So
-
-* what decides about a timer (`live`, its `deadline`) changes in one go, with no call between question and change;
-* the wheel follows what was decided, one step at a time. Whoever comes in during a step leaves the timer in `_late`,
-  and the one who makes the step files it afterwards.
+No callback, no clock and no drop of a user's object runs under its lock.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_deadline, to_delay
-from tickwheel.errors import ClosedError, ReentrantError, SpanExceededError, TooManyTimersError
+from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
 from tickwheel.timers._contract import DueTimer, Pending
+from tickwheel.timers._filing import Filing
 from tickwheel.timers._locks import INNER, new_lock
 from tickwheel.timers._slack import loosened
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.typing import Callback, ErrorHandler
-from tickwheel.wheels._contract import Expired, Wheel
+from tickwheel.wheels._contract import Wheel
 
 __all__ = ["WheelEngine", "log_error"]
-
-T = TypeVar("T")
 
 UNARMED: Final = -1
 """Nothing is earlier, so nobody is woken until `arm` is called."""
@@ -59,13 +52,9 @@ class WheelEngine:
         self.on_earlier: Callable[[], object] | None = None
         self.on_error: ErrorHandler = log_error
         self.runner: Callable[[DueTimer], object] | None = None
-        self.live: dict[WheelTimer, None] = {}
-        self._wheel = wheel
+        self._filing = Filing(wheel)
         self._max_pending = max_pending
         self._lock = new_lock(INNER)
-        self._ready: deque[Expired] = deque()
-        self._late: deque[WheelTimer] = deque()
-        self._in_step = False
         self._armed = UNARMED
         self._firing: int | None = None
         self._is_closed = False
@@ -73,9 +62,13 @@ class WheelEngine:
         self._lateness = [0] * 64
 
     def __len__(self) -> int:
-        return len(self.live)
+        return len(self._filing.live)
 
-    # ---- set, move, cancel -----------------------------------------------------------------------------------------
+    def has(self, timer: WheelTimer) -> bool:
+        """
+        Return whether *timer* is pending.
+        """
+        return timer in self._filing.live
 
     def call_at(
         self, when: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
@@ -91,12 +84,13 @@ class WheelEngine:
         """
         Call *callback* with *args* in *delay* seconds.
         """
-        return self._set(loosened(self.deadline_in(to_delay(delay)), slack), callback, args, context)
+        return self._set(loosened(self.deadline_in(delay), slack), callback, args, context)
 
-    def deadline_in(self, delay_ns: int) -> int:
+    def deadline_in(self, delay: float) -> int:
         """
-        Return the deadline that is *delay_ns* from now.
+        Return the deadline that is *delay* seconds from now.
         """
+        delay_ns = to_delay(delay)
         return min(self.clock.monotonic_ns() + delay_ns, NEVER)
 
     def _set(self, deadline: int, callback: Callback, args: tuple[Any, ...], context: Context | None) -> WheelTimer:
@@ -108,37 +102,46 @@ class WheelEngine:
             if self._is_closed:
                 raise ClosedError
             self._admit(timer)
-            try:
-                self._file(timer)
-            except SpanExceededError:
-                self.live.pop(timer, None)
-                raise
             self._counts["sets"] += 1
             is_earlier = self._is_earlier(deadline)
         self._tell(is_earlier)
         return timer
 
+    def _admit(self, timer: WheelTimer) -> None:
+        """
+        Make *timer* pending, or leave no trace of it.
+        """
+        if self._max_pending is not None and len(self) >= self._max_pending:
+            raise TooManyTimersError(self._max_pending)
+        self._filing.live[timer] = None
+        try:
+            self._filing.file(timer)
+        except TickwheelError:
+            self._filing.live.pop(timer, None)
+            raise
+
     def move(self, timer: WheelTimer, deadline: int) -> bool:
         """
-        Move *timer* to *deadline*; return whether it is going to fire then.
+        Move *timer* to *deadline*, or begin a new life of one that is firing; return whether it is going to fire then.
         """
         with self._lock:
-            before, is_new_life = timer.deadline, timer not in self.live
-            if is_new_life:
-                if self._is_closed or not (timer.handed or timer.running):
-                    return False
-                self._admit(timer)
+            live, before = self._filing.live, timer.deadline
+            if timer in live:
+                del live[timer]
+                live[timer] = None  # last among equals
+                timer.deadline = deadline
+                file = self._filing.file
+            elif (timer.is_due or timer.running) and not self._is_closed:
+                timer.deadline = deadline
+                file = self._admit
             else:
-                del self.live[timer]  # so that it comes last among equals
-                self.live[timer] = None
-            timer.deadline, timer.has_fired = deadline, False
+                return False
             try:
-                self._file(timer)
-            except SpanExceededError:
-                timer.deadline, timer.has_fired = before, is_new_life
-                if is_new_life:
-                    self.live.pop(timer, None)
+                file(timer)
+            except TickwheelError:
+                timer.deadline = before
                 raise
+            timer.has_fired = timer.is_due = False
             self._counts["moves"] += 1
             is_earlier = self._is_earlier(deadline)
         self._tell(is_earlier)
@@ -149,79 +152,34 @@ class WheelEngine:
         End *timer*; return whether this call did.
         """
         with self._lock:
-            if timer not in self.live:
+            live = self._filing.live
+            if timer not in live:
                 return False
-            del self.live[timer]
+            del live[timer]
             self._counts["cancels"] += 1
             held = self._let_go(timer)
-            self._file(timer)
-        del held  # the last reference may run user code: not under the lock
+            self._filing.file(timer)
+        del held
         return True
-
-    def _admit(self, timer: WheelTimer) -> None:
-        if self._max_pending is not None and len(self.live) >= self._max_pending:
-            raise TooManyTimersError(self._max_pending)
-        self.live[timer] = None
 
     def _let_go(self, timer: WheelTimer) -> object:
         """
-        Take callback and arguments from a timer that has ended, unless a firing still needs them, and return them.
+        Take what a timer that has ended still holds, and return it: it is to be dropped without the lock.
         """
-        if timer in self.live or timer.handed or timer.running:
+        if timer in self._filing.live or timer.is_due or timer.running:
             return None
         held = timer.callback, timer.args, timer.context
         timer.callback, timer.args, timer.context = None, (), None
         return held
-
-    # ---- the wheel, one step at a time -----------------------------------------------------------------------------
-
-    def _file(self, timer: WheelTimer) -> None:
-        """
-        Bring the wheel in line with *timer*, now or when the step under way is done.
-        """
-        if not self._in_step:
-            self._step(self._file_now, timer)
-        elif self._wheel.abilities.span_ns is None or timer not in self.live:
-            self._late.append(timer)
-        else:  # it may be refused, and nobody would be there to hear it
-            self.live.pop(timer, None)
-            raise ReentrantError("setting on a wheel of limited span")
-
-    def _file_now(self, timer: WheelTimer) -> None:
-        if timer not in self.live:
-            self._wheel.cancel(timer.entry)
-        elif not self._wheel.reschedule(timer.entry, timer.deadline):
-            timer.entry = self._wheel.insert(timer.deadline, timer)
-
-    def _step(self, step: Callable[..., T], *args: Any) -> T:
-        self._in_step = True
-        try:
-            return step(*args)
-        finally:
-            self._in_step = False
-            if self._late:
-                self._step(self._file_now, self._late.popleft())
-
-    # ---- what a driver does ----------------------------------------------------------------------------------------
 
     def arm(self) -> int | None:
         """
         Return when to call `fire_due` next, and remember it.
         """
         with self._lock:
-            deadline = self._next()
+            deadline = self._filing.next_expiration()
             self._armed = NEVER if deadline is None else deadline
             return deadline
-
-    def _next(self) -> int | None:
-        if self._in_step:
-            return 0  # nobody can tell before the step is done: look again
-        ready = next((entry.deadline for entry in self._ready if self._is_due(entry)), None)
-        deadline = self._step(self._wheel.next_expiration)
-        return ready if deadline is None else deadline if ready is None else min(ready, deadline)
-
-    def _is_due(self, entry: Expired) -> bool:
-        return entry.payload.entry == entry.id and entry.payload in self.live
 
     def _is_earlier(self, deadline: int) -> bool:
         """
@@ -229,7 +187,8 @@ class WheelEngine:
         """
         if deadline >= self._armed:
             return False
-        if not self._in_step and (due := self._next()) is not None and due >= self._armed:
+        due = self._filing.next_expiration()
+        if due is None or due >= self._armed:
             return False  # a wheel with ticks: due at the end of the tick that the driver waits for
         self._armed = UNARMED
         return True
@@ -249,28 +208,19 @@ class WheelEngine:
         with self._lock:
             if self._firing == me:
                 raise ReentrantError("fire_due")
-            if self._firing is not None or self._in_step:
+            if self._firing is not None or self._filing.is_in_step:
                 return 0
             self._firing = me
         try:
-            self._collect(now, limit)
+            with self._lock:
+                self._filing.collect(now, limit)
             return self._fire(now, limit)
         finally:
             self._firing = None
 
-    def _collect(self, now: int, limit: int | None) -> None:
-        """
-        Take what is due from the wheel, behind what an earlier turn left over.
-        """
-        with self._lock:
-            due = self._step(self._wheel.advance, now, limit)
-            if self._ready:
-                due = sorted([*self._ready, *due], key=lambda entry: entry.deadline)
-            self._ready = deque(due)
-
     def _fire(self, now: int, limit: int | None) -> int:
         fired = 0
-        while (limit is None or fired < limit) and (timer := self._take_one(now)) is not None:
+        while (limit is None or fired < limit) and (timer := self._take(now)) is not None:
             fired += 1
             if self.runner is None:
                 self.run(timer)
@@ -278,26 +228,20 @@ class WheelEngine:
                 self._hand_over(timer, self.runner)
         return fired
 
-    def _take_one(self, now: int) -> WheelTimer | None:
+    def _take(self, now: int) -> WheelTimer | None:
         with self._lock:
-            while self._ready:
-                entry = self._ready.popleft()
-                timer: WheelTimer = entry.payload
-                if timer.entry == entry.id and timer in self.live:
-                    del self.live[timer]
-                    timer.has_fired = True
-                    timer.handed += 1
-                    self._counts["fires"] += 1
-                    self._lateness[max(now - timer.deadline, 0).bit_length()] += 1
-                    return timer
-            return None
+            timer = self._filing.take()
+            if timer is not None:
+                self._counts["fires"] += 1
+                self._lateness[max(now - timer.deadline, 0).bit_length()] += 1
+            return timer
 
     def _hand_over(self, timer: WheelTimer, runner: Callable[[DueTimer], object]) -> None:
         try:
             runner(timer)
         except BaseException as error:
             with self._lock:
-                timer.handed -= 1
+                timer.is_due = False
                 held = self._let_go(timer)
             if not isinstance(error, Exception):
                 raise
@@ -306,12 +250,12 @@ class WheelEngine:
 
     def run(self, timer: WheelTimer) -> None:
         """
-        Call the callback of a firing that was handed over; without one, do nothing.
+        Call the callback of a timer that is due and was not called, cancelled or moved since.
         """
         with self._lock:
-            if not timer.handed:
+            if not timer.is_due:
                 return
-            timer.handed -= 1
+            timer.is_due = False
             timer.running += 1
             callback, args, context = timer.callback, timer.args, timer.context
         assert callback is not None
@@ -325,9 +269,7 @@ class WheelEngine:
         finally:
             with self._lock:
                 timer.running -= 1
-                self._let_go(timer)  # the locals above hold them until the lock is free
-
-    # ---- the end ---------------------------------------------------------------------------------------------------
+                self._let_go(timer)  # the locals above hold it until the lock is free
 
     def drain(self) -> list[Pending]:
         """
@@ -335,16 +277,14 @@ class WheelEngine:
         """
         now = self.clock.monotonic_ns()
         with self._lock:
-            live, self.live = self.live, {}
-            timers = sorted(live, key=lambda timer: timer.deadline)
-            drained = [_pending(timer, now) for timer in timers]
+            timers, held = self._filing.take_all()
             self._counts["cancels"] += len(timers)
-            self._ready.clear()
+            drained = []
             for timer in timers:
+                remaining = seconds(NEVER) if timer.deadline == NEVER else (timer.deadline - now) / 1e9
+                assert timer.callback is not None
+                drained.append(Pending(timer.callback, timer.args, timer.when(), remaining))
                 self._let_go(timer)
-            held = [] if self._in_step else self._step(self._wheel.drain)
-            for timer in timers if self._in_step else ():
-                self._file(timer)
         del held
         return drained
 
@@ -369,29 +309,16 @@ class WheelEngine:
             self._firing = None
         self.drain()
 
-    # ---- what others look at ---------------------------------------------------------------------------------------
-
     def stats(self) -> dict[str, Any]:
         """
         Return the counters of engine and wheel.
         """
-        return {**self._wheel.stats(), **self._counts, "pending": len(self.live), "lateness": list(self._lateness)}
+        wheel = self._filing.wheel.stats()
+        return {**wheel, **self._counts, "pending": len(self), "lateness": list(self._lateness)}
 
     def check(self) -> None:
         """
         Verify the invariants of engine and wheel.
         """
         with self._lock:
-            self._wheel.check()
-            ready = {entry.payload for entry in self._ready if self._is_due(entry)}
-            assert len(self._wheel) + len(ready) == len(self.live), "every live timer is in the wheel or ready, once"
-            assert not self._late, "nothing is left to file"
-            for timer in self.live:
-                assert timer.callback is not None, f"{timer!r} is live and has no callback"
-                filed = timer.deadline if timer in ready else self._wheel.deadline(timer.entry)
-                assert filed == timer.deadline, f"{timer!r} is filed at {filed}, not {timer.deadline}"
-
-
-def _pending(timer: WheelTimer, now: int) -> Pending:
-    remaining = seconds(NEVER) if timer.deadline >= NEVER else (timer.deadline - now) / 1e9
-    return Pending(timer.callback, timer.args, timer.when(), remaining)
+            self._filing.check()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from tickwheel.clock import seconds, to_deadline, to_delay
+from tickwheel.clock import seconds, to_deadline
 from tickwheel.typing import Callback
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class WheelTimer:
     One timer of a `WheelEngine`; its methods are those of the `Timer` protocol.
 
     The attributes belong to the engine, which changes them under its lock.
-    Whether the timer is pending is not among them: it is, as long as the engine's `live` has it.
+    Whether the timer is pending is not among them: the engine knows.
 
     Attributes:
         engine: Whose timer it is.
@@ -30,7 +30,7 @@ class WheelTimer:
         args: With which arguments.
         context: In which context, or None for that of whoever fires.
         entry: The id of its entry in the wheel, stale once the entry has left.
-        handed: How many firings are handed over and not yet run.
+        is_due: Whether it was taken to be fired and is not yet called.
         running: How many calls of it are under way.
         has_fired: Whether its latest life ended by firing.
     """
@@ -43,8 +43,8 @@ class WheelTimer:
         "deadline",
         "engine",
         "entry",
-        "handed",
         "has_fired",
+        "is_due",
         "running",
     )
 
@@ -57,7 +57,7 @@ class WheelTimer:
         self.args = args
         self.context = context
         self.entry = 0
-        self.handed = 0
+        self.is_due = False
         self.running = 0
         self.has_fired = False
 
@@ -80,13 +80,13 @@ class WheelTimer:
         """
         Return whether the timer was cancelled.
         """
-        return self not in self.engine.live and not self.has_fired
+        return not self.has_fired and not self.engine.has(self)
 
     def pending(self) -> bool:
         """
         Return whether the timer is still going to fire.
         """
-        return self in self.engine.live
+        return self.engine.has(self)
 
     def when(self) -> float:
         """
@@ -104,10 +104,10 @@ class WheelTimer:
         """
         Move this timer to *delay* seconds from now; return whether it is now going to fire then.
         """
-        return self.engine.move(self, self.engine.deadline_in(to_delay(delay)))
+        return self.engine.move(self, self.engine.deadline_in(delay))
 
     def run(self) -> None:
         """
-        Call the callback of a firing that was handed over.
+        Call the callback, if the timer is due and was not called, cancelled or moved since.
         """
         self.engine.run(self)

@@ -1,0 +1,135 @@
+"""
+Which timers are pending, and the wheel that follows them.
+
+Who may come in while a step is under way? Other threads wait at the engine's lock. But the same thread can come back:
+at any call a collection may run a finalizer, or a signal its handler, and either may set, move or cancel here. So
+
+* what decides about a timer (`live`, its `deadline`) changes in one go, with no call between question and change;
+* the wheel follows what was decided, one step at a time. Whoever comes in during a step leaves the timer in `_late`,
+  and the one who makes the step files it afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tickwheel.errors import ReentrantError
+from tickwheel.timers._timer import WheelTimer
+from tickwheel.wheels._contract import Expired, Wheel
+
+__all__ = ["Filing"]
+
+T = TypeVar("T")
+
+
+class Filing:
+    """
+    The pending timers of one engine; its owner holds the lock for every call.
+
+    Attributes:
+        live: The pending timers, in order of arrival.
+        wheel: Has an entry for each of them, those apart that are in the batch being fired.
+        is_in_step: Whether the wheel is in the middle of something, so that nobody may ask it.
+    """
+
+    def __init__(self, wheel: Wheel) -> None:
+        self.live: dict[WheelTimer, None] = {}
+        self.wheel = wheel
+        self.is_in_step = False
+        self._batch: deque[Expired] = deque()
+        self._late: deque[WheelTimer] = deque()
+
+    def file(self, timer: WheelTimer) -> None:
+        """
+        Bring the wheel in line with *timer*, now or when the step under way is done.
+
+        Raises:
+            SpanExceededError: If the wheel cannot hold so far a deadline.
+            ReentrantError: If it might turn out so only when nobody is there any more to hear it.
+        """
+        if not self.is_in_step:
+            self._step(self._follow, timer)
+        elif self.wheel.abilities.span_ns is None or timer not in self.live:
+            self._late.append(timer)
+        else:
+            raise ReentrantError("a set or move on a wheel of limited span")
+
+    def next_expiration(self) -> int | None:
+        """
+        Return when something is due next; 0 if that can be told only when the step under way is done.
+        """
+        if self.is_in_step:
+            return 0
+        in_batch = next((entry.deadline for entry in self._batch if self._is_current(entry)), None)
+        in_wheel = self._step(self.wheel.next_expiration)
+        return min((deadline for deadline in (in_batch, in_wheel) if deadline is not None), default=None)
+
+    def collect(self, now: int, limit: int | None) -> None:
+        """
+        Take from the wheel what is due; it joins what an earlier turn left in the batch.
+        """
+        due = self._step(self.wheel.advance, now, limit)
+        if self._batch:
+            due = sorted([*self._batch, *due], key=lambda entry: entry.deadline)
+        self._batch = deque(due)
+
+    def take(self) -> WheelTimer | None:
+        """
+        Take the next timer from the batch; it is pending no more.
+        """
+        while self._batch:
+            entry = self._batch.popleft()
+            timer: WheelTimer = entry.payload
+            if timer.entry == entry.id and timer in self.live:
+                del self.live[timer]
+                timer.has_fired = timer.is_due = True
+                return timer
+        return None
+
+    def take_all(self) -> tuple[list[WheelTimer], object]:
+        """
+        Take all timers, by deadline then arrival; the second answer is to be let go without the lock.
+        """
+        live, self.live = self.live, {}
+        timers = sorted(live, key=lambda timer: timer.deadline)
+        self._batch.clear()
+        if self.is_in_step:
+            self._late.extend(timers)
+            return timers, None
+        return timers, self._step(self.wheel.drain)
+
+    def check(self) -> None:
+        """
+        Verify that wheel and batch have what is live, once and at its deadline.
+        """
+        self.wheel.check()
+        batch = {entry.payload for entry in self._batch if self._is_current(entry)}
+        assert len(self.wheel) + len(batch) == len(self.live), (
+            "every pending timer is in the wheel or in the batch, once"
+        )
+        assert not self._late, "nothing is left to file"
+        for timer in self.live:
+            assert timer.callback is not None, f"{timer!r} has no callback"
+            filed = timer.deadline if timer in batch else self.wheel.deadline(timer.entry)
+            assert filed == timer.deadline, f"{timer!r} is filed at {filed}, not {timer.deadline}"
+
+    def _is_current(self, entry: Expired) -> bool:
+        # A timer that was moved out of the batch has a new entry in the wheel.
+        return entry.payload.entry == entry.id and entry.payload in self.live
+
+    def _follow(self, timer: WheelTimer) -> None:
+        if timer not in self.live:
+            self.wheel.cancel(timer.entry)
+        elif not self.wheel.reschedule(timer.entry, timer.deadline):
+            timer.entry = self.wheel.insert(timer.deadline, timer)
+
+    def _step(self, step: Callable[..., T], *args: Any) -> T:
+        self.is_in_step = True
+        try:
+            return step(*args)
+        finally:
+            self.is_in_step = False
+            while self._late and not self.is_in_step:
+                self._step(self._follow, self._late.popleft())
