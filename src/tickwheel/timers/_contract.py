@@ -93,7 +93,12 @@ class Engine(Protocol):
     Every method may be called from any thread. `fire_due` runs callbacks in the thread that calls it, holding no lock.
     """
 
-    clock: Clock
+    @property
+    def clock(self) -> Clock:
+        """
+        Where time comes from.
+        """
+
     on_earlier: Callable[[], object] | None
     """
     Called with no lock held, by whoever sets or moves a timer, when its deadline is before the armed one.
@@ -101,21 +106,21 @@ class Engine(Protocol):
     Once per arming: the engine marks itself as unarmed first, so a thousand earlier timers wake the driver once.
     What it raises leaves the call that set or moved; the timer stands as set.
     """
-    on_error: ErrorHandler
+    on_error: ErrorHandler | None
     """
     Gets every `Exception` that a callback raises; other BaseExceptions leave `fire_due`, with the state in order.
 
-    What it raises itself leaves `fire_due` likewise.
+    What it raises itself leaves `fire_due` likewise. None: the engine complains where nobody can overhear it.
     """
-    runner: Callable[[DueTimer], object] | None
+    runner: Callable[[Any], object] | None
     """
-    Where set, `fire_due` hands every due timer to it instead of calling; it must see that `timer.run()` is called once.
+    Where set, `fire_due` hands every due timer (a `DueTimer`) to it; it must see that `timer.run()` is called once.
 
     If it raises, the timer counts as fired and the error goes to `on_error`.
     """
 
     def call_at(
-        self, when: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, when: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
     ) -> Timer:
         """
         Call *callback* with *args* once the clock reads *when* seconds.
@@ -138,7 +143,7 @@ class Engine(Protocol):
         """
 
     def call_later(
-        self, delay: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, delay: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
     ) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds; negative counts as 0, `inf` as never. Errors as `call_at`.

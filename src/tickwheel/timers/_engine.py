@@ -14,12 +14,11 @@ from typing import Any, Final
 
 from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_deadline, to_delay
 from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
-from tickwheel.timers._contract import DueTimer, Pending
 from tickwheel.timers._filing import Filing
 from tickwheel.timers._locks import INNER, new_lock
 from tickwheel.timers._slack import loosened
 from tickwheel.timers._timer import WheelTimer
-from tickwheel.typing import Callback, ErrorHandler
+from tickwheel.typing import Callback, ErrorHandler, Pending
 from tickwheel.wheels._contract import Wheel
 
 __all__ = ["WheelEngine", "log_error"]
@@ -32,7 +31,7 @@ _log: Final = logging.getLogger("tickwheel")
 
 def log_error(error: BaseException, timer: object) -> None:
     """
-    Log what a callback raised to the logger `tickwheel`: the default `on_error`.
+    Log what a callback raised to the logger `tickwheel`: what happens where nobody else is told.
     """
     _log.error("a callback raised: %r", timer, exc_info=error)
 
@@ -50,8 +49,8 @@ class WheelEngine:
     def __init__(self, wheel: Wheel, clock: Clock | None = None, *, max_pending: int | None = None) -> None:
         self.clock: Clock = MonotonicClock() if clock is None else clock
         self.on_earlier: Callable[[], object] | None = None
-        self.on_error: ErrorHandler = log_error
-        self.runner: Callable[[DueTimer], object] | None = None
+        self.on_error: ErrorHandler | None = None
+        self.runner: Callable[[Any], object] | None = None
         self._filing = Filing(wheel)
         self._max_pending = max_pending
         self._lock = new_lock(INNER)
@@ -71,7 +70,7 @@ class WheelEngine:
         return timer in self._filing.live
 
     def call_at(
-        self, when: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, when: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
     ) -> WheelTimer:
         """
         Call *callback* with *args* once the clock reads *when* seconds.
@@ -79,7 +78,7 @@ class WheelEngine:
         return self._set(loosened(to_deadline(when), slack), callback, args, context)
 
     def call_later(
-        self, delay: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, delay: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
     ) -> WheelTimer:
         """
         Call *callback* with *args* in *delay* seconds.
@@ -236,7 +235,7 @@ class WheelEngine:
                 self._lateness[max(now - timer.deadline, 0).bit_length()] += 1
             return timer
 
-    def _hand_over(self, timer: WheelTimer, runner: Callable[[DueTimer], object]) -> None:
+    def _hand_over(self, timer: WheelTimer, runner: Callable[[Any], object]) -> None:
         try:
             runner(timer)
         except BaseException as error:
@@ -245,7 +244,7 @@ class WheelEngine:
                 held = self._let_go(timer)
             if not isinstance(error, Exception):
                 raise
-            self.on_error(error, timer)
+            self._report(error, timer)
             del held
 
     def run(self, timer: WheelTimer) -> None:
@@ -265,11 +264,14 @@ class WheelEngine:
             else:
                 context.run(callback, *args)
         except Exception as error:  # noqa: BLE001 - whatever it is, the siblings are not to suffer
-            self.on_error(error, timer)
+            self._report(error, timer)
         finally:
             with self._lock:
                 timer.running -= 1
                 self._let_go(timer)  # the locals above hold it until the lock is free
+
+    def _report(self, error: Exception, timer: WheelTimer) -> None:
+        (self.on_error or log_error)(error, timer)
 
     def drain(self) -> list[Pending]:
         """
