@@ -41,12 +41,12 @@ class BootWaiter:
         """
         return sys.platform == "linux" and hasattr(time, "CLOCK_BOOTTIME") and hasattr(_libc(), "timerfd_create")
 
-    def wait(self, deadline: int | None) -> bool:
+    def wait(self, deadline_ns: int | None) -> bool:
         """
-        Wait until CLOCK_BOOTTIME reads *deadline* nanoseconds, or a wake-up.
+        Wait until CLOCK_BOOTTIME reads *deadline_ns*, or a wake-up.
         """
         # A timerfd set to 0 is disarmed; time 1 has passed as well.
-        seconds, ns = (0, 0) if deadline is None else divmod(max(deadline, 1), NS_PER_S)
+        seconds, ns = (0, 0) if deadline_ns is None else divmod(max(deadline_ns, 1), NS_PER_S)
         setting = (ctypes.c_long * 4)(0, 0, seconds, ns)
         _checked(self._libc.timerfd_settime(self._timer, TFD_TIMER_ABSTIME, setting, None))
         self._poll.poll()

@@ -10,15 +10,15 @@ from contextvars import Context
 from types import TracebackType
 from typing import Any, Self
 
+from tickwheel import _core
 from tickwheel.clock import Clock, seconds
 from tickwheel.drivers._asyncio import AsyncioDriver
 from tickwheel.drivers._contract import Driver, SteppedClock
-from tickwheel.drivers._engines import new_engine
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
-from tickwheel.timers._contract import Pending, Timer
-from tickwheel.timers._engine import log_error
-from tickwheel.typing import Callback, ErrorHandler
+from tickwheel.timers._contract import Engine, Timer
+from tickwheel.timers._engine import WheelEngine, log_error
+from tickwheel.typing import Callback, ErrorHandler, Pending
 from tickwheel.wheels._contract import Wheel
 
 __all__ = ["TimerWheel"]
@@ -61,7 +61,7 @@ class TimerWheel:
     ) -> None:
         if driver is None:
             driver = ManualDriver() if isinstance(clock, SteppedClock) else ThreadDriver()
-        self._engine = engine = new_engine(wheel, clock, max_pending)
+        self._engine = engine = _new_engine(wheel, clock, max_pending)
         self._driver = driver
         engine.on_error = log_error
         driver.start(engine)
@@ -114,7 +114,7 @@ class TimerWheel:
         return seconds(self._engine.clock.monotonic_ns())
 
     def call_later(
-        self, delay: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, delay: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
     ) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds.
@@ -135,7 +135,7 @@ class TimerWheel:
         return self._engine.call_later(delay, callback, *args, slack=slack, context=context)
 
     def call_at(
-        self, when: float, callback: Callback, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, when: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
     ) -> Timer:
         """
         Call *callback* with *args* once `time()` reads *when* seconds; a past time fires in the next turn.
@@ -228,3 +228,9 @@ class TimerWheel:
         Verify every invariant, and raise AssertionError where one is broken; walks all that is pending.
         """
         self._engine.check()
+
+
+def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | None) -> Engine:
+    if wheel is None:
+        return _core.Engine(clock, max_pending=max_pending)
+    return WheelEngine(wheel, clock, max_pending=max_pending)

@@ -7,14 +7,14 @@ for it is not lost, and a thousand of them are one.
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Protocol
 
+from tickwheel._core import Waiter as MonotonicWaiter
 from tickwheel.clock import BootClock, Clock, MonotonicClock
 from tickwheel.drivers._boot_waiter import BootWaiter
 
-__all__ = ["ClockWaiter", "LockWaiter", "Waiter", "new_waiter"]
+__all__ = ["ClockWaiter", "Waiter", "new_waiter"]
 
 
 class Waiter(Protocol):
@@ -22,9 +22,9 @@ class Waiter(Protocol):
     One thread waits; any thread, also in a finalizer or a signal handler, may wake it.
     """
 
-    def wait(self, deadline: int | None) -> bool:
+    def wait(self, deadline_ns: int | None) -> bool:
         """
-        Wait until the clock reads *deadline* nanoseconds (None: for ever) or the token is there, and take the token.
+        Wait until the clock reads *deadline_ns* (None: for ever) or the token is there, and take the token.
 
         Returns:
             Whether the token was there.
@@ -36,34 +36,6 @@ class Waiter(Protocol):
         """
 
 
-class LockWaiter:
-    """
-    Waits on CLOCK_MONOTONIC. A lock is a token with an exact wait: free while the token is there.
-    """
-
-    def __init__(self) -> None:
-        self._token = threading.Lock()
-        self._token.acquire()
-
-    def wait(self, deadline: int | None) -> bool:
-        """
-        Wait until *deadline* or a wake-up.
-        """
-        if deadline is None:
-            return self._token.acquire()
-        remaining = (deadline - time.monotonic_ns()) / 1e9
-        return self._token.acquire(timeout=min(max(remaining, 0.0), threading.TIMEOUT_MAX))
-
-    def wake(self) -> None:
-        """
-        Let the waiting thread, or else the next wait, return at once.
-        """
-        try:
-            self._token.release()
-        except RuntimeError:  # it was there already
-            return
-
-
 class ClockWaiter:
     """
     Waits on any clock by the time that is missing on it; its owner looks again when it wakes.
@@ -71,16 +43,16 @@ class ClockWaiter:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiter = LockWaiter()
+        self._waiter = MonotonicWaiter()
         self.wake = self._waiter.wake
 
-    def wait(self, deadline: int | None) -> bool:
+    def wait(self, deadline_ns: int | None) -> bool:
         """
-        Wait until *deadline* or a wake-up.
+        Wait until *deadline_ns* or a wake-up.
         """
-        if deadline is not None:
-            deadline += time.monotonic_ns() - self._clock.monotonic_ns()
-        return self._waiter.wait(deadline)
+        if deadline_ns is not None:
+            deadline_ns = max(deadline_ns - self._clock.monotonic_ns() + time.monotonic_ns(), 0)
+        return self._waiter.wait(deadline_ns)
 
 
 def new_waiter(clock: Clock) -> Waiter:
@@ -88,7 +60,7 @@ def new_waiter(clock: Clock) -> Waiter:
     Return what waits on *clock* most exactly.
     """
     if type(clock) is MonotonicClock:
-        return LockWaiter()
+        return MonotonicWaiter()
     if type(clock) is BootClock and BootWaiter.is_available():
         return BootWaiter()
     return ClockWaiter(clock)
