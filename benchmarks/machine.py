@@ -1,0 +1,41 @@
+"""
+What the figures were measured on.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+__all__ = ["describe", "versions"]
+
+
+def describe() -> dict[str, Any]:
+    """
+    Return processor, cores, memory, system, and how busy it was at the start.
+    """
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """
+    Return the versions of Python and of every distribution that is installed beside it.
+    """
+    found = {dist.name.lower(): dist.version for dist in importlib.metadata.distributions()}
+    return {"python": f"{platform.python_implementation()} {platform.python_version()}"} | dict(sorted(found.items()))

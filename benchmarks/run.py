@@ -1,0 +1,74 @@
+"""
+Runs cases: each in a fresh process, the repetitions interleaved, so that a slow minute of the machine hits all alike.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import import_module
+
+from benchmarks.model import Case, Measure, Row
+
+__all__ = ["interleaved"]
+
+TIMEOUT_S = 600
+
+
+def interleaved(cases: Sequence[Case], reps: int) -> list[Row]:
+    """
+    Run every case in turns, every second turn backwards, and return the medians in the order of the cases.
+
+    Args:
+        cases: What to run, each *reps* times unless it says how often.
+        reps: How often.
+    """
+    found: dict[tuple[str, str, int, str, str], list[float]] = defaultdict(list)
+    for rep in range(reps):
+        for case in cases if rep % 2 == 0 else reversed(cases):
+            if rep >= (case.reps or reps):
+                continue
+            print(f"\r\033[K{rep + 1}/{reps} {case.work} {case.subject} {case.pending:,}", end="", file=sys.stderr)
+            for measure in in_fresh_process(case):
+                key = (measure.work, case.subject, case.pending, measure.unit, measure.clock)
+                found[key].append(measure.value)
+    print("\r\033[K", end="", file=sys.stderr)
+    order = {(case.work, case.pending, case.subject): place for place, case in enumerate(cases)}
+    rows = [
+        Row(work, subject, pending, statistics.median(values), unit, clock, len(values))
+        for (work, subject, pending, unit, clock), values in found.items()
+    ]
+    return sorted(rows, key=lambda row: order.get((row.work, row.pending, row.subject), len(order)))
+
+
+def in_fresh_process(case: Case) -> list[Measure]:
+    """
+    Run one case in an interpreter of its own.
+
+    Raises:
+        SystemExit: If the case failed; its own words go before.
+    """
+    command = [sys.executable, "-m", "benchmarks.run", json.dumps(asdict(case))]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    if answer.returncode:
+        print(f"\n{answer.stderr}", file=sys.stderr)
+        sys.exit(f"the case failed with {answer.returncode}: {case}")
+    return [Measure(**measure) for measure in json.loads(answer.stdout)]
+
+
+def main(text: str) -> None:
+    """
+    Be the fresh process: run the case that *text* holds and print what it found.
+    """
+    case = Case(**json.loads(text))
+    measures = import_module(case.module).measure(case.work, case.subject, case.pending, **case.settings)
+    print(json.dumps([asdict(measure) for measure in measures]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

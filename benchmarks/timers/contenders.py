@@ -1,0 +1,312 @@
+"""
+Who is measured: each gives the same few verbs, and drives a work in the way its users would.
+
+A work is a generator. It calls `timers.call_later(delay, callback)` and the like, and yields where it lets time pass:
+None for one turn of a loop, a number for so many seconds, an Event until it is set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from threading import Event, Thread
+from typing import Any, TypeAlias
+
+__all__ = ["SUBJECTS", "Contender", "Work", "is_here", "make"]
+
+Work: TypeAlias = Iterator[float | Event | None]
+
+
+class Contender:
+    """
+    One way to hold timers.
+
+    Attributes:
+        timers: What has `call_later(delay, callback, *args)` and `call_at(when, callback, *args)`, each returning
+            a handle with `cancel()`.
+    """
+
+    timers: Any
+
+    def drive(self, work: Work) -> None:
+        """
+        Run *work* to its end, letting time pass where it yields; here for those that turn by themselves.
+        """
+        for wait in work:
+            if isinstance(wait, Event):
+                wait.wait()
+            elif wait:
+                time.sleep(wait)
+
+    def move(self, handles: list[Any], places: Sequence[int], whens: Sequence[float]) -> None:
+        """
+        Give `handles[place]` a new instant, for each place; here as asyncio's users do: cancel, and set anew.
+        """
+        timers = self.timers
+        for place, when in zip(places, whens, strict=True):
+            handles[place].cancel()
+            handles[place] = timers.call_at(when, do_nothing)
+
+    def now(self) -> float:
+        """
+        Read the clock that `call_at` goes by.
+        """
+        return time.monotonic()
+
+    def fill(self, delays: Sequence[float], callback: Callable[[], object]) -> list[Any]:
+        """
+        Set one timer for each of *delays* and return the handles.
+        """
+        timers = self.timers
+        return [timers.call_later(delay, callback) for delay in delays]
+
+    def start(self) -> None:
+        """
+        Let it wait for timers in the background.
+        """
+
+    def set_from_outside(self, delay: float, callback: Callable[[], object]) -> None:
+        """
+        Set a timer from another thread than the one it waits in.
+        """
+        self.timers.call_later(delay, callback)
+
+    def close(self) -> None:
+        """
+        End it.
+        """
+
+
+def do_nothing() -> None:
+    """
+    Be what a timer calls.
+    """
+
+
+class LoopContender(Contender):
+    """
+    An asyncio event loop: the works run as a coroutine on it.
+    """
+
+    def __init__(self, factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+        """
+        Make the loop.
+        """
+        self.loop = factory()
+        self.timers = self.loop
+
+    def drive(self, work: Work) -> None:
+        """
+        Run the work on the loop.
+        """
+        self.loop.run_until_complete(self._main(work))
+
+    @staticmethod
+    async def _main(work: Work) -> None:
+        for wait in work:
+            if isinstance(wait, Event):
+                while not wait.is_set():  # noqa: ASYNC110 - threads and loops wait for the same kind of event
+                    await asyncio.sleep(0)
+            else:
+                await asyncio.sleep(wait or 0)
+
+    def start(self) -> None:
+        """
+        Run the loop in a thread of its own.
+        """
+        Thread(target=self.loop.run_forever, daemon=True).start()
+
+    def set_from_outside(self, delay: float, callback: Callable[[], object]) -> None:
+        """
+        Hand the timer over to the loop's thread.
+        """
+        self.loop.call_soon_threadsafe(self.timers.call_later, delay, callback)
+
+    def now(self) -> float:
+        """
+        Read the loop's clock: rloop's begins with the loop, uvloop's stands still within a turn.
+        """
+        return self.loop.time()
+
+    def close(self) -> None:
+        """
+        Close the loop.
+        """
+        self.loop.close()
+
+
+class HeapTimer:
+    """
+    A handle that a heap of tuples knows.
+    """
+
+    __slots__ = ("args", "callback")
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        """
+        Hold what to call.
+        """
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+
+    def cancel(self) -> None:
+        """
+        Leave the tuple in the heap, to be dropped when it comes up.
+        """
+        self.callback = None
+
+
+class HeapTimers:
+    """
+    What many write themselves: a heap of (when, number, timer), cancelled ones dropped when they come up.
+    """
+
+    def __init__(self) -> None:
+        """
+        Begin empty.
+        """
+        self._heap: list[tuple[float, int, HeapTimer]] = []
+        self._count = 0
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> HeapTimer:
+        """
+        Call back at *when*.
+        """
+        timer = HeapTimer(callback, args)
+        self._count += 1
+        heapq.heappush(self._heap, (when, self._count, timer))
+        return timer
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> HeapTimer:
+        """
+        Call back in *delay* seconds.
+        """
+        return self.call_at(time.monotonic() + delay, callback, *args)
+
+    def run_due(self) -> None:
+        """
+        Call what is due.
+        """
+        now = time.monotonic()
+        while self._heap and self._heap[0][0] <= now:
+            timer = heapq.heappop(self._heap)[2]
+            if timer.callback is not None:
+                timer.callback(*timer.args)
+
+
+class HeapContender(Contender):
+    """
+    A plain heap, run by hand.
+    """
+
+    def __init__(self) -> None:
+        """
+        Make the heap.
+        """
+        self.timers = HeapTimers()
+
+    def drive(self, work: Work) -> None:
+        """
+        Run what is due wherever the work yields.
+        """
+        for wait in work:
+            if isinstance(wait, float | int):
+                time.sleep(wait)
+            self.timers.run_due()
+            while isinstance(wait, Event) and not wait.is_set():
+                self.timers.run_due()
+
+
+class WheelContender(Contender):
+    """
+    A TimerWheel on its own thread, used from the main thread.
+    """
+
+    def __init__(self) -> None:
+        """
+        Make the wheel.
+        """
+        self.timers = import_module("tickwheel").TimerWheel()
+
+    def move(self, handles: list[Any], places: Sequence[int], whens: Sequence[float]) -> None:
+        """
+        Move the timers that there are.
+        """
+        for place, when in zip(places, whens, strict=True):
+            handles[place].reschedule(when)
+
+    def close(self) -> None:
+        """
+        Close the wheel.
+        """
+        self.timers.close()
+
+
+class WheelOnLoopContender(LoopContender):
+    """
+    A TimerWheel that an asyncio loop drives.
+    """
+
+    def __init__(self) -> None:
+        """
+        Make the loop, and the wheel on it.
+        """
+        super().__init__(asyncio.new_event_loop)
+        self.timers = None
+
+    def drive(self, work: Work) -> None:
+        """
+        Run the work on the loop, the wheel made at the first step.
+        """
+        self.loop.run_until_complete(self._with_wheel(work))
+
+    async def _with_wheel(self, work: Work) -> None:
+        if self.timers is None:
+            self.timers = import_module("tickwheel").TimerWheel.asyncio()
+        await self._main(work)
+
+    move = WheelContender.move
+    now = Contender.now
+
+    def start(self) -> None:
+        """
+        Make the wheel, then run the loop in a thread of its own.
+        """
+        self.drive(iter([None]))
+        super().start()
+
+    def close(self) -> None:
+        """
+        Close the wheel, then the loop.
+        """
+        self.timers.close()
+        super().close()
+
+
+SUBJECTS: dict[str, tuple[str, Callable[[], Contender]]] = {
+    "asyncio": ("asyncio", lambda: LoopContender(asyncio.SelectorEventLoop)),
+    "uvloop": ("uvloop", lambda: LoopContender(import_module("uvloop").new_event_loop)),
+    "rloop": ("rloop", lambda: LoopContender(import_module("rloop").new_event_loop)),
+    "heapq": ("heapq", HeapContender),
+    "tickwheel": ("tickwheel", WheelContender),
+    "tickwheel-asyncio": ("tickwheel", WheelOnLoopContender),
+}
+
+
+def is_here(subject: str) -> bool:
+    """
+    Return whether the library of a subject is installed.
+    """
+    library = SUBJECTS[subject][0]
+    return find_spec(library) is not None and (library != "tickwheel" or hasattr(import_module(library), "TimerWheel"))
+
+
+def make(subject: str) -> Contender:
+    """
+    Make a contender by its name.
+    """
+    return SUBJECTS[subject][1]()

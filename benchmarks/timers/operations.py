@@ -1,0 +1,179 @@
+"""
+The works of single operations: a set population waits in the background while the operation is measured.
+
+Every chunk is timed whole, by the CPU clock of the process (all threads) and by the wall; the median chunk counts.
+The collector is off while measuring, for all alike.
+Between chunks a loop gets a turn, untimed, unless the work says so.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from threading import Event
+
+from benchmarks.model import Measure
+from benchmarks.timers.contenders import Contender, Work, do_nothing
+
+__all__ = ["CONDITIONS", "OPERATIONS"]
+
+CHUNK = 1_000
+BATCH = 10_000
+SEED = 20_260
+
+CONDITIONS = {
+    "call_later+cancel": (
+        "for delay in delays: timers.call_later(delay, callback).cancel(); one delay, later than all that "
+        "is pending, which is the best case of a heap; a loop's own purges of cancelled timers fall "
+        "outside"
+    ),
+    "call_later+cancel, turns included": (
+        "the same with a turn of the loop after every 1,000, which counts: purges are inside"
+    ),
+    "reschedule": (
+        "1,000 random ones of the pending timers, each moved 1 to 60 s later: handle.reschedule(when), "
+        "where there is such a thing, else handle.cancel() and call_at(when, callback)"
+    ),
+    "reschedule anywhere": "the same, moved to a random instant of the next hour, as often earlier as later",
+    "set+fire": (
+        "call_at(when, callback) 10,000 times for one instant, until the last has been called; the "
+        "callback is a C function; waiting costs no CPU"
+    ),
+    "fill": "call_later(delay, callback) for as many as are pending, handles kept in a list",
+    "call_later_many": "the same set by one call",
+}
+
+
+def timed(step: Callable[[], object]) -> tuple[int, int]:
+    """
+    Return how many CPU and wall nanoseconds *step* took.
+    """
+    wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+    step()
+    return time.process_time_ns() - cpu, time.perf_counter_ns() - wall
+
+
+def per_operation(work: str, chunks: list[tuple[int, int]], size: int) -> list[Measure]:
+    """
+    Return the median chunk by both clocks, per operation.
+    """
+    cpu, wall = (statistics.median(clock) / size for clock in zip(*chunks, strict=True))
+    return [Measure(work, cpu, "ns", "cpu"), Measure(work, wall, "ns", "wall")]
+
+
+def filled(contender: Contender, pending: int, draw: random.Random) -> list[object]:
+    """
+    Set *pending* timers, due between half an hour and two hours from now, and return their handles.
+    """
+    delays = [draw.uniform(1800, 7200) for _ in range(pending)]
+    gc.collect()
+    gc.disable()
+    return contender.fill(delays, do_nothing)
+
+
+def call_later_cancel(contender: Contender, pending: int, chunks: int, found: list[Measure]) -> Work:
+    """
+    Set a timer and cancel it, as every request with a time limit does.
+    """
+    yield None
+    draw = random.Random(SEED)
+    handles = filled(contender, pending, draw)
+    timers = contender.timers
+    delays = [7200.0] * CHUNK
+
+    def step() -> None:
+        for delay in delays:
+            timers.call_later(delay, do_nothing).cancel()
+
+    yield None
+    spent = []
+    begin = time.process_time_ns()
+    for _ in range(chunks):
+        spent.append(timed(step))
+        yield None
+    whole = (time.process_time_ns() - begin) / (chunks * CHUNK)
+    found += per_operation("call_later+cancel", spent, CHUNK)
+    found.append(Measure("call_later+cancel, turns included", whole, "ns", "cpu"))
+    del handles
+
+
+def reschedule(contender: Contender, pending: int, chunks: int, found: list[Measure]) -> Work:
+    """
+    Move pending timers: later, as every sign of life on a connection does, then anywhere.
+    """
+    yield None
+    draw = random.Random(SEED)
+    handles = filled(contender, pending, draw)
+    whens = [contender.now() + 7200] * pending
+
+    def later(place: int) -> float:
+        return whens[place] + draw.uniform(1, 60)
+
+    def anywhere(_place: int) -> float:
+        return contender.now() + draw.uniform(1, 3600)
+
+    for work, instant in (("reschedule", later), ("reschedule anywhere", anywhere)):
+        spent = []
+        for _ in range(chunks):
+            places = [draw.randrange(pending) for _ in range(CHUNK)]
+            targets = []
+            for place in places:
+                whens[place] = instant(place)
+                targets.append(whens[place])
+            yield None
+            spent.append(timed(lambda places=places, targets=targets: contender.move(handles, places, targets)))
+        found += per_operation(work, spent, CHUNK)
+
+
+def set_and_fire(contender: Contender, pending: int, chunks: int, found: list[Measure]) -> Work:
+    """
+    Set a batch for one instant and let it fire, with a population waiting behind it.
+    """
+    yield None
+    draw = random.Random(SEED)
+    handles = filled(contender, pending, draw)
+    timers = contender.timers
+    spent = []
+    for _ in range(max(3, chunks // 20)):
+        yield None
+        calls = itertools.count()
+        fired = Event()
+        when, due = contender.now() + 0.15, time.monotonic() + 0.15
+        wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+        for _ in range(BATCH):
+            timers.call_at(when, calls.__next__)
+        timers.call_at(when + 0.002, fired.set)
+        time.sleep(max(0.0, due + 0.005 - time.monotonic()))
+        yield fired
+        spent.append((time.process_time_ns() - cpu, time.perf_counter_ns() - wall))
+        assert next(calls) == BATCH, "some timers of the batch did not fire"
+    found.append(per_operation("set+fire", spent, BATCH)[0])
+    del handles
+
+
+def fill(contender: Contender, pending: int, _chunks: int, found: list[Measure]) -> Work:
+    """
+    Set a whole population: by a loop of calls, and by one call where there is one.
+    """
+    yield None
+    draw = random.Random(SEED)
+    delays = [draw.uniform(1800, 7200) for _ in range(pending)]
+    gc.collect()
+    gc.disable()
+    handles: list[object] = []
+    found += per_operation("fill", [timed(lambda: handles.append(contender.fill(delays, do_nothing)))], pending)
+    if hasattr(contender.timers, "call_later_many"):
+        many = contender.timers.call_later_many
+        found += per_operation("call_later_many", [timed(lambda: handles.append(many(delays, do_nothing)))], pending)
+
+
+OPERATIONS: dict[str, Callable[[Contender, int, int, list[Measure]], Iterator[float | Event | None]]] = {
+    "call_later+cancel": call_later_cancel,
+    "reschedule": reschedule,
+    "set+fire": set_and_fire,
+    "fill": fill,
+}

@@ -1,0 +1,86 @@
+"""
+Works on the real clock: how late timers are, whether any is early, and what an idle driver costs.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from pathlib import Path
+
+from benchmarks.model import Measure
+from benchmarks.timers.contenders import Contender, Work, do_nothing
+from benchmarks.timers.operations import SEED
+
+__all__ = ["CONDITIONS", "lateness", "wake_ups"]
+
+PACE_S = 0.005
+
+CONDITIONS = {
+    "lateness": (
+        "timers of 0 to 50 ms at random, 100 set every 5 ms; the callback reads time.monotonic() first of "
+        "all; the deadline is time.monotonic() before the call, plus the delay"
+    ),
+    "early": "how many of these were called before their deadline, and by how much at most",
+    "wake-ups, no timer": "voluntary context switches of the thread that drives, in 10 s (quick: 2 s)",
+    "wake-ups, one timer": "the same with one timer due at the end of the window, its firing included",
+}
+
+
+def lateness(contender: Contender, count: int, found: list[Measure]) -> Work:
+    """
+    Set *count* short timers at an even pace and note how late each is called.
+    """
+    draw = random.Random(SEED)
+    late: list[float] = []
+
+    def note(deadline: float) -> None:
+        late.append(time.monotonic() - deadline)
+
+    yield None
+    timers = contender.timers
+    for _ in range(count // 100):
+        for _ in range(100):
+            delay = draw.uniform(0, 0.05)
+            timers.call_later(delay, note, time.monotonic() + delay)
+        yield PACE_S
+    yield 0.3
+    late.sort()
+    found += [
+        Measure("lateness p50", late[len(late) // 2] * 1e6, "us", "wall"),
+        Measure("lateness p99", late[len(late) * 99 // 100] * 1e6, "us", "wall"),
+        Measure("early", sum(value < 0 for value in late), "timers"),
+        Measure("earliest by", max(0.0, -late[0]) * 1e6, "us", "wall"),
+        Measure("lost", count - len(late), "timers"),
+    ]
+
+
+def wake_ups(contender: Contender, window_s: float, found: list[Measure]) -> None:
+    """
+    Count how often a waiting driver wakes with no timer, and with one that is due at the end.
+    """
+    contender.start()
+    contender.set_from_outside(0.001, do_nothing)
+    time.sleep(0.3)
+    before = _switches()
+    time.sleep(window_s)
+    found.append(Measure("wake-ups, no timer", _switches() - before, "wake-ups"))
+    contender.set_from_outside(window_s, do_nothing)
+    time.sleep(0.1)
+    before = _switches()
+    time.sleep(window_s + 0.1)
+    found.append(Measure("wake-ups, one timer", _switches() - before, "wake-ups"))
+
+
+def _switches() -> int:
+    """
+    Return how often all threads but this one have gone to sleep, which is once for every time they were woken.
+    """
+    own = str(threading.get_native_id())
+    total = 0
+    for task in Path("/proc/self/task").iterdir():
+        if task.name != own:
+            lines = (task / "status").read_text("ascii").splitlines()
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
+    return total

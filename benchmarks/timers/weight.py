@@ -1,0 +1,88 @@
+"""
+What a population weighs: bytes, time of a full collection, and the longest pause while it churns.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.model import Measure
+from benchmarks.timers.contenders import Contender, Work, do_nothing
+from benchmarks.timers.operations import SEED, timed
+
+__all__ = ["CONDITIONS", "WEIGHTS"]
+
+CONDITIONS = {
+    "bytes per pending timer": (
+        "growth of the resident set of a fresh process over the fill, by number of timers; the handles "
+        "are kept, in a list whose own 8 bytes a place are not counted; one callback for all"
+    ),
+    "bytes per pending timer, by id": "the same, set by call_later_many with ids=True and the ids dropped",
+    "gc.collect": ("a full collection with the population pending and its handles kept in a list; the median of three"),
+    "longest pause": (
+        "set one, cancel the oldest, as many times as are pending and half as many again, a turn of the "
+        "loop every 100; the longest such turn, collector on; cpu is the time of the thread, which other "
+        "processes cannot lengthen"
+    ),
+}
+
+
+def resident() -> int:
+    """
+    Return the bytes of the resident set of this process.
+    """
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
+    """
+    Weigh a population with its handles, and time a full collection over it.
+    """
+    yield None
+    draw = random.Random(SEED)
+    delays = [draw.uniform(1800, 7200) for _ in range(pending)]
+    handles: list[object] = [None] * pending
+    timers = contender.timers
+    timers.call_later(7200, do_nothing)  # whatever is made on first use is made before
+    yield 0.1
+    gc.collect()
+    before = resident()
+    for place, delay in enumerate(delays):
+        handles[place] = timers.call_later(delay, do_nothing)
+    found.append(Measure("bytes per pending timer", (resident() - before) / pending, "bytes"))
+    yield None
+    cpu, wall = (statistics.median(clock) for clock in zip(*(timed(gc.collect) for _ in range(3)), strict=True))
+    found += [Measure("gc.collect", cpu / 1e6, "ms", "cpu"), Measure("gc.collect", wall / 1e6, "ms", "wall")]
+
+
+def pauses(contender: Contender, pending: int, found: list[Measure]) -> Work:
+    """
+    Churn a full population and keep the longest turn.
+    """
+    yield None
+    draw = random.Random(SEED)
+    handles = deque(contender.fill([draw.uniform(1800, 7200) for _ in range(pending)], do_nothing))
+    timers = contender.timers
+    delays = [draw.uniform(1800, 7200) for _ in range(100)]
+    yield None
+    longest_cpu = longest_wall = 0
+    for _ in range(pending * 3 // 2 // len(delays)):
+        wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
+        for delay in delays:
+            handles.append(timers.call_later(delay, do_nothing))
+            handles.popleft().cancel()
+        yield None
+        longest_cpu = max(longest_cpu, time.thread_time_ns() - cpu)
+        longest_wall = max(longest_wall, time.perf_counter_ns() - wall)
+    found.append(Measure("longest pause", longest_cpu / 1e6, "ms", "cpu"))
+    found.append(Measure("longest pause", longest_wall / 1e6, "ms", "wall"))
+
+
+WEIGHTS: dict[str, Callable[[Contender, int, list[Measure]], Work]] = {"weight": weight, "longest pause": pauses}
