@@ -81,7 +81,7 @@ pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str
     unsafe {
         if ffi::PyFloat_CheckExact(value) != 0 {
             let value = ffi::PyFloat_AS_DOUBLE(value);
-            if value > 0.0 && value < 9.2e9 {
+            if (0.0..9.2e9).contains(&value) {
                 return Ok(least_ns(value));
             }
         }

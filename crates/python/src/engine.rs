@@ -1,5 +1,7 @@
 //! `Engine`: the native wheel with a clock and callbacks, behind `tickwheel.timers._contract.Engine`.
 
+use std::cell::Cell;
+
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -49,6 +51,44 @@ pub(crate) struct Engine {
     clock: Py<PyAny>,
     pub(crate) state: GilCell<State>,
     pub(crate) hooks: GilCell<Hooks>,
+    pub(crate) living: Living,
+}
+
+/// How many timers have not ended. While there are any, they have one reference to their engine among them: so an engine with pending
+/// timers cannot be freed under them, and the collector is shown one reference instead of a million.
+#[derive(Default)]
+pub(crate) struct Living(Cell<usize>);
+
+// SAFETY: only touched with the GIL held.
+unsafe impl Sync for Living {}
+
+impl Living {
+    /// A timer of `engine` was made.
+    ///
+    /// # Safety
+    ///
+    /// The GIL is held and `engine` is the object that this is a part of.
+    #[inline]
+    pub(crate) unsafe fn enter(&self, engine: *mut ffi::PyObject) {
+        if self.0.replace(self.0.get() + 1) == 0 {
+            // SAFETY: as the caller says.
+            unsafe { ffi::Py_INCREF(engine) };
+        }
+    }
+
+    /// A timer of `engine` has ended. Runs Python: no cell may be entered.
+    ///
+    /// # Safety
+    ///
+    /// As `enter`.
+    #[inline]
+    pub(crate) unsafe fn leave(&self, engine: *mut ffi::PyObject) {
+        self.0.set(self.0.get() - 1);
+        if self.0.get() == 0 {
+            // SAFETY: the reference that `enter` took.
+            unsafe { ffi::Py_DECREF(engine) };
+        }
+    }
 }
 
 impl Engine {
@@ -322,6 +362,7 @@ impl Engine {
             clock,
             state: GilCell::new(state),
             hooks: GilCell::new(Hooks::default()),
+            living: Living::default(),
         })
     }
 
@@ -464,15 +505,21 @@ impl Engine {
             visit.call(unsafe { &*(&raw const object).cast::<Py<PyAny>>() })
         };
         let entries = self.state.try_with(|state| {
+            let (mut pending, mut engine) = (0, std::ptr::null_mut());
             for payload in state.wheel.payloads() {
                 match payload.held() {
                     // SAFETY: a pending timer is alive, and refers to its call and to this engine.
                     Held::Timer(timer) => unsafe {
                         show((*timer).call.object())?;
-                        show((*timer).engine_pointer())?;
+                        engine = (*timer).engine_pointer();
+                        pending += 1;
                     },
                     Held::Batch(callback) => show(callback)?,
                 }
+            }
+            // The reference that living timers share is the wheel's own, unless one is firing: that one keeps the engine from outside.
+            if pending > 0 && pending == self.living.0.get() {
+                show(engine)?;
             }
             Ok(())
         });

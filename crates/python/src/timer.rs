@@ -28,7 +28,7 @@ pub(crate) const CANCELLED: u64 = 2;
 #[repr(C)]
 pub(crate) struct TimerObject {
     ob_base: ffi::PyObject,
-    /// The engine, a strong reference; null once the timer has ended.
+    /// The engine, kept alive by its count of living timers; null once the timer has ended.
     engine: *mut ffi::PyObject,
     /// What to call; none once the timer has ended.
     pub(crate) call: Call,
@@ -83,8 +83,12 @@ pub(crate) unsafe fn new(
             }
             timer
         };
-        ffi::Py_INCREF(engine);
         (*timer).engine = engine;
+        (*timer)
+            .engine(Python::assume_attached())
+            .get()
+            .living
+            .enter(engine);
         (*timer).call = call;
         (*timer).id = FIRING;
         (*timer).deadline = deadline;
@@ -110,7 +114,7 @@ impl TimerObject {
         unsafe { Borrowed::from_ptr(py, self.engine).cast_unchecked() }
     }
 
-    /// The reference to the engine, to show to the collector.
+    /// The engine, to show to the collector.
     pub(crate) fn engine_pointer(&self) -> *mut ffi::PyObject {
         self.engine
     }
@@ -130,7 +134,13 @@ impl TimerObject {
             if !call.is_none() {
                 call.release();
             }
-            ffi::Py_XDECREF(engine);
+            if !engine.is_null() {
+                Borrowed::from_ptr(Python::assume_attached(), engine)
+                    .cast_unchecked::<Engine>()
+                    .get()
+                    .living
+                    .leave(engine);
+            }
         }
     }
 

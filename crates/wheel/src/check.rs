@@ -81,6 +81,7 @@ impl<P> Wheel<P> {
             index = entry.next;
             count += 1;
         }
+        assert_eq!(count, self.slots.len(list), "a list counts its entries");
         if let (true, Some(known)) = (count > 0, self.slots.least(list)) {
             assert_eq!(
                 known, least,

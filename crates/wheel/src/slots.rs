@@ -18,6 +18,7 @@ pub(crate) const IN_HEAP: Place = HELD + 2;
 struct List {
     head: u32,
     tail: u32,
+    len: usize,
     /// No deadline in the list is below this; see [`Slots::is_least_known`].
     least: u64,
 }
@@ -25,6 +26,7 @@ struct List {
 const EMPTY: List = List {
     head: NIL,
     tail: NIL,
+    len: 0,
     least: u64::MAX,
 };
 
@@ -52,6 +54,12 @@ impl Slots {
     #[inline]
     pub(crate) fn head(&self, place: Place) -> u32 {
         self.lists[place as usize].head
+    }
+
+    /// How many entries the list has.
+    #[inline]
+    pub(crate) fn len(&self, place: Place) -> usize {
+        self.lists[place as usize].len
     }
 
     /// The least deadline in the list, if that is known without a walk.
@@ -82,6 +90,7 @@ impl Slots {
     pub(crate) fn append<P>(&mut self, slab: &mut Slab<P>, place: Place, index: u32) {
         let list = &mut self.lists[place as usize];
         let tail = std::mem::replace(&mut list.tail, index);
+        list.len += 1;
         let entry = slab.at_mut(index);
         entry.place = place;
         entry.previous = tail;
@@ -108,6 +117,7 @@ impl Slots {
         let entry = slab.at(index);
         let (place, previous, next, deadline) =
             (entry.place, entry.previous, entry.next, entry.deadline);
+        self.lists[place as usize].len -= 1;
         if previous == NIL {
             self.lists[place as usize].head = next;
         } else {

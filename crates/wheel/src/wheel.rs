@@ -15,6 +15,10 @@ pub const NEVER: u64 = i64::MAX as u64;
 /// makes the due set longer for those who are set into the time it spans. Measured flat between 32 and 256.
 const SPARSE: usize = 64;
 
+/// A slot that has passed as a whole is sorted up to this size: nothing can be set into it any more. A sort of so many takes a
+/// millisecond, which bounds the pause.
+const OVERDUE: usize = 16_384;
+
 /// An entry as it leaves.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expired<P> {
@@ -189,7 +193,7 @@ impl<P> Wheel<P> {
                     if *work == 0 {
                         return Pop::Busy;
                     }
-                    self.open(level, slot, work);
+                    self.open(level, slot, now, work);
                 }
                 None => {
                     return match next {
@@ -238,7 +242,7 @@ impl<P> Wheel<P> {
                 break;
             }
             if self.cascading.is_some() {
-                self.open(level, slot, &mut usize::MAX.clone());
+                self.open(level, slot, 0, &mut usize::MAX.clone());
                 least = least
                     .into_iter()
                     .chain(self.due.peek(&self.slab).map(|key| key.deadline))
@@ -334,11 +338,12 @@ impl<P> Wheel<P> {
     }
 
     /// Empty a slot that begins: into the due set if it is sparse, else to the levels below.
-    fn open(&mut self, level: usize, slot: usize, work: &mut usize) {
+    fn open(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
         let place = place(level, slot);
         let start = slot_start(self.hand, level, slot);
         self.hand = self.hand.max(start);
-        if level > 0 && (self.cascading.is_some() || !self.is_sparse(place)) {
+        let last = slot_last(start, level);
+        if level > 0 && (self.cascading.is_some() || !self.is_sparse(place, last, now)) {
             if self.cascading.is_none() {
                 self.stats.cascaded[level] += 1;
             }
@@ -346,7 +351,6 @@ impl<P> Wheel<P> {
             return;
         }
         self.stats.sorted[level] += 1;
-        let last = slot_last(start, level);
         let mut index = self.slots.head(place);
         self.slots.clear(place);
         while index != NIL {
@@ -395,15 +399,9 @@ impl<P> Wheel<P> {
         }
     }
 
-    fn is_sparse(&self, place: u16) -> bool {
-        let mut index = self.slots.head(place);
-        for _ in 0..SPARSE {
-            if index == NIL {
-                return true;
-            }
-            index = self.slab.at(index).next;
-        }
-        index == NIL
+    /// Whether a slot that begins is better sorted than cascaded.
+    fn is_sparse(&self, place: u16, last: u64, now: u64) -> bool {
+        self.slots.len(place) <= if last <= now { OVERDUE } else { SPARSE }
     }
 
     /// Find the least deadline of a list by walking it; entries that were moved past `last` go where they belong.
