@@ -88,7 +88,7 @@ types: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## check the types, and the 
 	$(BIN)/python -P -m mypy.stubtest tickwheel._core --mypy-config-file pyproject.toml
 
 fuzz: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## ten million random operations against the model
-	$(BIN)/python -P -m tickwheel.testing $(ARGS)
+	$(BIN)/python -P -m tickwheel.testing.fuzz $(ARGS)
 
 # ---- measure ---------------------------------------------------------------------------------------------------------
 
