@@ -55,6 +55,7 @@ def test_names_in_all_exist_and_are_documented(modules):
     Every name in `__all__` exists, and every class and function among them, with its public methods, has a docstring.
     """
     wrong = []
+    contracts = documented_by_contracts(modules)
     for name, tree in modules.items():
         if not is_public(name) or not is_named(tree, "__all__"):
             continue
@@ -63,20 +64,34 @@ def test_names_in_all_exist_and_are_documented(modules):
             thing = getattr(module, public, None)
             assert hasattr(module, public), f"{name}.__all__ names {public}, which is not there"
             if inspect.isclass(thing) or inspect.isroutine(thing):
-                wrong += [f"{name}.{path}" for path in undocumented(public, thing)]
+                wrong += [f"{name}.{path}" for path in undocumented(public, thing, contracts)]
     assert wrong == []
 
 
-def undocumented(path: str, thing: object) -> list[str]:
+def undocumented(path: str, thing: object, contracts: set[str]) -> list[str]:
     """
     Return the dotted paths of what has no docstring: the thing itself, and a class's own public methods.
+
+    A method that a contract documents needs no second docstring.
     """
     found = [] if inspect.getdoc(thing) else [path]
     if inspect.isclass(thing):
         for name, member in vars(thing).items():
-            if is_public(name) and (inspect.isroutine(member) or isinstance(member, property)):
+            if (
+                is_public(name)
+                and name not in contracts
+                and (inspect.isroutine(member) or isinstance(member, property))
+            ):
                 found += [] if inspect.getdoc(getattr(thing, name)) else [f"{path}.{name}"]
     return found
+
+
+def documented_by_contracts(modules: dict[str, ast.Module]) -> set[str]:
+    """
+    Return the names of the methods that the protocols of all contracts document.
+    """
+    nodes = [node for name, tree in modules.items() if name.endswith("_contract") for node in ast.walk(tree)]
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef) and ast.get_docstring(node)}
 
 
 @pytest.mark.parametrize("module", [errors, scheduler_errors], ids=lambda module: module.__name__)
