@@ -75,14 +75,10 @@ def undocumented(path: str, thing: object, contracts: set[str]) -> list[str]:
     A method that a contract documents needs no second docstring.
     """
     found = [] if inspect.getdoc(thing) else [path]
-    if inspect.isclass(thing):
-        for name, member in vars(thing).items():
-            if (
-                is_public(name)
-                and name not in contracts
-                and (inspect.isroutine(member) or isinstance(member, property))
-            ):
-                found += [] if inspect.getdoc(getattr(thing, name)) else [f"{path}.{name}"]
+    for name, member in vars(thing).items() if inspect.isclass(thing) else ():
+        is_ours = is_public(name) and name not in contracts
+        if is_ours and (inspect.isroutine(member) or isinstance(member, property)):
+            found += [] if inspect.getdoc(getattr(thing, name)) else [f"{path}.{name}"]
     return found
 
 
