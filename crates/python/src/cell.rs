@@ -8,9 +8,7 @@ use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 
 #[cfg(Py_GIL_DISABLED)]
-compile_error!(
-    "tickwheel._core relies on the GIL as its lock: free-threaded builds are not supported yet"
-);
+compile_error!("tickwheel._core relies on the GIL as its lock: free-threaded builds are not supported yet");
 
 /// A value that only a thread which holds the GIL touches, and never while it runs Python.
 ///
@@ -35,19 +33,13 @@ impl Drop for Leave<'_> {
 
 impl<T> GilCell<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self {
-            is_entered: Cell::new(false),
-            value: UnsafeCell::new(value),
-        }
+        Self { is_entered: Cell::new(false), value: UnsafeCell::new(value) }
     }
 
     /// Use the value. `f` must not run Python: no call, no drop of an object, no allocation that the collector counts.
     #[inline]
     pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
-        assert!(
-            !self.is_entered.replace(true),
-            "Python ran while a wheel was being changed"
-        );
+        assert!(!self.is_entered.replace(true), "Python ran while a wheel was being changed");
         let _leave = Leave(&self.is_entered);
         // SAFETY: the GIL keeps other threads out, the flag this one.
         f(unsafe { &mut *self.value.get() })
@@ -70,9 +62,7 @@ impl<T> GilCell<T> {
 ///
 /// The calling thread holds the GIL.
 #[inline]
-pub(crate) unsafe fn guard(
-    body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>,
-) -> *mut ffi::PyObject {
+pub(crate) unsafe fn guard(body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>) -> *mut ffi::PyObject {
     // SAFETY: the interpreter calls with the GIL held.
     let py = unsafe { Python::assume_attached() };
     match catch_unwind(AssertUnwindSafe(|| body(py))) {
@@ -82,9 +72,7 @@ pub(crate) unsafe fn guard(
             std::ptr::null_mut()
         }
         Err(panic) => {
-            let text = panic
-                .downcast_ref::<&str>()
-                .map_or("a panic in tickwheel._core", |text| *text);
+            let text = panic.downcast_ref::<&str>().map_or("a panic in tickwheel._core", |text| *text);
             PanicException::new_err((text.to_owned(),)).restore(py);
             std::ptr::null_mut()
         }

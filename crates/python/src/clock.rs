@@ -38,10 +38,7 @@ impl Clock {
         match *self {
             Self::System(id) => Ok(system_ns(id)),
             Self::Object => {
-                let now: i64 = clock
-                    .bind(py)
-                    .call_method0(intern!(py, "monotonic_ns"))?
-                    .extract()?;
+                let now: i64 = clock.bind(py).call_method0(intern!(py, "monotonic_ns"))?.extract()?;
                 Ok(now.max(0).cast_unsigned())
             }
         }
@@ -50,10 +47,7 @@ impl Clock {
 
 #[inline]
 pub(crate) fn system_ns(id: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for writing; a clock that the system has cannot fail.
     unsafe { libc::clock_gettime(id, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
@@ -81,13 +75,25 @@ pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str
     unsafe {
         if ffi::PyFloat_CheckExact(value) != 0 {
             let value = ffi::PyFloat_AS_DOUBLE(value);
-            if (0.0..9.2e9).contains(&value) {
+            if USUAL.contains(&value) {
                 return Ok(least_ns(value));
             }
         }
     }
     to_ns_slowly(py, value, name)
 }
+
+/// The same for a bare float.
+#[inline]
+pub(crate) fn float_to_ns(py: Python<'_>, value: f64, name: &str) -> PyResult<u64> {
+    if USUAL.contains(&value) {
+        return Ok(least_ns(value));
+    }
+    to_ns_slowly(py, value.into_pyobject(py)?.as_ptr(), name)
+}
+
+/// Seconds that are neither negative nor NaN nor past `NEVER`.
+const USUAL: std::ops::Range<f64> = 0.0..9.2e9;
 
 /// The least `n` with `n / 1e9 >= value`.
 #[inline]
@@ -106,7 +112,5 @@ fn least_ns(value: f64) -> u64 {
 fn to_ns_slowly(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<u64> {
     // SAFETY: the caller holds a reference to `value`.
     let value = unsafe { Borrowed::from_ptr(py, value) };
-    py.import(intern!(py, "tickwheel.clock"))?
-        .call_method1(intern!(py, "to_deadline"), (&*value, name))?
-        .extract()
+    py.import(intern!(py, "tickwheel.clock"))?.call_method1(intern!(py, "to_deadline"), (&*value, name))?.extract()
 }

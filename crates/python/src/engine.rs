@@ -1,34 +1,19 @@
 //! `Engine`: the native wheel with a clock and callbacks, behind `tickwheel.timers._contract.Engine`.
 
-use std::cell::Cell;
-
-use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
-use tickwheel_core::{coalesce, Expired, Id, Wheel, NEVER};
+use pyo3::types::{PyDict, PyList};
+use tickwheel_core::{Expired, Id, Wheel, NEVER};
 
-use crate::call::Call;
+use crate::bulk;
 use crate::cell::GilCell;
-use crate::clock::{seconds, to_ns, Clock};
+use crate::clock::Clock;
 use crate::errors::raise;
 use crate::payload::{Held, Payload};
-use crate::timer::{self, TimerObject, CANCELLED, FIRING};
-
-/// What is guarded by the GIL.
-pub(crate) struct State {
-    pub(crate) wheel: Wheel<Payload>,
-    /// Anything set before this deadline wakes the driver; 0 while nothing is armed.
-    pub(crate) armed: u64,
-    pub(crate) max_pending: usize,
-    pub(crate) is_closed: bool,
-    /// The thread in `fire_due`, 0 for none.
-    pub(crate) firing: u64,
-    /// Entry i counts the firings less than 2^i ns late and not less than 2^(i-1).
-    pub(crate) lateness: [u64; 64],
-}
+use crate::pending::{describe, release};
+use crate::state::{Living, State};
+use crate::timer::{TimerObject, FIRING};
 
 /// The objects that the engine refers to, replaceable from Python.
 #[derive(Default)]
@@ -54,43 +39,6 @@ pub(crate) struct Engine {
     pub(crate) living: Living,
 }
 
-/// How many timers have not ended. While there are any, they have one reference to their engine among them: so an engine with pending
-/// timers cannot be freed under them, and the collector is shown one reference instead of a million.
-#[derive(Default)]
-pub(crate) struct Living(Cell<usize>);
-
-// SAFETY: only touched with the GIL held.
-unsafe impl Sync for Living {}
-
-impl Living {
-    /// A timer of `engine` was made.
-    ///
-    /// # Safety
-    ///
-    /// The GIL is held and `engine` is the object that this is a part of.
-    #[inline]
-    pub(crate) unsafe fn enter(&self, engine: *mut ffi::PyObject) {
-        if self.0.replace(self.0.get() + 1) == 0 {
-            // SAFETY: as the caller says.
-            unsafe { ffi::Py_INCREF(engine) };
-        }
-    }
-
-    /// A timer of `engine` has ended. Runs Python: no cell may be entered.
-    ///
-    /// # Safety
-    ///
-    /// As `enter`.
-    #[inline]
-    pub(crate) unsafe fn leave(&self, engine: *mut ffi::PyObject) {
-        self.0.set(self.0.get() - 1);
-        if self.0.get() == 0 {
-            // SAFETY: the reference that `enter` took.
-            unsafe { ffi::Py_DECREF(engine) };
-        }
-    }
-}
-
 impl Engine {
     #[inline]
     pub(crate) fn now(&self, py: Python<'_>) -> PyResult<u64> {
@@ -105,12 +53,7 @@ impl Engine {
 
     /// File a timer that is not pending and return whether the driver has to be told; the wheel takes over a reference.
     #[inline]
-    pub(crate) fn file(
-        &self,
-        py: Python<'_>,
-        timer: *mut TimerObject,
-        deadline: u64,
-    ) -> PyResult<bool> {
+    pub(crate) fn file(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
         let refused = self.state.with(py, |state| {
             if state.is_closed || state.wheel.len() >= state.max_pending {
                 return None;
@@ -131,12 +74,7 @@ impl Engine {
     ///
     /// The caller has a reference to `timer`, which is one of this engine's.
     #[inline]
-    pub(crate) unsafe fn shift(
-        &self,
-        py: Python<'_>,
-        timer: *mut TimerObject,
-        deadline: u64,
-    ) -> PyResult<bool> {
+    pub(crate) unsafe fn shift(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
         // SAFETY: as the caller says; the state is read after the clock was, with no Python in between.
         let is_earlier = unsafe {
             if (*timer).is_pending() {
@@ -166,39 +104,27 @@ impl Engine {
     /// Tell the driver that something earlier has come.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
-        let hook = self.hooks.with(py, |hooks| {
-            hooks.on_earlier.as_ref().map(|hook| hook.clone_ref(py))
-        });
+        let hook = self.hooks.with(py, |hooks| hooks.on_earlier.as_ref().map(|hook| hook.clone_ref(py)));
         hook.map_or(Ok(()), |hook| hook.bind(py).call0().map(drop))
     }
 
     /// Give an `Exception` to `on_error`; hand back everything else.
     #[cold]
-    pub(crate) fn report(
-        &self,
-        py: Python<'_>,
-        error: PyErr,
-        source: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
+    pub(crate) fn report(&self, py: Python<'_>, error: PyErr, source: &Bound<'_, PyAny>) -> PyResult<()> {
         if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {
             return Err(error);
         }
-        match self.hooks.with(py, |hooks| {
-            hooks.on_error.as_ref().map(|hook| hook.clone_ref(py))
-        }) {
-            Some(hook) => hook.bind(py).call1((error, source)).map(drop),
-            None => {
-                error.write_unraisable(py, Some(source));
-                Ok(())
-            }
-        }
+        let hook = self.hooks.with(py, |hooks| hooks.on_error.as_ref().map(|hook| hook.clone_ref(py)));
+        let Some(hook) = hook else {
+            error.write_unraisable(py, Some(source));
+            return Ok(());
+        };
+        hook.bind(py).call1((error, source)).map(drop)
     }
 
     #[cold]
     pub(crate) fn refusal(&self, py: Python<'_>) -> PyErr {
-        let (is_closed, limit) = self
-            .state
-            .with(py, |state| (state.is_closed, state.max_pending));
+        let (is_closed, limit) = self.state.with(py, |state| (state.is_closed, state.max_pending));
         if is_closed {
             raise(py, "ClosedError", ("wheel",))
         } else {
@@ -214,137 +140,16 @@ impl Engine {
             state.wheel.drain()
         })
     }
-
-    /// End what was taken out and describe it.
-    fn describe<'py>(
-        &self,
-        py: Python<'py>,
-        taken: Vec<Expired<Payload>>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let described = PyList::empty(py);
-        if taken.is_empty() {
-            return Ok(described);
-        }
-        let pending = py
-            .import(intern!(py, "tickwheel.typing"))?
-            .getattr(intern!(py, "Pending"))?;
-        let now = self.now(py)?;
-        let rows: Vec<_> = taken
-            .into_iter()
-            .map(|entry| Row::take(py, entry))
-            .collect();
-        for Row {
-            callback,
-            args,
-            deadline,
-        } in rows
-        {
-            let remaining = if deadline >= NEVER {
-                f64::INFINITY
-            } else {
-                (deadline as f64 - now as f64) / 1e9
-            };
-            described.append(pending.call1((callback, args, seconds(deadline), remaining))?)?;
-        }
-        Ok(described)
-    }
-}
-
-/// What was pending, with the reference that the wheel had.
-struct Row<'py> {
-    callback: Bound<'py, PyAny>,
-    args: Bound<'py, PyTuple>,
-    deadline: u64,
-}
-
-impl<'py> Row<'py> {
-    fn take(py: Python<'py>, entry: Expired<Payload>) -> Self {
-        // SAFETY: the wheel's references become ours; a call is read before its timer is ended.
-        unsafe {
-            match entry.payload.held() {
-                Held::Timer(timer) => {
-                    let words = (*timer).call.words();
-                    let callback = Bound::from_borrowed_ptr(py, words[0]);
-                    let args = words[1..]
-                        .iter()
-                        .map(|&word| Bound::from_borrowed_ptr(py, word));
-                    let args = PyTuple::new(py, args.collect::<Vec<_>>())
-                        .unwrap_or_else(|_| PyTuple::empty(py));
-                    TimerObject::end(timer, CANCELLED);
-                    ffi::Py_DECREF(timer.cast());
-                    Self {
-                        callback,
-                        args,
-                        deadline: entry.deadline,
-                    }
-                }
-                Held::Batch(callback) => {
-                    let id = PyTuple::new(py, [entry.id.to_u64()])
-                        .unwrap_or_else(|_| PyTuple::empty(py));
-                    Self {
-                        callback: Bound::from_owned_ptr(py, callback),
-                        args: id,
-                        deadline: entry.deadline,
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl State {
-    /// Whether the driver must be told of `deadline`; at most once for each arming.
-    #[inline]
-    pub(crate) fn is_earlier(&mut self, deadline: u64) -> bool {
-        let is_earlier = deadline < self.armed;
-        if is_earlier {
-            self.armed = 0;
-        }
-        is_earlier
-    }
-}
-
-/// Let go of payloads without telling anyone: what remains when an engine is collected.
-pub(crate) fn release(entries: Vec<Expired<Payload>>) {
-    for entry in entries {
-        // SAFETY: the wheel's references are ours now, and the GIL is held.
-        unsafe {
-            match entry.payload.held() {
-                Held::Timer(timer) => {
-                    TimerObject::end(timer, CANCELLED);
-                    ffi::Py_DECREF(timer.cast());
-                }
-                Held::Batch(callback) => ffi::Py_DECREF(callback),
-            }
-        }
-    }
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        // An engine dies with the GIL held, and only batches can be pending: a pending timer refers to its engine.
-        let left = self.wheel.drain();
-        if !left.is_empty() {
-            Python::attach(|_| release(left));
-        }
-    }
 }
 
 #[pymethods]
 impl Engine {
     #[new]
     #[pyo3(signature = (clock=None, *, max_pending=None))]
-    fn new(
-        py: Python<'_>,
-        clock: Option<Bound<'_, PyAny>>,
-        max_pending: Option<usize>,
-    ) -> PyResult<Self> {
+    fn new(py: Python<'_>, clock: Option<Bound<'_, PyAny>>, max_pending: Option<usize>) -> PyResult<Self> {
         let clock = match clock {
             Some(clock) => clock,
-            None => py
-                .import("tickwheel.clock")?
-                .getattr("MonotonicClock")?
-                .call0()?,
+            None => py.import("tickwheel.clock")?.getattr("MonotonicClock")?.call0()?,
         };
         let kind = Clock::of(&clock)?;
         let clock = clock.unbind();
@@ -375,59 +180,84 @@ impl Engine {
     /// Called, once for each arming, when a timer is set or moved before the armed deadline.
     #[getter]
     fn on_earlier(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| {
-            hooks.on_earlier.as_ref().map(|hook| hook.clone_ref(py))
-        })
+        self.hooks.with(py, |hooks| hooks.on_earlier.as_ref().map(|hook| hook.clone_ref(py)))
     }
 
     #[setter]
     fn set_on_earlier(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        let former = self
-            .hooks
-            .with(py, |hooks| std::mem::replace(&mut hooks.on_earlier, hook));
+        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_earlier, hook));
         drop(former);
     }
 
     /// Gets every `Exception` that a callback raises, and the timer; None: `sys.unraisablehook`.
     #[getter]
     fn on_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| {
-            hooks.on_error.as_ref().map(|hook| hook.clone_ref(py))
-        })
+        self.hooks.with(py, |hooks| hooks.on_error.as_ref().map(|hook| hook.clone_ref(py)))
     }
 
     #[setter]
     fn set_on_error(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        let former = self
-            .hooks
-            .with(py, |hooks| std::mem::replace(&mut hooks.on_error, hook));
+        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_error, hook));
         drop(former);
     }
 
     /// Where set, gets every due timer instead of its being called.
     #[getter]
     fn runner(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| {
-            hooks.runner.as_ref().map(|hook| hook.clone_ref(py))
-        })
+        self.hooks.with(py, |hooks| hooks.runner.as_ref().map(|hook| hook.clone_ref(py)))
     }
 
     #[setter]
     fn set_runner(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        let former = self
-            .hooks
-            .with(py, |hooks| std::mem::replace(&mut hooks.runner, hook));
+        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.runner, hook));
         drop(former);
+    }
+
+    /// Set a timer for each of *delays*, a million in one call, and return their ids as an `array("q")`.
+    ///
+    /// When some expire, *callback* gets their ids in one array. `cancel_many` and `move_many` take ids.
+    ///
+    /// Args:
+    ///     delays: Seconds; an array of doubles (`array("d")`, NumPy) or any iterable of numbers.
+    ///     callback: Called with an `array("q")` of the ids that expired one after the other.
+    ///
+    /// Raises:
+    ///     InvalidDelayError: If one of *delays* is NaN. Nothing was set, as with every error.
+    ///     TooManyTimersError: If not all of them fit below max_pending.
+    ///     ClosedError: After close.
+    fn call_later_many<'py>(
+        slf: &Bound<'py, Self>,
+        delays: &Bound<'py, PyAny>,
+        callback: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        bulk::set(slf, delays, callback)
+    }
+
+    /// Cancel many timers and return how many of them were pending.
+    ///
+    /// Args:
+    ///     timers: Ids (`array("q")`, NumPy int64) or an iterable of ids and handles.
+    fn cancel_many(slf: &Bound<'_, Self>, timers: &Bound<'_, PyAny>) -> PyResult<usize> {
+        bulk::cancel(slf, timers)
+    }
+
+    /// Move many timers to new delays from now, and return how many of them are going to fire.
+    ///
+    /// Args:
+    ///     timers: As in `cancel_many`.
+    ///     delays: One number of seconds for all, or as many as there are timers.
+    ///
+    /// Raises:
+    ///     InvalidDelayError: If a delay is NaN. Nothing was moved.
+    ///     ValueError: If there are neither one delay nor as many as timers. Nothing was moved.
+    fn move_many(slf: &Bound<'_, Self>, timers: &Bound<'_, PyAny>, delays: &Bound<'_, PyAny>) -> PyResult<usize> {
+        bulk::shift(slf, timers, delays)
     }
 
     /// Return when to call `fire_due` next, in clock nanoseconds, or None; see the protocol.
     fn arm(&self, py: Python<'_>) -> Option<u64> {
         self.state.with(py, |state| {
-            let next = if state.wheel.is_busy() {
-                Some(0)
-            } else {
-                state.wheel.next_expiration()
-            };
+            let next = if state.wheel.is_busy() { Some(0) } else { state.wheel.next_expiration() };
             state.armed = next.unwrap_or(NEVER);
             next
         })
@@ -441,12 +271,14 @@ impl Engine {
 
     /// Cancel everything that is pending and return it, in order.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.describe(py, self.take_all(py, false))
+        let now = self.now(py)?;
+        describe(py, now, self.take_all(py, false))
     }
 
     /// Drain, and refuse to set from now on; twice is allowed.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.describe(py, self.take_all(py, true))
+        let now = self.now(py)?;
+        describe(py, now, self.take_all(py, true))
     }
 
     /// Return whether the engine was closed.
@@ -457,7 +289,7 @@ impl Engine {
     /// Begin anew in the child of a fork; see the protocol.
     fn after_fork(&self, py: Python<'_>) {
         let taken = self.take_all(py, false);
-        release(taken);
+        release(py, taken);
         let here = crate::firing::this_thread();
         self.state.with(py, |state| {
             if state.firing != here {
@@ -469,14 +301,8 @@ impl Engine {
 
     /// Return the counters of engine and wheel.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (stats, pending, bytes, lateness) = self.state.with(py, |state| {
-            (
-                *state.wheel.stats(),
-                state.wheel.len(),
-                state.wheel.bytes(),
-                state.lateness,
-            )
-        });
+        let (stats, pending, bytes, lateness) =
+            self.state.with(py, |state| (*state.wheel.stats(), state.wheel.len(), state.wheel.bytes(), state.lateness));
         let dict = crate::wheel::stats_dict(py, &stats, pending, bytes)?;
         dict.set_item("lateness", lateness.to_vec())?;
         Ok(dict)
@@ -484,8 +310,7 @@ impl Engine {
 
     /// Verify the invariants of the wheel; raises AssertionError.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.state
-            .with(py, |state| crate::wheel::checked(|| state.wheel.check()))
+        self.state.with(py, |state| crate::wheel::checked(|| state.wheel.check()))
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
@@ -518,7 +343,7 @@ impl Engine {
                 }
             }
             // The reference that living timers share is the wheel's own, unless one is firing: that one keeps the engine from outside.
-            if pending > 0 && pending == self.living.0.get() {
+            if pending > 0 && pending == self.living.count() {
                 show(engine)?;
             }
             Ok(())
@@ -526,202 +351,13 @@ impl Engine {
         entries.unwrap_or(Ok(()))
     }
 
-    fn __clear__(&self) {
+    fn __clear__(&self, py: Python<'_>) {
         // The collector found the engine unreachable: no one can fire its timers any more.
         let taken = self.state.try_with(|state| {
             state.is_closed = true;
             state.wheel.drain()
         });
-        release(taken.unwrap_or_default());
+        release(py, taken.unwrap_or_default());
         drop(self.hooks.try_with(std::mem::take));
     }
-}
-
-/// `call_at` and `call_later` differ in where the time counts from.
-#[derive(Clone, Copy, PartialEq)]
-enum From {
-    Zero,
-    Now,
-}
-
-unsafe extern "C" fn call_at(
-    slf: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on an `Engine`, as its method descriptor sees to.
-    unsafe { crate::cell::guard(|py| set(py, slf, args, count as usize, names, From::Zero)) }
-}
-
-unsafe extern "C" fn call_later(
-    slf: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe { crate::cell::guard(|py| set(py, slf, args, count as usize, names, From::Now)) }
-}
-
-/// Set a timer: the hot path.
-#[inline]
-unsafe fn set(
-    py: Python<'_>,
-    slf: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: usize,
-    names: *mut ffi::PyObject,
-    from: From,
-) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the arguments are the caller's for the length of the call; a timer is in the wheel only with a reference of its own.
-    unsafe {
-        let name = if from == From::Now { "delay" } else { "when" };
-        if count < 2 {
-            return Err(too_few(name));
-        }
-        let words = std::slice::from_raw_parts(args, count);
-        let value = to_ns(py, words[0], name)?;
-        if ffi::PyCallable_Check(words[1]) == 0 {
-            return Err(not_callable(py, words[1]));
-        }
-        let engine = Borrowed::from_ptr(py, slf).cast_unchecked::<Engine>().get();
-        let options = if names.is_null() {
-            Options::default()
-        } else {
-            Options::read(py, args.add(count), names)?
-        };
-        let mut deadline = match from {
-            From::Zero => value,
-            From::Now => engine.now(py)?.saturating_add(value).min(NEVER),
-        };
-        if options.slack_ns > 0 && deadline < NEVER {
-            deadline = coalesce(deadline, options.slack_ns).min(NEVER);
-        }
-        let call = match &options.run {
-            None => Call::new(&words[1..]),
-            Some(run) => Call::new(&[&[run.as_ptr()], &words[1..]].concat()),
-        };
-        let timer = timer::new(slf, call.ok_or_else(|| PyErr::fetch(py))?, deadline)?;
-        match engine.file(py, timer, deadline) {
-            Ok(is_earlier) => {
-                ffi::Py_INCREF(timer.cast());
-                if is_earlier {
-                    if let Err(error) = engine.wake(py) {
-                        ffi::Py_DECREF(timer.cast());
-                        return Err(error);
-                    }
-                }
-                Ok(timer.cast())
-            }
-            Err(error) => {
-                ffi::Py_DECREF(timer.cast());
-                Err(error)
-            }
-        }
-    }
-}
-
-/// The keywords of `call_at` and `call_later`.
-#[derive(Default)]
-struct Options<'py> {
-    slack_ns: u64,
-    /// `context.run`.
-    run: Option<Bound<'py, PyAny>>,
-}
-
-impl<'py> Options<'py> {
-    #[cold]
-    unsafe fn read(
-        py: Python<'py>,
-        values: *const *mut ffi::PyObject,
-        names: *mut ffi::PyObject,
-    ) -> PyResult<Self> {
-        // SAFETY: the interpreter passes as many values as names.
-        let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
-        let mut options = Self::default();
-        for (at, name) in names.iter().enumerate() {
-            // SAFETY: as above.
-            let value = unsafe { Borrowed::from_ptr(py, *values.add(at)) };
-            match name.extract::<&str>()? {
-                "slack" => options.slack_ns = unsafe { to_ns(py, value.as_ptr(), "slack") }?,
-                "context" if value.is_none() => {}
-                "context" => options.run = Some(value.getattr(intern!(py, "run"))?),
-                other => {
-                    let text =
-                        format!("unknown keyword {other}: only slack= and context= are known");
-                    return Err(PyTypeError::new_err(text));
-                }
-            }
-        }
-        Ok(options)
-    }
-}
-
-#[cold]
-fn too_few(name: &str) -> PyErr {
-    PyTypeError::new_err(format!(
-        "too few arguments: pass a {name} in seconds and a callback"
-    ))
-}
-
-#[cold]
-fn not_callable(py: Python<'_>, object: *mut ffi::PyObject) -> PyErr {
-    // SAFETY: the object is an argument of the call.
-    let shown = unsafe { Borrowed::from_ptr(py, object) }
-        .repr()
-        .map_or_else(|_| "an object".into(), |text| text.to_string());
-    PyTypeError::new_err(format!(
-        "callback is {shown}: pass something that can be called"
-    ))
-}
-
-const FLAGS: std::ffi::c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
-
-/// The methods that are called millions of times a second, as the interpreter's own kind of fast function.
-struct Methods([ffi::PyMethodDef; 2]);
-
-// SAFETY: never written after the module's import.
-unsafe impl Sync for Methods {}
-
-static METHODS: Methods = Methods([
-    ffi::PyMethodDef {
-        ml_name: c"call_at".as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer {
-            PyCFunctionFastWithKeywords: call_at,
-        },
-        ml_flags: FLAGS,
-        ml_doc: c"call_at($self, when, callback, /, *args, slack=0.0, context=None)\n--\n\n\
-            Call *callback* with *args* once the clock reads *when* seconds; see the protocol."
-            .as_ptr(),
-    },
-    ffi::PyMethodDef {
-        ml_name: c"call_later".as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer {
-            PyCFunctionFastWithKeywords: call_later,
-        },
-        ml_flags: FLAGS,
-        ml_doc: c"call_later($self, delay, callback, /, *args, slack=0.0, context=None)\n--\n\n\
-            Call *callback* with *args* in *delay* seconds; see the protocol."
-            .as_ptr(),
-    },
-]);
-
-/// Put the type into the module, with its fast methods.
-pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    let kind = py.get_type::<Engine>();
-    for method in &METHODS.0 {
-        // SAFETY: the table is static; the interpreter only reads it.
-        unsafe {
-            let descriptor =
-                ffi::PyDescr_NewMethod(kind.as_type_ptr(), std::ptr::from_ref(method).cast_mut());
-            let descriptor = Bound::from_owned_ptr_or_err(py, descriptor)?;
-            let name = std::ffi::CStr::from_ptr(method.ml_name)
-                .to_str()
-                .expect("names are ASCII");
-            kind.setattr(name, descriptor)?;
-        }
-    }
-    module.add("Engine", kind)
 }

@@ -45,16 +45,8 @@ pub(crate) fn fire_due(engine: &Bound<'_, Engine>, limit: Option<isize>) -> PyRe
     if other != 0 {
         return Ok(0); // the turn that is under way delivers
     }
-    let mut turn = Turn {
-        engine,
-        now,
-        work: if limit == usize::MAX {
-            usize::MAX
-        } else {
-            WORK
-        },
-        group: Group::default(),
-    };
+    let mut turn =
+        Turn { engine, now, work: if limit == usize::MAX { usize::MAX } else { WORK }, group: Group::default() };
     let outcome = turn.run(limit);
     this.state.with(py, |state| {
         state.firing = 0;
@@ -65,9 +57,7 @@ pub(crate) fn fire_due(engine: &Bound<'_, Engine>, limit: Option<isize>) -> PyRe
 
 #[cold]
 fn negative(limit: isize) -> PyErr {
-    PyValueError::new_err(format!(
-        "limit is {limit}: pass how many to fire at most, 0 or more, or None"
-    ))
+    PyValueError::new_err(format!("limit is {limit}: pass how many to fire at most, 0 or more, or None"))
 }
 
 struct Turn<'a, 'py> {
@@ -112,17 +102,14 @@ impl Turn<'_, '_> {
     #[inline]
     fn take(&mut self) -> Option<Expired<Payload>> {
         let (now, work) = (self.now, &mut self.work);
-        self.engine
-            .get()
-            .state
-            .with(self.engine.py(), |state| match state.wheel.pop(work) {
-                Pop::Expired(entry) => {
-                    let lateness = now.saturating_sub(entry.deadline);
-                    state.lateness[(64 - lateness.leading_zeros()).min(63) as usize] += 1;
-                    Some(entry)
-                }
-                Pop::Nothing | Pop::Busy => None,
-            })
+        self.engine.get().state.with(self.engine.py(), |state| match state.wheel.pop(work) {
+            Pop::Expired(entry) => {
+                let lateness = now.saturating_sub(entry.deadline);
+                state.lateness[(64 - lateness.leading_zeros()).min(63) as usize] += 1;
+                Some(entry)
+            }
+            Pop::Nothing | Pop::Busy => None,
+        })
     }
 
     /// Call a timer or hand it to the runner.
@@ -138,9 +125,7 @@ impl Turn<'_, '_> {
             (*timer).id = FIRING;
             let object = Bound::from_owned_ptr(py, timer.cast());
             let engine = self.engine.get();
-            let runner = engine.hooks.with(py, |hooks| {
-                hooks.runner.as_ref().map(|hook| hook.clone_ref(py))
-            });
+            let runner = engine.hooks.with(py, |hooks| hooks.runner.as_ref().map(|hook| hook.clone_ref(py)));
             if let Some(runner) = runner {
                 return match runner.bind(py).call1((&object,)) {
                     Ok(_) => Ok(()),
@@ -168,40 +153,25 @@ impl Turn<'_, '_> {
         unsafe {
             (*timer).id = FIRING;
             let deadline = (*timer).deadline;
-            self.engine
-                .get()
-                .file(self.engine.py(), timer, deadline)
-                .map(drop)
+            self.engine.get().file(self.engine.py(), timer, deadline).map(drop)
         }
     }
 
     fn gather(&mut self, callback: *mut ffi::PyObject, id: u64) -> PyResult<()> {
         // SAFETY: the wheel's reference is ours now.
         let callback = unsafe { Bound::from_owned_ptr(self.engine.py(), callback) }.unbind();
-        if self
-            .group
-            .callback
-            .as_ref()
-            .is_some_and(|former| former.is(&callback))
-        {
+        if self.group.callback.as_ref().is_some_and(|former| former.is(&callback)) {
             self.group.ids.push(id);
             return Ok(());
         }
         let flushed = self.flush();
-        self.group = Group {
-            callback: Some(callback),
-            ids: vec![id],
-        };
+        self.group = Group { callback: Some(callback), ids: vec![id] };
         flushed
     }
 
     /// Call the batch's callback with the ids gathered, as one array.
     fn flush(&mut self) -> PyResult<()> {
-        let Group {
-            callback: Some(callback),
-            ids,
-        } = std::mem::take(&mut self.group)
-        else {
+        let Group { callback: Some(callback), ids } = std::mem::take(&mut self.group) else {
             return Ok(());
         };
         let py = self.engine.py();
@@ -211,8 +181,7 @@ impl Turn<'_, '_> {
         if has_runner {
             // SAFETY: the words live for the length of the call; `fire` takes over the reference.
             unsafe {
-                let call = Call::new(&[callback.as_ptr(), array.as_ptr()])
-                    .ok_or_else(|| PyErr::fetch(py))?;
+                let call = Call::new(&[callback.as_ptr(), array.as_ptr()]).ok_or_else(|| PyErr::fetch(py))?;
                 let timer = timer::new(self.engine.as_ptr(), call, self.now)?;
                 return self.fire(timer);
             }
@@ -232,7 +201,5 @@ pub(crate) fn array_of<'py>(py: Python<'py>, ids: &[u64]) -> PyResult<Bound<'py,
         }
         Ok(())
     })?;
-    py.import(intern!(py, "array"))?
-        .getattr(intern!(py, "array"))?
-        .call1(("q", bytes))
+    py.import(intern!(py, "array"))?.getattr(intern!(py, "array"))?.call1(("q", bytes))
 }

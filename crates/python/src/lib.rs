@@ -1,6 +1,7 @@
 //! `tickwheel._core`: the bindings, no algorithm. What is filed where is `tickwheel-core`'s; what is promised is written in Python,
 //! in `tickwheel.wheels._contract` and `tickwheel.timers._contract`.
 
+mod bulk;
 mod call;
 mod cell;
 mod clock;
@@ -8,7 +9,11 @@ mod engine;
 mod errors;
 mod firing;
 mod payload;
+mod pending;
+mod set;
+mod state;
 mod timer;
+mod timer_methods;
 mod waiter;
 mod wheel;
 
@@ -17,8 +22,8 @@ use pyo3::prelude::*;
 /// The native core of tickwheel.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    timer::register(module)?;
-    engine::register(module)?;
+    timer_methods::register(module)?;
+    set::register(module)?;
     module.add_class::<waiter::Waiter>()?;
     module.add_class::<wheel::Wheel>()
 }

@@ -1,14 +1,12 @@
 //! What the wheel holds for an entry, in one word: which object, and which kind.
 
 use pyo3::ffi;
+use pyo3::prelude::*;
 
-use crate::timer::TimerObject;
+use crate::timer::{TimerObject, CANCELLED};
 
-/// The object is a callback, to be called without arguments, or with the ids of its batch.
-const CALLBACK: usize = 0;
-/// The object is a `Timer`, which has the callback.
+/// Marks a `Timer`, which has the callback; a word without it is the callback of a batch.
 const TIMER: usize = 1;
-const KIND: usize = 1;
 
 /// A strong reference that must be released by hand: dropping it would run Python inside the wheel.
 #[derive(Debug)]
@@ -33,7 +31,7 @@ impl Payload {
 
     /// Keep the callback of a batch; takes over a reference.
     pub(crate) fn batch(callback: *mut ffi::PyObject) -> Self {
-        Self::tagged(callback as usize | CALLBACK)
+        Self::tagged(callback as usize)
     }
 
     #[inline]
@@ -41,11 +39,25 @@ impl Payload {
         Self(std::num::NonZeroUsize::new(word).expect("objects are not at address 0"))
     }
 
+    /// Let go of what an entry of the wheel referred to, and end its timer. Runs Python: no cell may be entered.
+    pub(crate) fn release(&self, _py: Python<'_>) {
+        // SAFETY: the GIL is held, and the wheel's reference is the caller's to give up.
+        unsafe {
+            match self.held() {
+                Held::Timer(timer) => {
+                    TimerObject::end(timer, CANCELLED);
+                    ffi::Py_DECREF(timer.cast());
+                }
+                Held::Batch(callback) => ffi::Py_DECREF(callback),
+            }
+        }
+    }
+
     #[inline]
     pub(crate) fn held(&self) -> Held {
         let word = self.0.get();
-        if word & KIND == TIMER {
-            Held::Timer((word & !KIND) as *mut TimerObject)
+        if word & TIMER == TIMER {
+            Held::Timer((word & !TIMER) as *mut TimerObject)
         } else {
             Held::Batch(word as *mut ffi::PyObject)
         }

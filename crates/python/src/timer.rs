@@ -5,16 +5,13 @@
 //!
 //! Written against the C interface: `docs/decisions/native-binding.md` has the figures.
 
-use std::ffi::{c_int, c_void, CStr};
 use std::ptr::{addr_of_mut, null_mut};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tickwheel_core::{Id, NEVER};
+use tickwheel_core::Id;
 
 use crate::call::Call;
-use crate::cell::guard;
-use crate::clock::{seconds, to_ns};
 use crate::engine::Engine;
 
 /// `TimerObject::id` while the callback is being called.
@@ -37,10 +34,7 @@ pub(crate) struct TimerObject {
     pub(crate) deadline: u64,
 }
 
-const _: () = assert!(
-    size_of::<TimerObject>() <= 48,
-    "a handle fits the allocator's class of 48 bytes"
-);
+const _: () = assert!(size_of::<TimerObject>() <= 48, "a handle fits the allocator's class of 48 bytes");
 
 /// How many dead handles are kept for reuse: enough for the ups and downs of a busy server, 48 kB.
 const KEPT: usize = 1024;
@@ -51,10 +45,7 @@ struct FreeList {
 }
 
 static mut TYPE: *mut ffi::PyTypeObject = null_mut();
-static mut FREE: FreeList = FreeList {
-    handles: [null_mut(); KEPT],
-    len: 0,
-};
+static mut FREE: FreeList = FreeList { handles: [null_mut(); KEPT], len: 0 };
 
 /// Make a handle, with one reference, of a timer that is not yet filed; takes over `call`.
 ///
@@ -62,11 +53,7 @@ static mut FREE: FreeList = FreeList {
 ///
 /// The GIL is held; `engine` is an `Engine`.
 #[inline]
-pub(crate) unsafe fn new(
-    engine: *mut ffi::PyObject,
-    call: Call,
-    deadline: u64,
-) -> PyResult<*mut TimerObject> {
+pub(crate) unsafe fn new(engine: *mut ffi::PyObject, call: Call, deadline: u64) -> PyResult<*mut TimerObject> {
     // SAFETY: the free list holds dead handles of this very type; the GIL keeps others out of it.
     unsafe {
         let free = &mut *addr_of_mut!(FREE);
@@ -84,11 +71,7 @@ pub(crate) unsafe fn new(
             timer
         };
         (*timer).engine = engine;
-        (*timer)
-            .engine(Python::assume_attached())
-            .get()
-            .living
-            .enter(engine);
+        (*timer).engine(Python::assume_attached()).get().living.enter(engine);
         (*timer).call = call;
         (*timer).id = FIRING;
         (*timer).deadline = deadline;
@@ -166,7 +149,8 @@ impl TimerObject {
     }
 }
 
-unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
+/// `tp_dealloc`: keep the handle for reuse.
+pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     // SAFETY: a timer in a wheel is referred to by it, so this one has ended, or was never filed.
     unsafe {
         let timer = object.cast::<TimerObject>();
@@ -181,16 +165,6 @@ unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         }
         ffi::Py_DECREF(kind.cast());
     }
-}
-
-unsafe fn this<'a>(object: *mut ffi::PyObject) -> &'a mut TimerObject {
-    // SAFETY: the type's methods are called on its own objects; no reference lives across a call into Python.
-    unsafe { &mut *object.cast::<TimerObject>() }
-}
-
-fn truth(value: bool) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: both are immortal, or counted up here.
-    Ok(unsafe { ffi::PyBool_FromLong(value.into()) })
 }
 
 /// Take a timer out of its wheel; false if it is in none.
@@ -213,237 +187,34 @@ pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
     }
 }
 
-unsafe extern "C" fn method_cancel(
-    object: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter, as every function of this table.
-    unsafe { guard(|py| truth(cancel(py, object.cast()))) }
-}
-
-unsafe extern "C" fn method_cancelled(
-    object: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe { guard(|_| truth(this(object).id == CANCELLED)) }
-}
-
-unsafe extern "C" fn method_pending(
-    object: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe { guard(|_| truth(this(object).is_pending())) }
-}
-
-unsafe extern "C" fn method_when(
-    object: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe { guard(|_| Ok(ffi::PyFloat_FromDouble(seconds(this(object).deadline)))) }
-}
-
-unsafe extern "C" fn method_reschedule(
-    object: *mut ffi::PyObject,
-    when: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe {
-        guard(|py| {
-            let deadline = to_ns(py, when, "when")?;
-            shift(py, object.cast(), |_| Ok(deadline))
-        })
-    }
-}
-
-unsafe extern "C" fn method_restart(
-    object: *mut ffi::PyObject,
-    delay: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe {
-        guard(|py| {
-            let delay = to_ns(py, delay, "delay")?;
-            shift(py, object.cast(), |engine| {
-                Ok(engine.now(py)?.saturating_add(delay).min(NEVER))
-            })
-        })
-    }
-}
-
-/// Move a timer, or begin a new life of one that is firing.
-#[inline]
-unsafe fn shift(
-    py: Python<'_>,
-    timer: *mut TimerObject,
-    deadline: impl FnOnce(&Engine) -> PyResult<u64>,
-) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the engine is kept alive by a reference of our own while Python may run; what the clock or `on_earlier` does to the timer
-    // is seen afterwards, since its state is read again inside of `Engine::shift`.
+/// Move a timer to a deadline that is known; false if it has ended.
+///
+/// # Safety
+///
+/// The GIL is held, no cell is entered, and the caller has a reference to the timer.
+pub(crate) unsafe fn shift_to(py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
+    // SAFETY: as in `shift`.
     unsafe {
         if (*timer).engine.is_null() {
-            return truth(false);
+            return Ok(false);
         }
         let engine = (*timer).engine(py).to_owned();
-        let deadline = deadline(engine.get())?;
-        truth(engine.get().shift(py, timer, deadline)?)
+        engine.get().shift(py, timer, deadline)
     }
 }
 
-unsafe extern "C" fn method_run(
-    object: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as above; the caller of a method holds a reference to its object.
-    unsafe {
-        guard(|py| {
-            let timer = object.cast::<TimerObject>();
-            if (*timer).id != FIRING {
-                return Ok(py.None().into_ptr());
-            }
-            let engine = (*timer).engine(py).to_owned();
-            let result = TimerObject::fire(timer);
-            if result.is_null() {
-                let timer = Bound::from_borrowed_ptr(py, object);
-                engine.get().report(py, PyErr::fetch(py), &timer)?;
-            } else {
-                ffi::Py_DECREF(result);
-            }
-            Ok(py.None().into_ptr())
-        })
-    }
-}
-
-unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe {
-        guard(|py| {
-            let timer = this(object);
-            let state = match timer.id {
-                FIRING => "firing",
-                FIRED => "fired",
-                CANCELLED => "cancelled",
-                _ => "pending",
-            };
-            let text = format!("<Timer {state} when={}>", seconds(timer.deadline));
-            Ok(text.into_pyobject(py)?.into_any().into_ptr())
-        })
-    }
-}
-
-const fn method(
-    name: &'static CStr,
-    function: ffi::PyCFunction,
-    flags: c_int,
-    doc: &'static CStr,
-) -> ffi::PyMethodDef {
-    ffi::PyMethodDef {
-        ml_name: name.as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer {
-            PyCFunction: function,
-        },
-        ml_flags: flags,
-        ml_doc: doc.as_ptr(),
-    }
-}
-
-/// The table lives as long as the type does: for ever.
-struct Methods([ffi::PyMethodDef; 8]);
-
-// SAFETY: never written.
-unsafe impl Sync for Methods {}
-
-static METHODS: Methods = Methods([
-    method(
-        c"cancel",
-        method_cancel,
-        ffi::METH_NOARGS,
-        c"cancel($self, /)\n--\n\nEnd this timer; return True if it will never run because of this call.\n\n\
-          False: it has fired, is firing, or was cancelled before. Never raises. O(1), from any thread.",
-    ),
-    method(
-        c"cancelled",
-        method_cancelled,
-        ffi::METH_NOARGS,
-        c"cancelled($self, /)\n--\n\nReturn whether the timer was cancelled: by its handle, in bulk, or by drain or close.",
-    ),
-    method(
-        c"pending",
-        method_pending,
-        ffi::METH_NOARGS,
-        c"pending($self, /)\n--\n\nReturn whether the timer is still going to fire.",
-    ),
-    method(
-        c"when",
-        method_when,
-        ffi::METH_NOARGS,
-        c"when($self, /)\n--\n\nReturn the deadline in seconds of the wheel's clock; inf for never. Survives both ends.",
-    ),
-    method(
-        c"reschedule",
-        method_reschedule,
-        ffi::METH_O,
-        c"reschedule($self, when, /)\n--\n\nMove this timer to *when*, in seconds of the wheel's clock.\n\n\
-          O(1), one write when the deadline moves later. While the timer fires this begins a new life of it.\n\n\
-          Returns whether it is now going to fire at *when*; False if it had fired or been cancelled.\n\
-          Raises InvalidDelayError if *when* is NaN.",
-    ),
-    method(
-        c"restart",
-        method_restart,
-        ffi::METH_O,
-        c"restart($self, delay, /)\n--\n\nMove this timer to *delay* seconds from now; otherwise as `reschedule`.",
-    ),
-    method(
-        c"run",
-        method_run,
-        ffi::METH_NOARGS,
-        c"run($self, /)\n--\n\nCall the callback of a timer that is due: for executors, once for each timer that they were handed.\n\n\
-          What it raises goes to the engine's on_error if it is an Exception, and leaves this call otherwise.",
-    ),
-    ffi::PyMethodDef::zeroed(),
-]);
-
-/// Make the type and put it into the module.
-pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let slot = |slot: c_int, pointer: *mut c_void| ffi::PyType_Slot {
-        slot,
-        pfunc: pointer,
-    };
-    let doc = c"A handle on one timer; `call_at` and `call_later` make it.\n\n\
-                All methods may be called from any thread, at any time, also after the end. None runs the callback, but `run`.";
-    let mut slots = [
-        slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),
-        slot(ffi::Py_tp_repr, repr as *mut c_void),
-        slot(ffi::Py_tp_methods, METHODS.0.as_ptr().cast_mut().cast()),
-        slot(ffi::Py_tp_doc, doc.as_ptr().cast_mut().cast()),
-        slot(0, null_mut()),
-    ];
-    let flags = ffi::Py_TPFLAGS_DEFAULT
-        | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION
-        | ffi::Py_TPFLAGS_IMMUTABLETYPE;
-    let mut spec = ffi::PyType_Spec {
-        name: c"tickwheel._core.Timer".as_ptr(),
-        basicsize: size_of::<TimerObject>() as c_int,
-        itemsize: 0,
-        flags: flags as _,
-        slots: slots.as_mut_ptr(),
-    };
-    // SAFETY: the spec is complete; the module's import holds the GIL and happens once.
-    unsafe {
-        let kind = ffi::PyType_FromSpec(&raw mut spec);
-        if kind.is_null() {
-            return Err(PyErr::fetch(module.py()));
-        }
-        TYPE = kind.cast();
-        module.add("Timer", Bound::from_borrowed_ptr(module.py(), kind))
-    }
-}
-
-/// The timer behind an object, if it is one.
-pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> Option<*mut TimerObject> {
+/// Whether an object is a `Timer`.
+pub(crate) fn is_timer(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: the type was set when the module was imported.
-    unsafe { (ffi::Py_TYPE(object.as_ptr()) == TYPE).then(|| object.as_ptr().cast()) }
+    unsafe { ffi::Py_TYPE(object.as_ptr()) == TYPE }
+}
+
+/// Tell this room what the type is, once.
+///
+/// # Safety
+///
+/// The GIL is held.
+pub(crate) unsafe fn set_type(kind: *mut ffi::PyTypeObject) {
+    // SAFETY: as the caller says.
+    unsafe { TYPE = kind };
 }

@@ -21,10 +21,7 @@ pub(crate) struct Waiter {
 impl Waiter {
     #[new]
     fn new() -> Self {
-        Self {
-            is_woken: Mutex::new(false),
-            changed: Condvar::new(),
-        }
+        Self { is_woken: Mutex::new(false), changed: Condvar::new() }
     }
 
     /// Sleep until the monotonic clock reads *deadline_ns* or a wake; return whether it was a wake.
@@ -53,10 +50,7 @@ impl Waiter {
                 return true;
             }
             if deadline >= NEVER {
-                is_woken = self
-                    .changed
-                    .wait(is_woken)
-                    .unwrap_or_else(PoisonError::into_inner);
+                is_woken = self.changed.wait(is_woken).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             let left = deadline.saturating_sub(system_ns(libc::CLOCK_MONOTONIC));
@@ -64,9 +58,7 @@ impl Waiter {
                 return false;
             }
             // A futex with a deadline on the monotonic clock; nothing is rounded.
-            let waited = self
-                .changed
-                .wait_timeout(is_woken, Duration::from_nanos(left));
+            let waited = self.changed.wait_timeout(is_woken, Duration::from_nanos(left));
             is_woken = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

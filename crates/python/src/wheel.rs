@@ -22,18 +22,13 @@ pub(crate) struct Wheel {
 impl Wheel {
     #[new]
     fn new() -> Self {
-        Self {
-            core: GilCell::new(Core::new(0)),
-        }
+        Self { core: GilCell::new(Core::new(0)) }
     }
 
     /// File *payload* under *deadline* and return its id.
     fn insert(&self, deadline: &Bound<'_, PyAny>, payload: Py<PyAny>) -> PyResult<u64> {
         let deadline_ns = checked_deadline(deadline, "deadline")?;
-        Ok(self
-            .core
-            .with(deadline.py(), |core| core.insert(deadline_ns, payload))
-            .to_u64())
+        Ok(self.core.with(deadline.py(), |core| core.insert(deadline_ns, payload)).to_u64())
     }
 
     /// Take the entry out; return whether it was pending.
@@ -47,31 +42,21 @@ impl Wheel {
     /// Move the entry to *deadline*, keeping its id; return whether it was pending.
     fn reschedule(&self, id: &Bound<'_, PyAny>, deadline: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (id_number, deadline) = (checked_id(id)?, checked_deadline(deadline, "deadline")?);
-        Ok(self
-            .core
-            .with(id.py(), |core| core.reschedule(id_number, deadline)))
+        Ok(self.core.with(id.py(), |core| core.reschedule(id_number, deadline)))
     }
 
     /// Return the deadline of a pending entry, or None.
     fn deadline(&self, id: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         let id_number = checked_id(id)?;
-        Ok(self.core.with(id.py(), |core| {
-            core.get(id_number).map(|(deadline, _)| deadline)
-        }))
+        Ok(self.core.with(id.py(), |core| core.get(id_number).map(|(deadline, _)| deadline)))
     }
 
     /// Take out what is due at *now*, in order, at most *limit* of it.
     #[pyo3(signature = (now, limit=None))]
-    fn advance<'py>(
-        &self,
-        now: &Bound<'py, PyAny>,
-        limit: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyList>> {
+    fn advance<'py>(&self, now: &Bound<'py, PyAny>, limit: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
         let py = now.py();
         let now = checked_deadline(now, "now")?;
-        let limit = limit
-            .filter(|limit| !limit.is_none())
-            .map_or(Ok(usize::MAX), checked_limit)?;
+        let limit = limit.filter(|limit| !limit.is_none()).map_or(Ok(usize::MAX), checked_limit)?;
         let expired = self.core.with(py, |core| {
             let mut expired = Vec::new();
             core.begin_turn(now);
@@ -99,9 +84,7 @@ impl Wheel {
 
     /// Return the counters.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (stats, pending, bytes) = self
-            .core
-            .with(py, |core| (*core.stats(), core.len(), core.bytes()));
+        let (stats, pending, bytes) = self.core.with(py, |core| (*core.stats(), core.len(), core.bytes()));
         stats_dict(py, &stats, pending, bytes)
     }
 
@@ -115,9 +98,7 @@ impl Wheel {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let visited = self
-            .core
-            .try_with(|core| core.payloads().try_for_each(|payload| visit.call(payload)));
+        let visited = self.core.try_with(|core| core.payloads().try_for_each(|payload| visit.call(payload)));
         visited.unwrap_or(Ok(()))
     }
 
@@ -157,9 +138,7 @@ pub(crate) fn stats_dict<'py>(
 }
 
 fn listed(py: Python<'_>, entries: Vec<Expired<Py<PyAny>>>) -> PyResult<Bound<'_, PyList>> {
-    let class = py
-        .import(intern!(py, "tickwheel.typing"))?
-        .getattr(intern!(py, "Expired"))?;
+    let class = py.import(intern!(py, "tickwheel.typing"))?.getattr(intern!(py, "Expired"))?;
     let listed = PyList::empty(py);
     for entry in entries {
         listed.append(class.call1((entry.id.to_u64(), entry.deadline, entry.payload))?)?;
@@ -171,10 +150,7 @@ fn checked_deadline(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
     let py = value.py();
     if !value.is_exact_instance_of::<PyInt>() {
         let kind = value.get_type().name()?;
-        let text = format!(
-            "{name} is {}: pass an integer of nanoseconds, not {kind}",
-            value.repr()?
-        );
+        let text = format!("{name} is {}: pass an integer of nanoseconds, not {kind}", value.repr()?);
         return Err(PyTypeError::new_err(text));
     }
     match value.extract::<i64>() {
@@ -185,20 +161,14 @@ fn checked_deadline(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
 
 fn checked_limit(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     let limit: i64 = value.extract()?;
-    usize::try_from(limit).map_err(|_| {
-        PyValueError::new_err(format!(
-            "limit is {limit}: pass how many at most, 0 or more, or None"
-        ))
-    })
+    usize::try_from(limit)
+        .map_err(|_| PyValueError::new_err(format!("limit is {limit}: pass how many at most, 0 or more, or None")))
 }
 
 /// An id; an integer that never was one is simply stale.
 fn checked_id(value: &Bound<'_, PyAny>) -> PyResult<Id> {
     if !value.is_instance_of::<PyInt>() {
-        let text = format!(
-            "id is {}: pass the integer that insert returned",
-            value.repr()?
-        );
+        let text = format!("id is {}: pass the integer that insert returned", value.repr()?);
         return Err(PyTypeError::new_err(text));
     }
     Ok(Id::from_u64(value.extract().unwrap_or(0)))

@@ -14,18 +14,12 @@ impl<P> Wheel<P> {
     pub fn check(&self) {
         self.slab.check();
         let mut found = self.check_list(HELD);
-        assert!(
-            found == 0 || self.turn.is_some(),
-            "only a turn holds entries back"
-        );
+        assert!(found == 0 || self.turn.is_some(), "only a turn holds entries back");
         for level in 0..LEVELS {
             for slot in 0..SLOTS {
                 found += self.check_slot(level, slot);
             }
-            assert_eq!(
-                self.slots.levels >> level & 1 == 1,
-                self.slots.occupied[level] != 0
-            );
+            assert_eq!(self.slots.levels >> level & 1 == 1, self.slots.occupied[level] != 0);
         }
         found += self.check_due();
         assert_eq!(found, self.len(), "every entry stands in one place");
@@ -33,49 +27,26 @@ impl<P> Wheel<P> {
 
     fn check_slot(&self, level: usize, slot: usize) -> usize {
         let count = self.check_list(place(level, slot));
-        assert_eq!(
-            count > 0,
-            self.slots.occupied[level] >> slot & 1 == 1,
-            "the bit of {level}/{slot}"
-        );
+        assert_eq!(count > 0, self.slots.occupied[level] >> slot & 1 == 1, "the bit of {level}/{slot}");
         if count == 0 {
-            assert_ne!(
-                self.cascading,
-                Some((level, slot)),
-                "a cascade that is over is forgotten"
-            );
+            assert_ne!(self.cascading, Some((level, slot)), "a cascade that is over is forgotten");
         } else if self.cascading == Some((level, slot)) {
-            assert_eq!(
-                slot,
-                slot_for(self.hand, level),
-                "the slot being cascaded has begun"
-            );
+            assert_eq!(slot, slot_for(self.hand, level), "the slot being cascaded has begun");
         } else {
-            assert!(
-                slot > slot_for(self.hand, level),
-                "no slot that has begun keeps entries"
-            );
+            assert!(slot > slot_for(self.hand, level), "no slot that has begun keeps entries");
         }
         count
     }
 
     fn check_list(&self, list: Place) -> usize {
         let (level, slot) = (list as usize / SLOTS, list as usize % SLOTS);
-        let start = if list == HELD {
-            0
-        } else {
-            slot_start(self.hand, level, slot)
-        };
-        let (mut count, mut previous, mut index, mut least) =
-            (0, NIL, self.slots.head(list), u64::MAX);
+        let start = if list == HELD { 0 } else { slot_start(self.hand, level, slot) };
+        let (mut count, mut previous, mut index, mut least) = (0, NIL, self.slots.head(list), u64::MAX);
         while index != NIL {
             let entry = self.slab.at(index);
             assert_eq!(entry.place, list, "an entry knows its list");
             assert_eq!(entry.previous, previous, "links go both ways");
-            assert!(
-                entry.deadline >= start,
-                "no entry lies in a slot after its deadline"
-            );
+            assert!(entry.deadline >= start, "no entry lies in a slot after its deadline");
             least = least.min(entry.deadline);
             previous = index;
             index = entry.next;
@@ -83,23 +54,15 @@ impl<P> Wheel<P> {
         }
         assert_eq!(count, self.slots.len(list), "a list counts its entries");
         if let (true, Some(known)) = (count > 0, self.slots.least(list)) {
-            assert_eq!(
-                known, least,
-                "the least deadline that a list knows is its least"
-            );
+            assert_eq!(known, least, "the least deadline that a list knows is its least");
         }
         count
     }
 
     fn check_due(&self) -> usize {
         let (run, heap) = self.due.parts();
-        assert!(
-            run.windows(2).all(|pair| pair[0] > pair[1]),
-            "the run is sorted"
-        );
-        let living = run
-            .iter()
-            .filter(|key| self.slab.is_filed(key.index, key.sequence));
+        assert!(run.windows(2).all(|pair| pair[0] > pair[1]), "the run is sorted");
+        let living = run.iter().filter(|key| self.slab.is_filed(key.index, key.sequence));
         let mut count = 0;
         for key in living {
             let entry = self.slab.at(key.index);
@@ -108,20 +71,10 @@ impl<P> Wheel<P> {
         }
         for (at, key) in heap.iter().enumerate() {
             let entry = self.slab.at(key.index);
-            assert!(
-                self.slab.is_filed(key.index, key.sequence),
-                "the heap holds only the living"
-            );
-            assert_eq!(
-                (entry.place, entry.previous as usize),
-                (IN_HEAP, at),
-                "an entry knows its place"
-            );
+            assert!(self.slab.is_filed(key.index, key.sequence), "the heap holds only the living");
+            assert_eq!((entry.place, entry.previous as usize), (IN_HEAP, at), "an entry knows its place");
             assert_eq!(entry.deadline, key.deadline);
-            assert!(
-                at == 0 || heap[(at - 1) / 4] < *key,
-                "no child is before its parent"
-            );
+            assert!(at == 0 || heap[(at - 1) / 4] < *key, "no child is before its parent");
         }
         count + heap.len()
     }

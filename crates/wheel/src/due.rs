@@ -36,11 +36,7 @@ impl Due {
         let entry = slab.at_mut(index);
         entry.place = IN_RUN;
         entry.next = NIL;
-        self.arriving.push(Key {
-            deadline: entry.deadline,
-            sequence: entry.sequence,
-            index,
-        });
+        self.arriving.push(Key { deadline: entry.deadline, sequence: entry.sequence, index });
     }
 
     /// Sort what has arrived into the run.
@@ -71,11 +67,7 @@ impl Due {
     /// Add one entry, in O(log n).
     pub(crate) fn insert<P>(&mut self, slab: &mut Slab<P>, index: u32) {
         let entry = slab.at(index);
-        let key = Key {
-            deadline: entry.deadline,
-            sequence: entry.sequence,
-            index,
-        };
+        let key = Key { deadline: entry.deadline, sequence: entry.sequence, index };
         self.push(slab, key);
     }
 

@@ -33,7 +33,7 @@ pub fn level_for(deadline: u64, hand: u64) -> Option<usize> {
     if differing == 0 || deadline < hand {
         return None;
     }
-    Some(((63 - differing.leading_zeros()) / SLOT_BITS) as usize)
+    Some((differing.ilog2() / SLOT_BITS) as usize)
 }
 
 /// The first instant of `slot` on `level`, in the turn of that level in which `hand` is.
@@ -41,11 +41,7 @@ pub fn level_for(deadline: u64, hand: u64) -> Option<usize> {
 #[inline]
 pub fn slot_start(hand: u64, level: usize, slot: usize) -> u64 {
     let above = shift(level) + SLOT_BITS;
-    let turn = if above >= 64 {
-        0
-    } else {
-        hand >> above << above
-    };
+    let turn = if above >= 64 { 0 } else { hand >> above << above };
     turn | (slot as u64) << shift(level)
 }
 
@@ -65,7 +61,7 @@ pub fn coalesce(deadline: u64, slack: u64) -> u64 {
     let Some(before) = deadline.checked_sub(1) else {
         return 0;
     };
-    let kept = 63 - (before ^ latest).leading_zeros();
+    let kept = (before ^ latest).ilog2();
     latest >> kept << kept
 }
 
@@ -89,10 +85,7 @@ mod tests {
                 let roundest = (deadline..=deadline + slack).max_by_key(|at| at.trailing_zeros());
                 let chosen = coalesce(deadline, slack);
                 assert!((deadline..=deadline + slack).contains(&chosen));
-                assert_eq!(
-                    chosen.trailing_zeros(),
-                    roundest.map_or(64, u64::trailing_zeros)
-                );
+                assert_eq!(chosen.trailing_zeros(), roundest.map_or(64, u64::trailing_zeros));
             }
         }
     }
@@ -111,9 +104,8 @@ mod tests {
 
     #[test]
     fn a_deadline_lies_in_the_slot_it_is_filed_in() {
-        let instants: Vec<u64> = (0..63)
-            .flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1, 3 << bit])
-            .collect();
+        let instants: Vec<u64> =
+            (0..63).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1, 3 << bit]).collect();
         for &hand in &instants {
             for &deadline in &instants {
                 let Some(level) = level_for(deadline, hand) else {

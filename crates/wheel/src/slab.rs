@@ -81,12 +81,7 @@ pub(crate) struct Slab<P> {
 
 impl<P> Slab<P> {
     pub(crate) fn new() -> Self {
-        Self {
-            chunks: Vec::new(),
-            with_room: Vec::new(),
-            spare: NIL,
-            len: 0,
-        }
+        Self { chunks: Vec::new(), with_room: Vec::new(), spare: NIL, len: 0 }
     }
 
     #[inline]
@@ -96,11 +91,7 @@ impl<P> Slab<P> {
 
     /// Bytes held for entries, free ones included.
     pub(crate) fn bytes(&self) -> usize {
-        let filled = self
-            .chunks
-            .iter()
-            .filter(|chunk| chunk.entries.is_some())
-            .count();
+        let filled = self.chunks.iter().filter(|chunk| chunk.entries.is_some()).count();
         filled * CHUNK * size_of::<Entry<P>>() + self.chunks.capacity() * size_of::<Chunk<P>>()
     }
 
@@ -119,10 +110,7 @@ impl<P> Slab<P> {
         if chunk.entries.is_none() {
             chunk.fill();
         }
-        let entries = chunk
-            .entries
-            .as_mut()
-            .expect("a chunk with room was filled");
+        let entries = chunk.entries.as_mut().expect("a chunk with room was filled");
         let offset = chunk.free;
         let entry = &mut entries[offset as usize];
         chunk.free = entry.next;
@@ -209,11 +197,7 @@ impl<P> Slab<P> {
     /// Every living entry, in order of its index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &P)> {
         self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
-            let entries = chunk
-                .entries
-                .iter()
-                .flat_map(|entries| entries.iter())
-                .enumerate();
+            let entries = chunk.entries.iter().flat_map(|entries| entries.iter()).enumerate();
             entries.filter_map(move |(offset, entry)| {
                 let payload = entry.payload.as_ref()?;
                 Some(((number << CHUNK_BITS | offset) as u32, payload))
@@ -224,17 +208,8 @@ impl<P> Slab<P> {
     #[cold]
     fn grow(&mut self) -> u32 {
         let number = self.chunks.len();
-        assert!(
-            number < (NIL >> CHUNK_BITS) as usize,
-            "four billion timers are pending"
-        );
-        self.chunks.push(Chunk {
-            entries: None,
-            first_generation: 1,
-            free: NIL,
-            live: 0,
-            is_listed: true,
-        });
+        assert!(number < (NIL >> CHUNK_BITS) as usize, "four billion timers are pending");
+        self.chunks.push(Chunk { entries: None, first_generation: 1, free: NIL, live: 0, is_listed: true });
         self.with_room.push(number as u32);
         number as u32
     }
@@ -253,32 +228,17 @@ impl<P> Slab<P> {
     pub(crate) fn check(&self) {
         let mut listed = vec![false; self.chunks.len()];
         for &number in &self.with_room {
-            assert!(
-                !std::mem::replace(&mut listed[number as usize], true),
-                "a chunk is listed twice"
-            );
+            assert!(!std::mem::replace(&mut listed[number as usize], true), "a chunk is listed twice");
         }
         let mut len = 0;
         for (number, chunk) in self.chunks.iter().enumerate() {
-            assert_eq!(
-                chunk.is_listed, listed[number],
-                "chunk {number} knows whether it is listed"
-            );
+            assert_eq!(chunk.is_listed, listed[number], "chunk {number} knows whether it is listed");
             let Some(entries) = &chunk.entries else {
-                assert!(
-                    chunk.live == 0 && chunk.is_listed,
-                    "an empty chunk has room"
-                );
+                assert!(chunk.live == 0 && chunk.is_listed, "an empty chunk has room");
                 continue;
             };
-            let live = entries
-                .iter()
-                .filter(|entry| entry.payload.is_some())
-                .count();
-            assert_eq!(
-                live, chunk.live as usize,
-                "chunk {number} counts its entries"
-            );
+            let live = entries.iter().filter(|entry| entry.payload.is_some()).count();
+            assert_eq!(live, chunk.live as usize, "chunk {number} counts its entries");
             len += live;
             let (mut free, mut at) = (0, chunk.free);
             while at != NIL {
@@ -287,19 +247,10 @@ impl<P> Slab<P> {
                 free += 1;
                 at = entry.next;
             }
-            let retired = entries
-                .iter()
-                .filter(|entry| entry.payload.is_none() && entry.generation == LAST_GENERATION)
-                .count();
-            assert!(
-                free + live <= CHUNK && free + live + retired >= CHUNK,
-                "no entry is lost"
-            );
-            assert_eq!(
-                chunk.free != NIL,
-                chunk.is_listed,
-                "a chunk is listed while it has room"
-            );
+            let retired =
+                entries.iter().filter(|entry| entry.payload.is_none() && entry.generation == LAST_GENERATION).count();
+            assert!(free + live <= CHUNK && free + live + retired >= CHUNK, "no entry is lost");
+            assert_eq!(chunk.free != NIL, chunk.is_listed, "a chunk is listed while it has room");
         }
         assert_eq!(len, self.len, "the slab counts its entries");
     }
@@ -326,11 +277,7 @@ impl<P> Chunk<P> {
     #[cold]
     fn empty(&mut self) {
         let Some(entries) = &self.entries else { return };
-        let highest = entries
-            .iter()
-            .map(|entry| entry.generation)
-            .max()
-            .unwrap_or(1);
+        let highest = entries.iter().map(|entry| entry.generation).max().unwrap_or(1);
         if highest < LAST_GENERATION - 1 {
             self.first_generation = highest;
             self.entries = None;
@@ -366,16 +313,9 @@ mod tests {
             slab.remove(index);
         }
         slab.check();
-        assert!(
-            slab.bytes() < full / 10,
-            "{} of {full} bytes are still held",
-            slab.bytes()
-        );
+        assert!(slab.bytes() < full / 10, "{} of {full} bytes are still held", slab.bytes());
         let again: Vec<Id> = (0..100_000).map(|n| slab.insert(n, n, n)).collect();
-        assert!(
-            ids.iter().all(|&id| slab.find(id).is_none()),
-            "old ids stay stale in chunks made anew"
-        );
+        assert!(ids.iter().all(|&id| slab.find(id).is_none()), "old ids stay stale in chunks made anew");
         assert!(again.iter().all(|&id| slab.find(id).is_some()));
         slab.check();
     }

@@ -23,12 +23,7 @@ struct List {
     least: u64,
 }
 
-const EMPTY: List = List {
-    head: NIL,
-    tail: NIL,
-    len: 0,
-    least: u64::MAX,
-};
+const EMPTY: List = List { head: NIL, tail: NIL, len: 0, least: u64::MAX };
 
 #[derive(Debug)]
 pub(crate) struct Slots {
@@ -43,12 +38,7 @@ pub(crate) struct Slots {
 
 impl Slots {
     pub(crate) fn new() -> Self {
-        Self {
-            lists: vec![EMPTY; LEVELS * SLOTS + 1],
-            occupied: [0; LEVELS],
-            levels: 0,
-            least_known: [0; LEVELS + 1],
-        }
+        Self { lists: vec![EMPTY; LEVELS * SLOTS + 1], occupied: [0; LEVELS], levels: 0, least_known: [0; LEVELS + 1] }
     }
 
     #[inline]
@@ -115,8 +105,7 @@ impl Slots {
     #[inline]
     pub(crate) fn unlink<P>(&mut self, slab: &mut Slab<P>, index: u32) {
         let entry = slab.at(index);
-        let (place, previous, next, deadline) =
-            (entry.place, entry.previous, entry.next, entry.deadline);
+        let (place, previous, next, deadline) = (entry.place, entry.previous, entry.next, entry.deadline);
         self.lists[place as usize].len -= 1;
         if previous == NIL {
             self.lists[place as usize].head = next;

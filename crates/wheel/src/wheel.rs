@@ -202,11 +202,7 @@ impl<P> Wheel<P> {
                             self.stats.fires += 1;
                             let id = self.slab.id(key.index);
                             let payload = self.slab.remove(key.index);
-                            Pop::Expired(Expired {
-                                id,
-                                deadline: key.deadline,
-                                payload,
-                            })
+                            Pop::Expired(Expired { id, deadline: key.deadline, payload })
                         }
                         _ => {
                             self.hand = self.hand.max(until);
@@ -233,27 +229,18 @@ impl<P> Wheel<P> {
             let held = self.walk_least(HELD, u64::MAX);
             least = least.into_iter().chain(held).min();
         }
-        loop {
-            let Some((level, slot)) = self.cascading.or_else(|| self.slots.first()) else {
-                break;
-            };
+        while let Some((level, slot)) = self.cascading.or_else(|| self.slots.first()) {
             let start = slot_start(self.hand, level, slot);
             if least.is_some_and(|least| least <= start) {
                 break;
             }
             if self.cascading.is_some() {
                 self.open(level, slot, 0, &mut usize::MAX.clone());
-                least = least
-                    .into_iter()
-                    .chain(self.due.peek(&self.slab).map(|key| key.deadline))
-                    .min();
+                least = least.into_iter().chain(self.due.peek(&self.slab).map(|key| key.deadline)).min();
                 continue;
             }
             let place = place(level, slot);
-            let in_slot = self
-                .slots
-                .least(place)
-                .or_else(|| self.walk_least(place, slot_last(start, level)));
+            let in_slot = self.slots.least(place).or_else(|| self.walk_least(place, slot_last(start, level)));
             if in_slot.is_some() {
                 least = least.into_iter().chain(in_slot).min();
                 break;
@@ -280,11 +267,7 @@ impl<P> Wheel<P> {
         let slab = &mut self.slab;
         let expired = order.into_iter().map(|(deadline, _, index)| {
             let id = slab.id(index);
-            Expired {
-                id,
-                deadline,
-                payload: slab.remove(index),
-            }
+            Expired { id, deadline, payload: slab.remove(index) }
         });
         expired.collect()
     }
@@ -301,11 +284,7 @@ impl<P> Wheel<P> {
         if self.turn.is_some_and(|now| deadline <= now) {
             self.slots.append(&mut self.slab, HELD, index);
         } else if let Some(level) = level_for(deadline, self.hand) {
-            self.slots.append(
-                &mut self.slab,
-                place(level, slot_for(deadline, level)),
-                index,
-            );
+            self.slots.append(&mut self.slab, place(level, slot_for(deadline, level)), index);
         } else {
             self.due.insert(&mut self.slab, index);
         }
@@ -389,11 +368,7 @@ impl<P> Wheel<P> {
     fn refile(&mut self, index: u32, deadline: u64) {
         match level_for(deadline, self.hand) {
             Some(level) => {
-                self.slots.append(
-                    &mut self.slab,
-                    place(level, slot_for(deadline, level)),
-                    index,
-                );
+                self.slots.append(&mut self.slab, place(level, slot_for(deadline, level)), index);
             }
             None => self.due.insert(&mut self.slab, index),
         }
@@ -404,14 +379,14 @@ impl<P> Wheel<P> {
         self.slots.len(place) <= if last <= now { OVERDUE } else { SPARSE }
     }
 
-    /// Find the least deadline of a list by walking it; entries that were moved past `last` go where they belong.
-    fn walk_least(&mut self, place: u16, last: u64) -> Option<u64> {
+    /// Find the least deadline of a list by walking it; entries that were moved past `until` go where they belong.
+    fn walk_least(&mut self, place: u16, until: u64) -> Option<u64> {
         let mut least = None;
         let mut index = self.slots.head(place);
         while index != NIL {
             let entry = self.slab.at(index);
             let (next, deadline) = (entry.next, entry.deadline);
-            if deadline > last {
+            if deadline > until {
                 self.slots.unlink(&mut self.slab, index);
                 self.stats.refiles += 1;
                 self.refile(index, deadline);

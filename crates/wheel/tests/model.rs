@@ -24,8 +24,7 @@ enum Step {
 }
 
 fn distance() -> impl Strategy<Value = u64> {
-    let edge = (0u32..62, 0u64..3, 1u64..4)
-        .prop_map(|(bit, below, times)| (times << bit).saturating_sub(below));
+    let edge = (0u32..62, 0u64..3, 1u64..4).prop_map(|(bit, below, times)| (times << bit).saturating_sub(below));
     prop_oneof![4 => 0u64..5_000, 4 => 0u64..10_000_000, 4 => edge, 1 => Just(NEVER)]
 }
 
@@ -60,18 +59,15 @@ impl Model {
     }
 
     fn first_due(&self, now: u64, before: u64) -> Option<Id> {
-        let due = self.pending.iter().filter(|(_, &(deadline, order))| {
-            deadline <= now && deadline < NEVER && order <= before
-        });
+        let due = self
+            .pending
+            .iter()
+            .filter(|(_, &(deadline, order))| deadline <= now && deadline < NEVER && order <= before);
         due.min_by_key(|(_, &key)| key).map(|(&id, _)| id)
     }
 
     fn least(&self) -> Option<u64> {
-        self.pending
-            .values()
-            .map(|&(deadline, _)| deadline)
-            .min()
-            .filter(|&least| least < NEVER)
+        self.pending.values().map(|&(deadline, _)| deadline).min().filter(|&least| least < NEVER)
     }
 }
 
@@ -102,10 +98,7 @@ fn run(start: u64, crowd: usize, steps: Vec<Step>) {
                 let Some(id) = model.pick(which) else {
                     continue;
                 };
-                assert_eq!(
-                    wheel.cancel(id).is_some(),
-                    model.pending.remove(&id).is_some()
-                );
+                assert_eq!(wheel.cancel(id).is_some(), model.pending.remove(&id).is_some());
             }
             Step::Move(which, ahead) => {
                 let Some(id) = model.pick(which) else {
@@ -118,12 +111,7 @@ fn run(start: u64, crowd: usize, steps: Vec<Step>) {
                     model.file(id, deadline);
                 }
             }
-            Step::Turn {
-                ahead,
-                limit,
-                mut work,
-                inside,
-            } => {
+            Step::Turn { ahead, limit, mut work, inside } => {
                 now = clamp(now.saturating_add(ahead));
                 let before = model.order;
                 wheel.begin_turn(now);
@@ -133,36 +121,25 @@ fn run(start: u64, crowd: usize, steps: Vec<Step>) {
                         Pop::Expired(expired) => {
                             let expected = model.first_due(now, before);
                             assert_eq!(Some(expired.id), expected, "the earliest, first set first");
-                            let (deadline, _) =
-                                model.pending.remove(&expired.id).expect("it was pending");
+                            let (deadline, _) = model.pending.remove(&expired.id).expect("it was pending");
                             assert_eq!(deadline, expired.deadline);
                         }
                         Pop::Nothing => {
-                            assert_eq!(
-                                model.first_due(now, before),
-                                None,
-                                "nothing due is left behind"
-                            );
+                            assert_eq!(model.first_due(now, before), None, "nothing due is left behind");
                             break;
                         }
                         Pop::Busy => work = 10,
                     }
                     if let Some((which, ahead)) = inside.next() {
                         let is_past = ahead % 3 == 0;
-                        let deadline = if is_past {
-                            now.saturating_sub(ahead)
-                        } else {
-                            clamp(now.saturating_add(ahead))
-                        };
+                        let deadline =
+                            if is_past { now.saturating_sub(ahead) } else { clamp(now.saturating_add(ahead)) };
                         let id = wheel.insert(deadline, 0);
                         model.ids.push(id);
                         model.file(id, deadline);
                         let other = model.pick(which).expect("one was just set");
                         if which % 2 == 0 {
-                            assert_eq!(
-                                wheel.cancel(other).is_some(),
-                                model.pending.remove(&other).is_some()
-                            );
+                            assert_eq!(wheel.cancel(other).is_some(), model.pending.remove(&other).is_some());
                         } else if model.pending.contains_key(&other) {
                             assert!(wheel.reschedule(other, deadline));
                             model.file(other, deadline);
@@ -175,11 +152,7 @@ fn run(start: u64, crowd: usize, steps: Vec<Step>) {
             Step::Next => assert_eq!(wheel.next_expiration(), model.least()),
             Step::Back(by) => now = now.saturating_sub(by),
             Step::Drain => {
-                let drained: Vec<Id> = wheel
-                    .drain()
-                    .into_iter()
-                    .map(|expired| expired.id)
-                    .collect();
+                let drained: Vec<Id> = wheel.drain().into_iter().map(|expired| expired.id).collect();
                 let mut expected: Vec<Id> = model.pending.keys().copied().collect();
                 expected.sort_by_key(|id| model.pending[id]);
                 assert_eq!(drained, expected);

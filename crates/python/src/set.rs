@@ -1,0 +1,182 @@
+//! `Engine.call_at` and `Engine.call_later`: the hot path, against the C interface.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use tickwheel_core::{coalesce, NEVER};
+
+use crate::call::Call;
+use crate::cell::guard;
+use crate::clock::to_ns;
+use crate::engine::Engine;
+use crate::timer;
+
+/// `call_at` and `call_later` differ in where the time counts from.
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    Zero,
+    Now,
+}
+
+unsafe extern "C" fn call_at(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by the interpreter on an `Engine`, as its method descriptor sees to.
+    unsafe { guard(|py| set(py, slf, args, count as usize, names, From::Zero)) }
+}
+
+unsafe extern "C" fn call_later(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as above.
+    unsafe { guard(|py| set(py, slf, args, count as usize, names, From::Now)) }
+}
+
+/// Set a timer: the hot path.
+#[inline]
+unsafe fn set(
+    py: Python<'_>,
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+    from: From,
+) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: the arguments are the caller's for the length of the call; a timer is in the wheel only with a reference of its own.
+    unsafe {
+        let name = if from == From::Now { "delay" } else { "when" };
+        if count < 2 {
+            return Err(too_few(name));
+        }
+        let words = std::slice::from_raw_parts(args, count);
+        let value = to_ns(py, words[0], name)?;
+        if ffi::PyCallable_Check(words[1]) == 0 {
+            return Err(not_callable(py, words[1]));
+        }
+        let engine = Borrowed::from_ptr(py, slf).cast_unchecked::<Engine>().get();
+        let options = if names.is_null() { Options::default() } else { Options::read(py, args.add(count), names)? };
+        let mut deadline = match from {
+            From::Zero => value,
+            From::Now => engine.now(py)?.saturating_add(value).min(NEVER),
+        };
+        if options.slack_ns > 0 && deadline < NEVER {
+            deadline = coalesce(deadline, options.slack_ns).min(NEVER);
+        }
+        let call = match &options.run {
+            None => Call::new(&words[1..]),
+            Some(run) => Call::new(&[&[run.as_ptr()], &words[1..]].concat()),
+        };
+        let timer = timer::new(slf, call.ok_or_else(|| PyErr::fetch(py))?, deadline)?;
+        match engine.file(py, timer, deadline) {
+            Ok(is_earlier) => {
+                ffi::Py_INCREF(timer.cast());
+                if is_earlier {
+                    if let Err(error) = engine.wake(py) {
+                        ffi::Py_DECREF(timer.cast());
+                        return Err(error);
+                    }
+                }
+                Ok(timer.cast())
+            }
+            Err(error) => {
+                ffi::Py_DECREF(timer.cast());
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The keywords of `call_at` and `call_later`.
+#[derive(Default)]
+struct Options<'py> {
+    slack_ns: u64,
+    /// `context.run`.
+    run: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Options<'py> {
+    #[cold]
+    unsafe fn read(py: Python<'py>, values: *const *mut ffi::PyObject, names: *mut ffi::PyObject) -> PyResult<Self> {
+        // SAFETY: the interpreter passes as many values as names.
+        let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
+        let mut options = Self::default();
+        for (at, name) in names.iter().enumerate() {
+            // SAFETY: as above.
+            let value = unsafe { Borrowed::from_ptr(py, *values.add(at)) };
+            match name.extract::<&str>()? {
+                "slack" => options.slack_ns = unsafe { to_ns(py, value.as_ptr(), "slack") }?,
+                "context" if value.is_none() => {}
+                "context" => options.run = Some(value.getattr(intern!(py, "run"))?),
+                other => {
+                    let text = format!("unknown keyword {other}: only slack= and context= are known");
+                    return Err(PyTypeError::new_err(text));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+#[cold]
+fn too_few(name: &str) -> PyErr {
+    PyTypeError::new_err(format!("too few arguments: pass a {name} in seconds and a callback"))
+}
+
+#[cold]
+fn not_callable(py: Python<'_>, object: *mut ffi::PyObject) -> PyErr {
+    // SAFETY: the object is an argument of the call.
+    let shown =
+        unsafe { Borrowed::from_ptr(py, object) }.repr().map_or_else(|_| "an object".into(), |text| text.to_string());
+    PyTypeError::new_err(format!("callback is {shown}: pass something that can be called"))
+}
+
+const FLAGS: std::ffi::c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
+
+/// The methods that are called millions of times a second, as the interpreter's own kind of fast function.
+struct Methods([ffi::PyMethodDef; 2]);
+
+// SAFETY: never written after the module's import.
+unsafe impl Sync for Methods {}
+
+static METHODS: Methods = Methods([
+    ffi::PyMethodDef {
+        ml_name: c"call_at".as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call_at },
+        ml_flags: FLAGS,
+        ml_doc: c"call_at($self, when, callback, /, *args, slack=0.0, context=None)\n--\n\n\
+            Call *callback* with *args* once the clock reads *when* seconds; see the protocol."
+            .as_ptr(),
+    },
+    ffi::PyMethodDef {
+        ml_name: c"call_later".as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call_later },
+        ml_flags: FLAGS,
+        ml_doc: c"call_later($self, delay, callback, /, *args, slack=0.0, context=None)\n--\n\n\
+            Call *callback* with *args* in *delay* seconds; see the protocol."
+            .as_ptr(),
+    },
+]);
+
+/// Put the type into the module, with its fast methods.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let kind = py.get_type::<Engine>();
+    for method in &METHODS.0 {
+        // SAFETY: the table is static; the interpreter only reads it.
+        unsafe {
+            let descriptor = ffi::PyDescr_NewMethod(kind.as_type_ptr(), std::ptr::from_ref(method).cast_mut());
+            let descriptor = Bound::from_owned_ptr_or_err(py, descriptor)?;
+            let name = std::ffi::CStr::from_ptr(method.ml_name).to_str().expect("names are ASCII");
+            kind.setattr(name, descriptor)?;
+        }
+    }
+    module.add("Engine", kind)
+}
