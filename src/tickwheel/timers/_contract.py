@@ -60,7 +60,8 @@ class Timer(Protocol):
             when: Seconds of the wheel's clock. A past time fires at the next drain.
 
         Returns:
-            Whether the timer is now going to fire at *when*; False if it had fired or been cancelled.
+            Whether the timer is now going to fire at *when*; False if it had fired or been cancelled, be it a new life
+            of the firing that is under way.
 
         Raises:
             InvalidDelayError: If *when* is NaN. The timer stays as it was.
@@ -108,7 +109,9 @@ class Engine(Protocol):
     """
     on_error: ErrorHandler | None
     """
-    Gets every `Exception` that a callback raises; other BaseExceptions leave `fire_due`, with the state in order.
+    Gets every `Exception` that a callback raised, and the timer, which has fired by then.
+
+    Other BaseExceptions leave `fire_due`, with the state in order.
 
     What it raises itself leaves `fire_due` likewise. None: the engine complains where nobody can overhear it.
     """

@@ -130,7 +130,7 @@ class WheelEngine:
                 live[timer] = None  # last among equals
                 timer.deadline = deadline
                 file = self._filing.file
-            elif (timer.is_due or timer.running) and not self._is_closed:
+            elif timer.has_fired and (timer.is_due or timer.running) and not self._is_closed:
                 timer.deadline = deadline
                 file = self._admit
             else:
@@ -258,17 +258,20 @@ class WheelEngine:
             timer.running += 1
             callback, args, context = timer.callback, timer.args, timer.context
         assert callback is not None
+        failure = None
         try:
             if context is None:
                 callback(*args)
             else:
                 context.run(callback, *args)
         except Exception as error:  # noqa: BLE001 - whatever it is, the siblings are not to suffer
-            self._report(error, timer)
+            failure = error
         finally:
             with self._lock:
                 timer.running -= 1
                 self._let_go(timer)  # the locals above hold it until the lock is free
+        if failure is not None:
+            self._report(failure, timer)
 
     def _report(self, error: Exception, timer: WheelTimer) -> None:
         (self.on_error or log_error)(error, timer)

@@ -1,0 +1,45 @@
+"""
+The contract suite of engines: wheel, clock and callbacks.
+
+An engine's tests are a subclass, which pytest and unittest both collect:
+
+    class TestMyEngine(EngineSuite):
+        def make_engine(self, clock, max_pending=None):
+            return MyEngine(clock, max_pending=max_pending)
+
+The engine's deadlines are to be exact: no ticks.
+The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.engine_suite")` makes it explain
+its assertions.
+"""
+
+from tickwheel.testing.engine_suite._arm import ArmTests
+from tickwheel.testing.engine_suite._close import CloseTests
+from tickwheel.testing.engine_suite._due import DueTests
+from tickwheel.testing.engine_suite._input import InputTests
+from tickwheel.testing.engine_suite._life import LifeTests
+from tickwheel.testing.engine_suite._limit import LimitTests
+from tickwheel.testing.engine_suite._memory import MemoryTests
+from tickwheel.testing.engine_suite._raise import RaiseTests
+from tickwheel.testing.engine_suite._reenter import ReenterTests
+from tickwheel.testing.engine_suite._runner import RunnerTests
+from tickwheel.testing.engine_suite._threads import ThreadTests
+
+__all__ = ["EngineSuite"]
+
+
+class EngineSuite(
+    DueTests,
+    ArmTests,
+    LifeTests,
+    ReenterTests,
+    RaiseTests,
+    LimitTests,
+    CloseTests,
+    InputTests,
+    RunnerTests,
+    MemoryTests,
+    ThreadTests,
+):
+    """
+    Every clause of the promise that an engine can keep, as tests; a subclass says `make_engine`.
+    """

@@ -1,0 +1,147 @@
+"""
+Idle is free: when to look next, and who is told of something earlier.
+"""
+
+from __future__ import annotations
+
+from tickwheel.testing.engine_suite._base import EngineTests, refused
+
+__all__ = ["ArmTests"]
+
+
+class ArmTests(EngineTests):
+    """
+    What a driver waits for.
+    """
+
+    def test_the_earliest_deadline(self) -> None:
+        """
+        It says when the earliest timer is due, and None when nothing will ever be.
+        """
+        rig = self.rig()
+        assert rig.engine.arm() is None
+        rig.engine.call_later(float("inf"), print)
+        assert rig.engine.arm() is None
+        rig.set("b", 20)
+        rig.set("a", 10)
+        assert rig.engine.arm() == rig.start + 10
+        rig.timers["a"].cancel()
+        assert rig.engine.arm() == rig.start + 20
+        rig.timers["b"].reschedule(rig.when(5_000_000))
+        assert rig.engine.arm() == rig.start + 5_000_000
+
+    def test_due_is_past(self) -> None:
+        """
+        With something due, and with the rest of a turn that was cut, it returns a time that has passed.
+        """
+        rig = self.rig()
+        rig.set("a", 10)
+        rig.set("b", 10)
+        assert rig.turn(20, limit=1) == ["a"]
+        assert (deadline := rig.engine.arm()) is not None
+        assert deadline <= rig.clock.monotonic_ns()
+        assert rig.turn() == ["b"]
+        assert rig.engine.arm() is None
+
+    def test_an_early_look_changes_nothing(self) -> None:
+        """
+        Whoever looks too early fires nothing and is told the same time again.
+        """
+        rig = self.rig()
+        rig.set("a", 1_000_000)
+        for at in (0, 1, 64, 500_000, 999_999):
+            assert rig.turn(at) == []
+            assert rig.engine.arm() == rig.start + 1_000_000
+        assert rig.turn(1_000_000) == ["a"]
+
+    def test_something_earlier_is_told_once(self) -> None:
+        """
+        Whoever is earlier than the armed deadline is told of, once for each arming; equal and later ones are not.
+        """
+        rig = self.rig()
+        told: list[str] = []
+        rig.engine.on_earlier = lambda: told.append("told")
+        rig.set("before any arming", 100)
+        assert told == []
+        rig.engine.arm()
+        rig.set("equal", 100)
+        rig.set("later", 101)
+        rig.engine.call_later(float("inf"), print)
+        assert told == []
+        rig.set("earlier", 99)
+        rig.set("earlier still", 98)
+        assert told == ["told"]
+        rig.engine.arm()
+        rig.set("once more", 97)
+        assert told == ["told"] * 2
+
+    def test_the_first_timer_is_earlier_than_nothing(self) -> None:
+        """
+        On an engine that was armed empty the first timer is told of, one that never fires is not.
+        """
+        rig = self.rig()
+        told: list[str] = []
+        rig.engine.on_earlier = lambda: told.append("told")
+        rig.engine.arm()
+        never = rig.engine.call_later(float("inf"), print)
+        assert told == []
+        never.restart(5)
+        assert told == ["told"]
+
+    def test_a_move_to_earlier_is_told(self) -> None:
+        """
+        A move before the armed deadline is told of, a move to later and a cancel are not.
+        """
+        rig = self.rig()
+        told: list[str] = []
+        rig.engine.on_earlier = lambda: told.append("told")
+        rig.set("a", 100)
+        rig.set("b", 200)
+        rig.engine.arm()
+        rig.timers["b"].reschedule(rig.when(300))
+        rig.timers["a"].reschedule(rig.when(150))
+        rig.timers["a"].cancel()
+        assert told == []
+        rig.timers["b"].reschedule(rig.when(50))
+        assert told == ["told"]
+
+    def test_who_is_told_may_use_the_engine(self) -> None:
+        """
+        The one who is told is called without a lock: it may ask, set, and arm anew.
+        """
+        rig = self.rig()
+
+        def earlier() -> None:
+            rig.engine.check()
+            rig.log.append(f"{len(rig.engine)} pending")
+            rig.engine.arm()
+
+        rig.engine.on_earlier = earlier
+        rig.engine.arm()
+        rig.set("a", 10)
+        rig.set("b", 5)
+        assert rig.log == ["1 pending", "2 pending"]
+        assert rig.engine.arm() == rig.start + 5
+
+    def test_what_the_told_one_raises_is_seen(self) -> None:
+        """
+        What `on_earlier` raises leaves the call that set or moved, and the timer stands as set.
+        """
+        rig = self.rig()
+
+        def fail() -> None:
+            message = "no driver"
+            raise OSError(message)
+
+        rig.engine.on_earlier = fail
+        rig.engine.arm()
+        with refused(OSError, "no driver"):
+            rig.engine.call_later(1e-9, rig.log.append, "a")
+        rig.engine.check()
+        assert len(rig.engine) == 1
+        rig.engine.arm()
+        moved = rig.engine.call_later(5, print)
+        with refused(OSError, "no driver"):
+            moved.restart(0)
+        rig.clock.jump(1)
+        assert rig.engine.fire_due() == 2

@@ -1,0 +1,108 @@
+"""
+What the tests of an engine share: an engine on a manual clock that is checked after each turn, and a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tickwheel.clock import seconds
+from tickwheel.testing.manual_clock import ManualClock
+from tickwheel.timers._contract import Engine, Timer
+
+__all__ = ["EngineTests", "Rig", "refused"]
+
+
+class Rig:
+    """
+    An engine, its clock, and what happened.
+
+    Times are nanoseconds after the start. The clock is not attached: a test says when the engine is to look.
+
+    Attributes:
+        log: The labels of what fired, in order.
+        errors: What `on_error` got: exception and timer.
+        timers: Every timer by its label.
+        notes: What callbacks had to say.
+    """
+
+    def __init__(self, engine: Engine, clock: ManualClock) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.start = clock.monotonic_ns()
+        self.log: list[str] = []
+        self.errors: list[tuple[BaseException, Timer]] = []
+        self.timers: dict[str, Timer] = {}
+        self.notes: list[object] = []
+        engine.on_error = lambda error, timer: self.errors.append((error, timer))
+
+    def when(self, at: int) -> float:
+        """
+        Return the time *at* in seconds of the clock.
+        """
+        return seconds(self.start + at)
+
+    def set(self, label: str, at: int, then: Callable[[], object] | None = None) -> Timer:
+        """
+        Set a timer that logs its *label* when it fires, and then does what it is told.
+        """
+        self.timers[label] = timer = self.engine.call_at(self.when(at), self._fired, label, then)
+        return timer
+
+    def turn(self, at: int | None = None, limit: int | None = None) -> list[str]:
+        """
+        Go on to the time *at*, let the engine fire once, and return the labels of what fired now.
+        """
+        if at is not None:
+            self.clock.jump(seconds(self.start + at - self.clock.monotonic_ns()))
+        before = len(self.log)
+        fired = self.engine.fire_due(limit)
+        self.engine.check()
+        assert fired == len(self.log) - before, "it tells how many it called"
+        return self.log[before:]
+
+    def note(self, *notes: object) -> None:
+        """
+        Keep what a callback saw.
+        """
+        self.notes.extend(notes)
+
+    def _fired(self, label: str, then: Callable[[], object] | None) -> None:
+        assert self.clock.monotonic() >= self.timers[label].when() or self.timers[label].pending(), f"{label} is early"
+        self.log.append(label)
+        if then is not None:
+            then()
+
+
+class EngineTests:
+    """
+    Where a suite's tests get their engines from.
+    """
+
+    def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> Engine:
+        """
+        Return a new engine on *clock*; a subclass says how.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def rig(self, start_ns: int | None = None, max_pending: int | None = None) -> Rig:
+        """
+        Return a new engine with its clock and its log.
+        """
+        clock = ManualClock(start_ns)
+        return Rig(self.make_engine(clock, max_pending), clock)
+
+
+@contextmanager
+def refused(error: type[BaseException], text: str = "") -> Iterator[None]:
+    """
+    Expect *error*, with a message that has *text* in it.
+    """
+    message = None
+    try:
+        yield
+    except error as refusal:
+        message = str(refusal)
+    assert message is not None, f"no {error.__name__} was raised"
+    assert text in message, f"the message does not say {text!r}: {message}"
