@@ -1,3 +1,65 @@
 """
 The durable scheduler: jobs by key that survive a crash.
+
+The life of a job, room by room:
+
+    _scheduler   the verbs, for threads and for asyncio
+    _requests    what was asked for, checked (_checks, recurrence) and made a write
+    _writer      commits it, with whatever else has gathered
+    stores       where it waits
+    _stager      brings it near as its instant comes into sight; a job set for soon comes straight from its commit
+    _near        the table of what is near: which state a job is in, and what may follow
+    _armer       counts the attempt just before the instant, and sets the timer
+    _executor    hands it to its target, on a worker thread or the event loop
+    _verdict     what the target's answer means: done, again, dead; and when next
+    _settler     writes that down
 """
+
+from __future__ import annotations
+
+from tickwheel.scheduler._model import Answer, Job, JobQuery, Outcome, Page, RetryPolicy, SetMode, State
+from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._requests import SetRequest
+from tickwheel.scheduler._scheduler import AsyncScheduler, Scheduler
+from tickwheel.scheduler.errors import (
+    GenerationMismatchError,
+    HandlerNotFoundError,
+    InvalidJobError,
+    JobNotFoundError,
+    RecurrenceError,
+    StoreError,
+    StoreFormatError,
+    StoreInUseError,
+)
+from tickwheel.scheduler.recurrence import Misfire, Recurrence
+from tickwheel.scheduler.targets import Cancel, Firing, Retry, Snooze, Target
+
+__all__ = [
+    "Answer",
+    "AsyncScheduler",
+    "Cancel",
+    "Firing",
+    "GenerationMismatchError",
+    "HandlerNotFoundError",
+    "InvalidJobError",
+    "Job",
+    "JobNotFoundError",
+    "JobQuery",
+    "Misfire",
+    "Outcome",
+    "Page",
+    "Recurrence",
+    "RecurrenceError",
+    "Retry",
+    "RetryPolicy",
+    "Scheduler",
+    "SchedulerOptions",
+    "SetMode",
+    "SetRequest",
+    "Snooze",
+    "State",
+    "StoreError",
+    "StoreFormatError",
+    "StoreInUseError",
+    "Target",
+]

@@ -53,12 +53,12 @@ class Firing:
     Attributes:
         job: The job; its `payload` is the encoded one.
         attempt: Which attempt this is, from 1.
-        fired_at: When it was handed over, in ms since the epoch by the store's clock.
+        fired_at: When it was handed over, in ms since the epoch by the store's clock, with their fraction.
     """
 
     job: Job
     attempt: int
-    fired_at: int
+    fired_at: float
 
     @property
     def fire_id(self) -> str:
@@ -66,6 +66,13 @@ class Firing:
         The name of this firing, the same each time it is delivered: deduplicate by it.
         """
         return f"{self.job.key}/{self.job.generation}/{self.attempt}"
+
+    @property
+    def lateness_ms(self) -> float:
+        """
+        How long after its instant it was handed over.
+        """
+        return self.fired_at - self.job.due_at
 
     @property
     def is_last_attempt(self) -> bool:
@@ -81,14 +88,16 @@ class Call:
     How to run a job of one handler.
 
     Attributes:
-        function: Called with the decoded payload, or with the payload and the `Firing`.
+        function: What to call.
         is_async: Whether it returns an awaitable, to be awaited on the scheduler's event loop.
-        wants_firing: Whether it takes the second argument.
+        wants_payload: Whether it takes the decoded payload.
+        wants_firing: Whether it takes the `Firing`, after the payload if it takes that, too.
         timeout_s: After which it counts as failed, or None.
     """
 
     function: Callable[..., Any]
     is_async: bool = False
+    wants_payload: bool = True
     wants_firing: bool = False
     timeout_s: float | None = None
 

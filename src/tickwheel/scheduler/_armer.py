@@ -1,0 +1,178 @@
+"""
+The armer: counts attempts just before jobs are due, and sets the timers that fire them.
+
+Jobs near their instant are gathered in slots of some milliseconds. A slot's timer comes an arming window ahead of it:
+all its attempts are counted in one write, and by the time they are due nothing stands between instant and firing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from threading import Lock
+from typing import Final
+
+from tickwheel.errors import ClosedError
+from tickwheel.observe._events import StoreFailed
+from tickwheel.scheduler._ground import Ground
+from tickwheel.scheduler._model import Answer, Begin, Outcome
+from tickwheel.scheduler._near import Entry, Near, Stage
+
+__all__ = ["ARMING_WINDOW_MS", "Armer"]
+
+ARMING_WINDOW_MS: Final = 50
+"""
+How long before its slot an attempt is counted: some ten commits of a disk that takes 5 ms for each, so that a slow one
+does not make a firing late, and short enough that few attempts are counted in vain by a crash.
+"""
+
+SLOT_BITS: Final = 4
+"""Slots of 16 ms: at most 64 writes a second come of it, and the window grows by less than half."""
+
+_CHUNK: Final = 500
+"""How many attempts are counted in one write at most, so that callers' writes find room beside it."""
+
+_RETRY_S: Final = 0.5
+"""After which a count that the store did not answer is asked for again."""
+
+
+class Armer:
+    """
+    From near to fired. `fire` gets the entries of one instant, in the order of their generations.
+    """
+
+    def __init__(self, ground: Ground, near: Near, fire: Callable[[list[Entry]], None]) -> None:
+        self._near = near
+        self._clock = ground.clock
+        self._timers = ground.timers
+        self._writer = ground.writer
+        self._hooks = ground.hooks
+        self._hand_over = fire
+        self._running_max = ground.options.running_max
+        self._lock = Lock()
+        self._slots: dict[int, list[Entry]] = {}
+        self._held: deque[Entry] = deque()
+        self._is_stopped = False
+        self.on_room: Callable[[], object] = int
+        """Called after each begin: there is room for others to be staged."""
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """
+        File staged *entries*; what is due within the window is begun at once. From any thread.
+        """
+        soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << SLOT_BITS)
+        at_once: list[Entry] = []
+        opened: list[int] = []
+        with self._lock:
+            for entry in entries:
+                due_at = entry.job.due_at
+                if due_at < soon:
+                    at_once.append(entry)
+                    continue
+                slot = due_at >> SLOT_BITS
+                filed = self._slots.get(slot)
+                if filed is None:
+                    self._slots[slot] = [entry]
+                    opened.append(slot)
+                else:
+                    filed.append(entry)
+        try:
+            for slot in opened:
+                when = self._clock.deadline((slot << SLOT_BITS) - ARMING_WINDOW_MS)
+                self._timers.call_at(when, self._open_slot, slot)
+        except ClosedError:  # a stop overtook us: everything near stays in the store
+            return
+        if at_once:
+            self._begin(at_once)
+
+    def resume(self) -> None:
+        """
+        Begin what was held back, as far as there is room now; called when firings have been settled.
+        """
+        if self._held:
+            with self._lock:
+                held = [self._held.popleft() for _ in range(len(self._held))]
+            self._begin(held)
+
+    def stop(self) -> None:
+        """
+        Begin nothing more.
+        """
+        self._is_stopped = True
+
+    def _open_slot(self, slot: int) -> None:
+        with self._lock:
+            entries = self._slots.pop(slot, [])
+        self._begin(entries)
+
+    def _begin(self, entries: list[Entry]) -> None:
+        if self._is_stopped:
+            return
+        begun, held = self._near.begin(entries, max(0, self._running_max - self._near.busy))
+        if held:
+            with self._lock:
+                self._held.extend(held)
+        for start in range(0, len(begun), _CHUNK):
+            self._post(begun[start : start + _CHUNK], is_again=False)
+        self.on_room()
+
+    def _post(self, entries: list[Entry], *, is_again: bool) -> None:
+        writes = [Begin(entry.job, entry.epoch) for entry in entries]
+        try:
+            self._writer.post(writes, partial(self._begun, entries, is_again))
+        except ClosedError:  # a stop overtook us
+            self._near.refuse(entries)
+
+    def _begun(self, entries: list[Entry], is_again: bool, result: list[Answer] | Exception) -> None:
+        """
+        Sort out what the store answered; on the writer's thread.
+        """
+        if isinstance(result, Exception):
+            self._ask_again(entries, result)
+            return
+        counted = (Outcome.BEGUN, Outcome.TOO_LATE) if is_again else (Outcome.BEGUN,)  # too late: it was our first try
+        begun = [entry for entry, answer in zip(entries, result, strict=True) if answer.outcome in counted]
+        if len(begun) < len(entries):
+            known = set(map(id, begun))
+            self._near.refuse(entry for entry in entries if id(entry) not in known)
+        self._near.begun(begun)
+        self._set_timers(begun)
+        self.resume()
+
+    def _ask_again(self, entries: list[Entry], error: Exception) -> None:
+        """
+        Count once more later: after an error it may be unknown whether the attempts are counted.
+        """
+        if self._hooks.is_active:
+            self._hooks.tell(StoreFailed("counting attempts", str(error)))
+        try:
+            self._timers.call_later(_RETRY_S, partial(self._post, entries, is_again=True))
+        except ClosedError:
+            self._near.refuse(entries)
+
+    def _set_timers(self, entries: Sequence[Entry]) -> None:
+        now = self._clock.now()
+        if self._is_stopped:  # they are given back, whatever their instant
+            now = float("inf")
+        due: list[Entry] = []
+        later: defaultdict[int, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            (due if entry.job.due_at <= now else later[entry.job.due_at]).append(entry)
+        if due:
+            due.sort(key=lambda entry: (entry.job.due_at, entry.job.generation))
+            self._hand_over(due)
+        for due_at, batch in later.items():
+            self._set_timer(due_at, batch)
+
+    def _set_timer(self, due_at: int, batch: list[Entry]) -> None:
+        try:
+            self._timers.call_at(self._clock.deadline(due_at), self._fire, due_at, batch)
+        except ClosedError:
+            return  # begun and not fired: the stop gives them back
+
+    def _fire(self, due_at: int, batch: list[Entry]) -> None:
+        if self._clock.now() < due_at:  # somebody set the clock back: never early
+            self._set_timer(due_at, batch)
+        else:
+            self._hand_over([entry for entry in batch if entry.stage is Stage.BEGUN])

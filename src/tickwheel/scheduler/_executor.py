@@ -1,0 +1,214 @@
+"""
+The executor: hands fired jobs to their targets, and judges what comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from tickwheel.errors import ClosedError
+from tickwheel.observe._events import JobFired
+from tickwheel.scheduler import _verdict
+from tickwheel.scheduler._checks import decode_payload
+from tickwheel.scheduler._coroutines import Coroutines
+from tickwheel.scheduler._ground import Ground
+from tickwheel.scheduler._near import Entry, Near, Stage
+from tickwheel.scheduler._settler import Settler
+from tickwheel.scheduler._workers import Workers
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets import Call, Firing, Target
+
+__all__ = ["Executor"]
+
+
+class Executor:
+    """
+    From fired to ended. `fire` may be called from any thread and does not wait for handlers.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        near: Near,
+        settler: Settler,
+        targets: Mapping[str, Target],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self._near = near
+        self._clock = ground.clock
+        self._timers = ground.timers
+        self._hooks = ground.hooks
+        self._settler = settler
+        self._targets = targets
+        self._calls: dict[tuple[str, str], Call] = {}
+        self.workers = Workers(self._run, ground.options.workers)
+        self.coroutines = Coroutines(self._run_async, ground.options.coroutines, loop)
+
+    def fire(self, entries: list[Entry]) -> None:
+        """
+        Hand *entries* over, in order; those that cannot be run end at once.
+        """
+        for_workers: list[Entry] = []
+        for_loop: list[Entry] = []
+        calls = self._calls
+        for entry in self._near.fire(entries):
+            job = entry.job
+            call = calls.get((job.target, job.handler)) or self._resolve(entry)
+            if call is None:
+                continue
+            entry.call = call
+            (for_loop if call.is_async else for_workers).append(entry)
+        if for_workers:
+            self.workers.put(for_workers)
+        if for_loop:
+            self.coroutines.put(for_loop)
+
+    def take_back(self) -> list[Entry]:
+        """
+        Take back what was handed over and not begun; the rest of the queue, for a stop.
+        """
+        return self.workers.take_back() + self.coroutines.take_back()
+
+    def _resolve(self, entry: Entry) -> Call | None:
+        """
+        Find out how to run *entry*; where that cannot be, it ends here.
+        """
+        job = entry.job
+        try:
+            call = self._target(job.target).resolve(job.handler)
+        except Exception as error:  # noqa: BLE001  a job that cannot be run is parked with the reason, whatever it is
+            self._settler.add(entry, _verdict.fatal(job, entry.epoch, error))
+            return None
+        if len(self._calls) < 10_000:  # noqa: PLR2004  webhooks to ever new URLs may not fill the memory
+            self._calls[job.target, job.handler] = call
+        return call
+
+    def _target(self, name: str) -> Target:
+        target = self._targets.get(name)
+        if target is None:
+            raise InvalidJobError("target", name, f"the targets here are {', '.join(self._targets)}: pass targets=")
+        return target
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs inside a handler.
+        """
+        thread = threading.current_thread()
+        return self.workers.holds(thread) or self.coroutines.holds(thread)
+
+    def _run(self, entry: Entry) -> None:
+        """
+        Run a sync handler, on a worker thread.
+        """
+        verdict = self._not_worth_it(entry)
+        if verdict is None:
+            call = entry.call
+            assert call is not None
+            watch = None if call.timeout_s is None else self._watch(entry, call.timeout_s)
+            begun = self._begin(entry)
+            try:
+                result = call.function(*self._arguments(entry, call))
+            except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+                verdict = self._judge(entry, begun, error=error)
+            else:
+                verdict = self._judge(entry, begun, result)
+            if watch is not None and not watch.cancel():
+                self.workers.remove_one()
+        self._settler.add(entry, verdict)
+
+    async def _run_async(self, entry: Entry) -> None:
+        """
+        Run an async handler, on the event loop.
+        """
+        verdict = self._not_worth_it(entry)
+        if verdict is None:
+            call = entry.call
+            assert call is not None
+            begun = self._begin(entry)
+            try:
+                async with asyncio.timeout(call.timeout_s):
+                    result = await call.function(*self._arguments(entry, call))
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise  # the scheduler stops: the next owner takes it up again
+                verdict = self._judge(entry, begun, error=error)
+            except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+                verdict = self._judge(entry, begun, error=error)
+            else:
+                verdict = self._judge(entry, begun, result)
+        self._settler.add(entry, verdict)
+
+    def _not_worth_it(self, entry: Entry) -> _verdict.Verdict | None:
+        job, epoch = entry.job, entry.epoch
+        if job.attempt >= job.retry.attempts:
+            return _verdict.poison(job, epoch)
+        if job.expires_at is None and job.recurrence is None:
+            return None
+        try:
+            return _verdict.judge_expired(job, epoch, self._clock.now_ms())
+        except Exception as error:  # noqa: BLE001  such as a recurrence that nobody can read
+            return _verdict.fatal(job, epoch, error)
+
+    def _begin(self, entry: Entry) -> float:
+        """
+        Note and tell that *entry* begins; return when, in monotonic seconds.
+        """
+        entry.fired_at = fired_at = self._clock.now()
+        if self._hooks.is_active:
+            job = entry.job
+            self._hooks.tell(
+                JobFired(
+                    job.key,
+                    job.generation,
+                    entry.attempt,
+                    job.target,
+                    job.handler,
+                    job.due_at,
+                    int(fired_at),
+                    fired_at - job.due_at,
+                )
+            )
+        return self._clock.monotonic()
+
+    def _arguments(self, entry: Entry, call: Call) -> tuple[Any, ...]:
+        job = entry.job
+        if not call.wants_firing:
+            return (decode_payload(job.payload),)
+        firing = Firing(job, entry.attempt, entry.fired_at)
+        return (decode_payload(job.payload), firing) if call.wants_payload else (firing,)
+
+    def _judge(
+        self, entry: Entry, begun: float, result: object = None, error: BaseException | None = None
+    ) -> _verdict.Verdict:
+        job, epoch, now = entry.job, entry.epoch, self._clock.now_ms()
+        entry.ran_ms = (self._clock.monotonic() - begun) * 1000
+        try:
+            if error is not None:
+                return _verdict.judge_error(job, epoch, error, now)
+            try:
+                return _verdict.judge_result(job, epoch, result, now)
+            except (ValueError, TypeError) as bad_result:  # Snooze(nan) and the like
+                return _verdict.judge_error(job, epoch, bad_result, now)
+        except Exception as unreadable:  # noqa: BLE001  such as a recurrence that nobody can read
+            return _verdict.fatal(job, epoch, unreadable)
+
+    def _watch(self, entry: Entry, timeout_s: float) -> Any:
+        try:
+            return self._timers.call_later(timeout_s, self._time_out, entry, timeout_s)
+        except ClosedError:  # the scheduler stops, and waits no longer than it was told
+            return None
+
+    def _time_out(self, entry: Entry, timeout_s: float) -> None:
+        """
+        End an attempt whose thread is still busy; another thread may take its place.
+        """
+        self.workers.add_one()
+        if entry.stage is Stage.RUNNING:
+            error = TimeoutError(f"it did not end within {timeout_s:g} s")
+            entry.ran_ms = timeout_s * 1000
+            verdict = _verdict.judge_error(entry.job, entry.epoch, error, self._clock.now_ms())
+            self._settler.add(entry, verdict)

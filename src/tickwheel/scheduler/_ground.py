@@ -1,0 +1,38 @@
+"""
+What the background roles stand on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickwheel.drivers import TimerWheel
+from tickwheel.scheduler._hooks import Hooks
+from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._storeclock import StoreClock
+from tickwheel.scheduler._writer import Writer
+from tickwheel.scheduler.stores import Store
+
+__all__ = ["Ground"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """
+    The parts that every role uses and none owns.
+
+    Attributes:
+        store: Open; read by the stager, the leases and the watcher.
+        writer: The only way to write to it.
+        clock: The store's, read without asking it.
+        timers: The near wheel.
+        hooks: Who is told.
+        options: The knobs.
+    """
+
+    store: Store
+    writer: Writer
+    clock: StoreClock
+    timers: TimerWheel
+    hooks: Hooks
+    options: SchedulerOptions

@@ -1,0 +1,268 @@
+"""
+What is near: the jobs that are in memory, and what may become of each.
+
+A job, by which is meant a key with a generation, is in one state at a time. The table:
+
+    state       where it is                                       event     next
+    far         in the store alone                                stage     near
+    near        filed, waiting for its attempt to be counted      begin     beginning
+                                                                  drop      far        (moved, set anew, cancelled)
+    beginning   the count is on its way to the store              begun     begun
+                                                                  refuse    far        (somebody else was faster)
+    begun       counted, waiting for its instant                  fire      running
+                                                                  end       settling   (given back by a stop)
+    running     handed to its target                              end       settling
+    settling    its end is on its way to the store                settle    far        (gone, or a new life there)
+
+Loading is reading rows from the store to stage them. What is read may be stale when it arrives. It does no harm: a row
+of a generation that is known here is left out, and any other meets the store's own check when its attempt is counted.
+So a job loaded twice, or loaded while it is moved, fires once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from tickwheel.scheduler._model import Job
+from tickwheel.scheduler.targets import Call
+
+__all__ = ["TABLE", "Entry", "Event", "Near", "Stage"]
+
+
+class Stage(StrEnum):
+    """
+    The states of the table.
+    """
+
+    FAR = "far"
+    NEAR = "near"
+    BEGINNING = "beginning"
+    BEGUN = "begun"
+    RUNNING = "running"
+    SETTLING = "settling"
+
+
+class Event(StrEnum):
+    """
+    What moves a job from one state to another.
+    """
+
+    STAGE = "stage"
+    DROP = "drop"
+    BEGIN = "begin"
+    BEGUN = "begun"
+    REFUSE = "refuse"
+    FIRE = "fire"
+    END = "end"
+    SETTLE = "settle"
+
+
+TABLE: Final[dict[Event, dict[Stage, Stage]]] = {
+    Event.STAGE: {Stage.FAR: Stage.NEAR},
+    Event.DROP: {Stage.NEAR: Stage.FAR},
+    Event.BEGIN: {Stage.NEAR: Stage.BEGINNING},
+    Event.BEGUN: {Stage.BEGINNING: Stage.BEGUN},
+    Event.REFUSE: {Stage.BEGINNING: Stage.FAR},
+    Event.FIRE: {Stage.BEGUN: Stage.RUNNING},
+    Event.END: {Stage.BEGUN: Stage.SETTLING, Stage.RUNNING: Stage.SETTLING},
+    Event.SETTLE: {Stage.SETTLING: Stage.FAR},
+}
+"""By event, the states in which it may happen and what follows; in any other state it does not happen."""
+
+
+class Entry:
+    """
+    One job in memory.
+
+    Attributes:
+        job: As the store had it when it was staged: pending.
+        epoch: Of the lease under which it fires.
+        stage: Where it is; changed by `Near` alone.
+        call: How to run it, from its firing on.
+        fired_at: When its target began with it, in ms of the store's clock; 0 before.
+        ran_ms: How long the target took.
+    """
+
+    __slots__ = ("call", "epoch", "fired_at", "job", "ran_ms", "stage")
+
+    def __init__(self, job: Job, epoch: int) -> None:
+        self.job = job
+        self.epoch = epoch
+        self.stage = Stage.FAR
+        self.call: Call | None = None
+        self.fired_at = 0.0
+        self.ran_ms = 0.0
+
+    @property
+    def attempt(self) -> int:
+        """
+        The number of the attempt that was counted for it, from 1.
+        """
+        return self.job.attempt + 1
+
+
+class Near:
+    """
+    The table's only owner. All methods may be called from any thread; each takes a batch, and is atomic.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Entry] = {}
+        self._busy: dict[int, Entry] = {}
+
+    @property
+    def waiting(self) -> int:
+        """
+        How many jobs are near and not yet begun.
+        """
+        return len(self._waiting)
+
+    @property
+    def busy(self) -> int:
+        """
+        How many were begun, or are about to be, and are not settled.
+        """
+        return len(self._busy)
+
+    def stage(self, jobs: Iterable[Job], epoch: int, *, is_news: bool) -> list[Entry]:
+        """
+        Take up *jobs* and return the new entries.
+
+        Args:
+            jobs: Pending jobs.
+            epoch: Of their shard.
+            is_news: Whether they come from a commit of this process, in its order, and so replace whatever is near of
+                their keys. Read rows replace only an older generation.
+        """
+        new: list[Entry] = []
+        waiting, busy = self._waiting, self._busy
+        with self._lock:
+            for job in jobs:
+                known = waiting.get(job.key)
+                if known is not None:
+                    if not is_news and known.job.generation >= job.generation:
+                        continue
+                    self._step(known, Event.DROP)
+                if not is_news and job.generation in busy:
+                    continue
+                entry = Entry(job, epoch)
+                self._step(entry, Event.STAGE)
+                waiting[job.key] = entry
+                new.append(entry)
+        return new
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """
+        Forget what waits under *keys*.
+        """
+        with self._lock:
+            for key in keys:
+                entry = self._waiting.pop(key, None)
+                if entry is not None:
+                    self._step(entry, Event.DROP)
+
+    def drop_epoch(self, epoch: int | None = None) -> None:
+        """
+        Forget all that waits under the lease of *epoch*, or under any.
+        """
+        with self._lock:
+            for entry in [each for each in self._waiting.values() if epoch in (None, each.epoch)]:
+                self._step(entry, Event.DROP)
+                del self._waiting[entry.job.key]
+
+    def begin(self, entries: Iterable[Entry], room: int) -> tuple[list[Entry], list[Entry]]:
+        """
+        Begin those of *entries* that still wait, at most *room*; return them, and those that there was no room for.
+        """
+        begun: list[Entry] = []
+        held: list[Entry] = []
+        with self._lock:
+            for entry in entries:
+                if entry.stage is not Stage.NEAR:
+                    continue
+                if len(begun) >= room:
+                    held.append(entry)
+                    continue
+                self._step(entry, Event.BEGIN)
+                del self._waiting[entry.job.key]
+                self._busy[entry.job.generation] = entry
+                begun.append(entry)
+        return begun, held
+
+    def begun(self, entries: Iterable[Entry]) -> None:
+        """
+        Note that the attempts of *entries* are counted.
+        """
+        with self._lock:
+            for entry in entries:
+                self._step(entry, Event.BEGUN)
+
+    def refuse(self, entries: Iterable[Entry]) -> None:
+        """
+        Forget *entries*, whose attempts were not counted.
+        """
+        with self._lock:
+            for entry in entries:
+                self._step(entry, Event.REFUSE)
+                del self._busy[entry.job.generation]
+
+    def fire(self, entries: Sequence[Entry]) -> list[Entry]:
+        """
+        Note that *entries* are handed over, and return those that are: a stop may have taken some back.
+        """
+        with self._lock:
+            return [entry for entry in entries if self._step(entry, Event.FIRE)]
+
+    def end(self, entry: Entry) -> bool:
+        """
+        Note that *entry* has ended; False if it had before, so that of a result and a timeout one counts.
+        """
+        with self._lock:
+            return self._step(entry, Event.END)
+
+    def settle(self, entries: Iterable[Entry]) -> None:
+        """
+        Forget *entries*, whose ends are written or were refused.
+        """
+        with self._lock:
+            for entry in entries:
+                self._step(entry, Event.SETTLE)
+                if self._busy.get(entry.job.generation) is entry:
+                    del self._busy[entry.job.generation]
+
+    def forget(self, entries: Iterable[Entry]) -> None:
+        """
+        Forget begun *entries* without a settle: their shard has another owner, who takes them up.
+        """
+        self.settle([entry for entry in entries if self.end(entry)])
+
+    def take(self, *stages: Stage) -> list[Entry]:
+        """
+        Return the begun entries that are in one of *stages* now.
+        """
+        with self._lock:
+            return [entry for entry in self._busy.values() if entry.stage in stages]
+
+    def check(self) -> None:
+        """
+        Walk everything and raise AssertionError where an invariant is broken.
+        """
+        with self._lock:
+            for key, entry in self._waiting.items():
+                assert entry.stage is Stage.NEAR, (key, entry.stage)
+                assert entry.job.key == key, (key, entry.job)
+                assert entry.job.generation not in self._busy, entry.job
+            for generation, entry in self._busy.items():
+                assert entry.stage not in (Stage.FAR, Stage.NEAR), (generation, entry.stage)
+                assert entry.job.generation == generation, (generation, entry.job)
+
+    def _step(self, entry: Entry, event: Event) -> bool:
+        following = TABLE[event].get(entry.stage)
+        if following is None:
+            return False
+        entry.stage = following
+        return True

@@ -1,0 +1,62 @@
+"""
+The knobs of a scheduler; the defaults are meant to stay.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field, fields
+
+from tickwheel.scheduler._model import RetryPolicy
+from tickwheel.scheduler._retry import check_policy
+from tickwheel.scheduler.errors import InvalidJobError
+
+__all__ = ["SchedulerOptions"]
+
+
+def _owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """
+    How a scheduler works.
+
+    Attributes:
+        owner: What it calls itself in the store and to others that want the store.
+        retry: The policy of jobs that are set without one.
+        horizon_s: How far ahead jobs are staged into memory.
+        near_max: How many may be staged at once; the others wait in the store, whatever their instant.
+        workers: How many threads run sync handlers at most; they are started when there is something to run.
+        coroutines: How many async handlers and webhooks may be under way at once.
+        running_max: How many firings may have been begun and not settled; it bounds what a crash has to rescue.
+        batch_max: How many writes make one commit at most.
+        waiting_max: How many of the callers' writes may wait for a commit; further callers wait for room.
+    """
+
+    owner: str = field(default_factory=_owner)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    horizon_s: float = 10.0
+    near_max: int = 50_000
+    workers: int = min(32, (os.cpu_count() or 1) + 4)
+    coroutines: int = 1_000
+    running_max: int = 10_000
+    batch_max: int = 1_000
+    waiting_max: int = 100_000
+
+    def __post_init__(self) -> None:
+        """
+        Refuse what nothing can work with.
+
+        Raises:
+            InvalidJobError: Naming the option.
+        """
+        check_policy(self.retry)
+        if not 0.2 <= self.horizon_s <= 3600:  # noqa: PLR2004  below, the arming window would not fit
+            raise InvalidJobError("horizon_s", self.horizon_s, "pass seconds in 0.2..3600")
+        for option in fields(self)[3:]:
+            value = getattr(self, option.name)
+            if not isinstance(value, int) or value < 1:
+                raise InvalidJobError(option.name, value, "pass an integer, at least 1")

@@ -1,0 +1,170 @@
+"""
+The owner: the background roles of a scheduler that fires, put together, started and stopped in order.
+
+    leases -> stager -> armer -> executor -> settler -> writer -> stager (for what lives on)
+              watcher ^ (what other processes wrote)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tickwheel.scheduler import _verdict
+from tickwheel.scheduler._armer import Armer
+from tickwheel.scheduler._executor import Executor
+from tickwheel.scheduler._figures import Figures
+from tickwheel.scheduler._ground import Ground
+from tickwheel.scheduler._leases import Leases
+from tickwheel.scheduler._model import Job
+from tickwheel.scheduler._near import Entry, Near, Stage
+from tickwheel.scheduler._settler import Settler
+from tickwheel.scheduler._stager import Stager
+from tickwheel.scheduler._watcher import Watcher
+from tickwheel.scheduler.stores import Lease
+from tickwheel.scheduler.targets import Firing, Target
+
+__all__ = ["Owner"]
+
+
+_CLOSING_S: Final = 0.3
+"""What a stop keeps of its time for closing connections and threads."""
+_LOOK_S: Final = 0.1
+"""A stop looks at least that often whether all is settled; refused begins are not told to it."""
+_DOUBT_S: Final = 0.1
+"""After which a firing that met an untrusted lease is looked at again."""
+
+
+class Owner:
+    """
+    Fires the jobs of a store. Made, started once, stopped once.
+    """
+
+    def __init__(self, ground: Ground, targets: Mapping[str, Target], loop: asyncio.AbstractEventLoop | None) -> None:
+        self._timers = ground.timers
+        self._targets = targets
+        self._is_stopping = False
+        self._is_quiet = threading.Event()
+        self.near = Near()
+        self.figures = Figures()
+        self.leases = Leases(ground, self._owns)
+        self._settler = Settler(ground, self.near, self.figures)
+        self._executor = Executor(ground, self.near, self._settler, targets, loop)
+        self._armer = Armer(ground, self.near, self._fire)
+        self._stager = Stager(ground, self.near, self._armer)
+        self._watcher = Watcher(ground, self._stager.changed)
+        self._armer.on_room = self._stager.made_room
+        self._settler.on_lives = self._stager.written
+        self._settler.on_settled = self._made_progress
+
+    def start(self) -> None:
+        """
+        Take the leases, and fire from now on.
+
+        Raises:
+            StoreError: If they cannot be had; nothing runs then.
+        """
+        self.leases.acquire()
+        self._stager.start()
+        self._watcher.start()
+
+    def written(self, jobs: Sequence[Job], cancelled: Sequence[str]) -> None:
+        """
+        Take notice of what was committed for callers of this process.
+        """
+        if cancelled:
+            self._stager.dropped(cancelled)
+        if jobs:
+            self._stager.written(jobs)
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs inside one of the handlers.
+        """
+        return self._executor.is_inside()
+
+    def stop(self, deadline: float | None) -> list[Firing]:
+        """
+        Fire no more, give back what is begun and not handed over, and wait for the rest until *deadline*.
+
+        Args:
+            deadline: On `time.monotonic()`; None for as long as it takes.
+
+        Returns:
+            What still runs.
+        """
+        self._is_stopping = True
+        self._stager.stop(_left(deadline))
+        self._watcher.stop(_left(deadline))
+        self._armer.stop()
+        for entry in (*self._executor.take_back(), *self.near.take(Stage.BEGUN)):
+            self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+        self._wait(None if deadline is None else deadline - _CLOSING_S)
+        running = self.near.take(Stage.RUNNING)
+        self._timers.close()
+        self._executor.coroutines.close(_left(deadline), [target.close for target in self._targets.values()])
+        self._executor.workers.close(0 if running else _left(deadline))
+        self._timers.join(_left(deadline))
+        return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in running]
+
+    def figures_now(self) -> dict[str, Any]:
+        """
+        Return the counters and sizes.
+        """
+        running = len(self.near.take(Stage.RUNNING))
+        counts = dict(self.figures.counts)
+        counts["fired"] += running
+        return {
+            **counts,
+            "near": self.near.waiting,
+            "staged": self.near.waiting + self.near.busy,
+            "in_flight": running,
+            "lateness": self.figures.lateness.figures(),
+        }
+
+    def _fire(self, entries: list[Entry]) -> None:
+        """
+        Hand over what was begun, unless the right to do so has ended meanwhile.
+        """
+        if self._is_stopping:
+            for entry in entries:
+                self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+            return
+        held = {lease.epoch for lease in self.leases.held}
+        if lost := [entry for entry in entries if entry.epoch not in held]:
+            self.near.forget(lost)
+        if self.leases.is_trusted():
+            self._executor.fire(entries)
+        else:  # the lease is about to be renewed or lost: then we know
+            self._timers.call_later(_DOUBT_S, self._fire, entries)
+
+    def _made_progress(self) -> None:
+        if self._is_stopping:
+            self._is_quiet.set()
+        else:
+            self._armer.resume()
+
+    def _owns(self, leases: Sequence[Lease]) -> None:
+        held = {lease.epoch for lease in leases}
+        for lost in {lease.epoch for lease in self.leases.held} - held:
+            self.near.drop_epoch(lost)
+        self._stager.own(leases)
+
+    def _wait(self, deadline: float | None) -> None:
+        """
+        Wait until nothing is begun any more, or until *deadline*.
+        """
+        while self.near.busy:
+            left = _left(deadline)
+            if left == 0:
+                return
+            self._is_quiet.clear()
+            if self.near.busy:
+                self._is_quiet.wait(_LOOK_S if left is None else min(left, _LOOK_S))
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())

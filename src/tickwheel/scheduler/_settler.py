@@ -1,0 +1,134 @@
+"""
+The settler: writes down how attempts ended.
+
+Ends gather while a batch of them is being committed and go out together afterwards, so a lone one waits for nobody and
+many share a commit. An end that the store refuses belongs to a job that was set anew, or to a shard that has another
+owner: it is counted, and not tried again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from tickwheel.errors import ClosedError
+from tickwheel.observe._events import (
+    Event,
+    JobDied,
+    JobExpired,
+    JobFailed,
+    JobSnoozed,
+    JobSucceeded,
+    SettleRefused,
+    StoreFailed,
+)
+from tickwheel.scheduler._figures import Figures
+from tickwheel.scheduler._ground import Ground
+from tickwheel.scheduler._model import Answer, Job, Outcome, State
+from tickwheel.scheduler._near import Entry, Near
+from tickwheel.scheduler._verdict import Kind, Verdict
+
+__all__ = ["Settler"]
+
+_CHUNK: Final = 500
+"""How many ends go into one write at most, so that begins and callers find room beside them."""
+
+_RETRY_S: Final = 0.5
+"""After which an end that the store did not answer is written again."""
+
+_Ended = tuple[Entry, Verdict]
+
+
+class Settler:
+    """
+    From ended to settled. Ends are added from any thread; answers come on the writer's.
+    """
+
+    def __init__(self, ground: Ground, near: Near, figures: Figures) -> None:
+        self._near = near
+        self._timers = ground.timers
+        self._writer = ground.writer
+        self._hooks = ground.hooks
+        self._figures = figures
+        self._lock = threading.Lock()
+        self._ended: list[_Ended] = []
+        self._is_posting = False
+        self.on_lives: Callable[[list[Job]], object] = len
+        """Gets the jobs that live on: next runs and next attempts."""
+        self.on_settled: Callable[[], object] = int
+        """Called after each batch: there is room for others to begin."""
+
+    def add(self, entry: Entry, verdict: Verdict) -> None:
+        """
+        Write down that *entry* ended with *verdict*, unless it ended before.
+        """
+        if not self._near.end(entry):
+            return
+        with self._lock:
+            self._ended.append((entry, verdict))
+            if self._is_posting:
+                return
+            self._is_posting = True
+        self._post_next()
+
+    def _post_next(self) -> None:
+        with self._lock:
+            batch, self._ended = self._ended[:_CHUNK], self._ended[_CHUNK:]
+            if not batch:
+                self._is_posting = False
+                return
+        self._post(batch)
+
+    def _post(self, batch: list[_Ended]) -> None:
+        try:
+            self._writer.post([verdict.settle for _, verdict in batch], partial(self._settled, batch))
+        except ClosedError:  # a stop ran out of time: the next owner takes these up
+            self._near.settle(entry for entry, _ in batch)
+            self._is_posting = False
+
+    def _settled(self, batch: list[_Ended], result: list[Answer] | Exception) -> None:
+        if isinstance(result, Exception):
+            self._write_again(batch, result)
+            return
+        self._near.settle(entry for entry, _ in batch)
+        self._post_next()
+        lives = [job for answer in result if (job := answer.job) is not None and job.state is State.PENDING]
+        if lives:
+            self.on_lives(lives)
+        self._figures.settled(batch, result)
+        if self._hooks.is_active:
+            for (entry, verdict), answer in zip(batch, result, strict=True):
+                self._hooks.tell(_event(entry, verdict, answer))
+        self.on_settled()
+
+    def _write_again(self, batch: list[_Ended], error: Exception) -> None:
+        """
+        Write *batch* once more later; if it was written after all, it is refused then, which harms nobody.
+        """
+        if self._hooks.is_active:
+            self._hooks.tell(StoreFailed("settling firings", str(error)))
+        try:
+            self._timers.call_later(_RETRY_S, self._post, batch)
+        except ClosedError:
+            self._near.settle(entry for entry, _ in batch)
+
+
+def _event(entry: Entry, verdict: Verdict, answer: Answer) -> Event:
+    job, settle = entry.job, verdict.settle
+    common = (job.key, job.generation, entry.attempt, job.target, job.handler)
+    if answer.outcome is not Outcome.SETTLED:
+        return SettleRefused(*common, answer.outcome)
+    error, due_at = settle.error or "", settle.due_at
+    match verdict.kind:
+        case Kind.SUCCEEDED:
+            return JobSucceeded(*common, entry.ran_ms, due_at)
+        case Kind.RETRIED:
+            return JobFailed(*common, error, due_at or 0)
+        case Kind.SNOOZED | Kind.GIVEN_BACK:
+            return JobSnoozed(*common, due_at or 0)
+        case Kind.EXPIRED:
+            return JobExpired(*common, job.due_at, due_at)
+        case Kind.DIED:
+            return JobDied(*common, error, due_at)

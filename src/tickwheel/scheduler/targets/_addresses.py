@@ -1,0 +1,73 @@
+"""
+Which addresses a webhook may not reach: those inside, which the sender of a URL could not reach from outside.
+
+Refused are loopback, private, shared, link-local (where clouds keep their metadata), multicast, reserved and
+unspecified addresses, also where an IPv6 address only wraps one of them (mapped, 6to4, Teredo, NAT64).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+__all__ = ["AddressRefusedError", "Guard"]
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class AddressRefusedError(OSError):
+    """
+    A webhook's host lies at an address that it may not reach.
+    """
+
+    def __init__(self, address: str) -> None:
+        """
+        Name the *address*.
+        """
+        self.address = address
+        super().__init__(f"the address {address} is not a public one: allow its network, or call another host")
+
+
+class Guard:
+    """
+    Tells public addresses from others.
+
+    Args:
+        allow: Networks that may be reached all the same, such as "10.1.0.0/16" or "127.0.0.1".
+
+    Raises:
+        ValueError: If one of them is no network.
+    """
+
+    def __init__(self, allow: Iterable[str] = ()) -> None:
+        self._allowed: tuple[Network, ...] = tuple(ipaddress.ip_network(network) for network in allow)
+
+    def check(self, address: str) -> None:
+        """
+        Raise AddressRefusedError unless *address* may be reached.
+        """
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+        for each in _wrapped(parsed):
+            if any(each.version == network.version and each in network for network in self._allowed):
+                continue
+            if not each.is_global or each.is_multicast:
+                raise AddressRefusedError(address)
+
+
+def _wrapped(address: Address) -> list[Address]:
+    """
+    Return the addresses that *address* stands for: itself, or what it wraps.
+    """
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return [address.ipv4_mapped]
+        if address.sixtofour is not None:
+            return [address.sixtofour]
+        if address.teredo is not None:
+            return list(address.teredo)
+        if address in _NAT64:
+            return [ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)]
+    return [address]

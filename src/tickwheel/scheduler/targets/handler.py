@@ -1,0 +1,97 @@
+"""
+The handler target: functions of this process, by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tickwheel.scheduler._model import RetryPolicy
+from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError
+from tickwheel.scheduler.targets._contract import Call
+
+__all__ = ["HandlerTarget"]
+
+_BOTH = 2
+
+
+class HandlerTarget:
+    """
+    The registered handlers. They are registered before or after the start; a job whose handler is missing is parked.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[str, Call] = {}
+        self._policies: dict[str, RetryPolicy] = {}
+
+    def register(
+        self, name: str, function: Callable[..., Any], retry: RetryPolicy | None = None, timeout_s: float | None = None
+    ) -> None:
+        """
+        Make *function* the handler called *name*.
+
+        Raises:
+            InvalidJobError: If the name is taken or empty, or *timeout_s* is not positive.
+            TypeError: If *function* takes neither one nor two arguments.
+        """
+        self.check(name)
+        if name in self._calls:
+            raise InvalidJobError("handler", name, "there is one of that name: take another name")
+        if timeout_s is not None and not timeout_s > 0:
+            raise InvalidJobError("timeout", timeout_s, "pass seconds, more than 0, or None")
+        is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            type(function).__call__  # an object with an `async def __call__`
+        )
+        wants_firing = _arguments(name, function) == _BOTH
+        self._calls[name] = Call(function, is_async=is_async, wants_firing=wants_firing, timeout_s=timeout_s)
+        if retry is not None:
+            self._policies[name] = retry
+
+    def policy(self, name: str) -> RetryPolicy | None:
+        """
+        Return the policy that the handler was registered with.
+        """
+        return self._policies.get(name)
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse the empty name.
+        """
+        if not handler:
+            raise InvalidJobError("handler", handler, "name the handler that is to run the job")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the registered function.
+        """
+        try:
+            return self._calls[handler]
+        except KeyError:
+            raise HandlerNotFoundError(handler) from None
+
+    async def close(self) -> None:
+        """
+        There is nothing to let go of.
+        """
+
+
+def _arguments(name: str, function: Callable[..., Any]) -> int:
+    """
+    Return with how many arguments *function* is to be called: what it must have, and a second one called `firing`.
+    """
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    plain = [parameter for parameter in parameters if parameter.kind in positional]
+    required = [parameter for parameter in plain if parameter.default is parameter.empty]
+    takes_firing = len(plain) >= _BOTH and plain[1].name == "firing"
+    has_rest = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
+    wants_keyword = any(
+        parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+        for parameter in parameters
+    )
+    if len(required) > _BOTH or wants_keyword or not (plain or has_rest):
+        message = f"handler {name!r} takes {len(required)} arguments: let it take (payload) or (payload, firing)"
+        raise TypeError(message)
+    return _BOTH if takes_firing or len(required) == _BOTH else 1

@@ -1,0 +1,195 @@
+"""
+The webhook target: an HTTP POST to the URL that the job names as its handler.
+
+    answer                       what becomes of the job
+    2xx                          done
+    410 Gone                     parked: the receiver wants no more
+    429, 503 with Retry-After    another attempt then
+    anything else, no answer     a failed attempt; redirects are not followed
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from tickwheel.errors import MissingExtraError
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._addresses import AddressRefusedError, Guard
+from tickwheel.scheduler.targets._contract import Call, Cancel, Firing, Retry
+from tickwheel.scheduler.targets._signing import message_id, read_secret, signature
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["WebhookError", "WebhookTarget"]
+
+TIMEOUT_S = 15.0
+"""From the look-up of the name to the end of the answer's head."""
+_CONNECTIONS_MAX = 100
+_RETRY_AFTER_MAX_S = 86_400.0
+"""A receiver may ask for a day's patience; who wants more is answered 410."""
+_SHOWN_BYTES = 200
+"""How much of a refusal's body is kept with the error."""
+
+
+class WebhookError(Exception):
+    """
+    The receiver did not accept a firing.
+    """
+
+
+class WebhookTarget:
+    """
+    Sends the payload as JSON, signed after Standard Webhooks.
+
+    Further headers are `tickwheel-fire-id` (percent-encoded), `tickwheel-attempt`, and the job's `traceparent`.
+
+    Args:
+        secrets: Keys to sign with ("whsec_" and base64), the newest first; none: unsigned.
+        allow: Networks that are not public and may be reached all the same, such as "10.1.0.0/16".
+        timeout_s: How long one attempt may take.
+
+    Raises:
+        InvalidJobError: If a secret is too short or unreadable.
+        ValueError: If one of *allow* is no network.
+    """
+
+    def __init__(self, *, secrets: Iterable[str] = (), allow: Iterable[str] = (), timeout_s: float = TIMEOUT_S) -> None:
+        self._keys = tuple(read_secret(secret) for secret in secrets)
+        self._guard = Guard(allow)
+        self._timeout_s = timeout_s
+        self._session: aiohttp.ClientSession | None = None
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is no HTTP URL, or carries a password.
+        """
+        try:
+            parts = urlsplit(handler)
+            is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_url = False
+        if not is_url or not handler.isprintable() or " " in handler:
+            raise InvalidJobError("handler", handler, "a webhook needs a URL such as 'https://example.com/hook'")
+        if "@" in parts.netloc:
+            shown = handler.replace(parts.netloc.rpartition("@")[0], "***", 1)
+            raise InvalidJobError("handler", shown, "leave the password out of the URL: webhooks are signed")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that posts to *handler*.
+        """
+        self.check(handler)
+        _library()
+        return Call(self._post, is_async=True, wants_payload=False, wants_firing=True)
+
+    async def close(self) -> None:
+        """
+        Close the connections.
+        """
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _post(self, firing: Firing) -> Cancel | Retry | None:
+        client = _library()
+        url = firing.job.handler
+        try:
+            async with self._opened().post(
+                url, data=firing.job.payload, headers=self._headers(firing), allow_redirects=False
+            ) as answer:
+                return await _verdict(answer)
+        except client.ClientConnectorError as error:
+            if isinstance(error.os_error, AddressRefusedError):
+                return Cancel(f"{url}: {error.os_error}")
+            message = f"{url} cannot be reached: {error.os_error.strerror or error.os_error}"
+        except TimeoutError:
+            message = f"{url} did not answer within {self._timeout_s:g} s"
+        except client.ClientError as error:
+            message = f"{url} broke off: {error!r}"
+        raise WebhookError(message) from None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """
+        Return the session; it is made on the event loop that uses it.
+        """
+        if self._session is None:
+            client = _library()
+            self._session = client.ClientSession(
+                connector=client.TCPConnector(
+                    limit=_CONNECTIONS_MAX, use_dns_cache=False, socket_factory=self._new_socket
+                ),
+                timeout=client.ClientTimeout(total=self._timeout_s),
+                cookie_jar=client.DummyCookieJar(),
+                auto_decompress=False,
+                headers={"user-agent": "tickwheel", "content-type": "application/json"},
+            )
+        return self._session
+
+    def _new_socket(self, info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
+        """
+        Make the socket for one address, just before it connects there: names and literal addresses alike come by here.
+        """
+        family, kind, protocol, _, address = info
+        self._guard.check(address[0])
+        return socket.socket(family, kind, protocol)
+
+    def _headers(self, firing: Firing) -> dict[str, str]:
+        message = message_id(firing.job)
+        timestamp = int(firing.fired_at / 1000)
+        headers = {
+            "webhook-id": message,
+            "webhook-timestamp": str(timestamp),
+            "tickwheel-fire-id": quote(firing.fire_id),
+            "tickwheel-attempt": str(firing.attempt),
+        }
+        if self._keys:
+            headers["webhook-signature"] = signature(self._keys, message, timestamp, firing.job.payload)
+        if firing.job.trace is not None:
+            headers["traceparent"] = firing.job.trace
+        return headers
+
+
+async def _verdict(answer: aiohttp.ClientResponse) -> Cancel | Retry | None:
+    status = answer.status
+    if 200 <= status < 300:  # noqa: PLR2004  the statuses of success
+        return None
+    body = (await answer.content.read(_SHOWN_BYTES)).decode(errors="replace").strip()
+    text = f"{answer.url} answered {status} {answer.reason}" + (f": {body}" if body else "")
+    if status == 410:  # noqa: PLR2004  gone
+        return Cancel(text)
+    after = _retry_after(answer.headers.get("retry-after"))
+    if status in (429, 503) and after is not None:
+        return Retry(after, text)
+    raise WebhookError(text)
+
+
+def _retry_after(value: str | None) -> float | None:
+    """
+    Return the seconds that a Retry-After header asks for, at most a day, or None where it cannot be read.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value) if value.isdigit() else _until(parsedate_to_datetime(value))
+    except (TypeError, ValueError):
+        return None
+    return min(max(0.0, seconds), _RETRY_AFTER_MAX_S)
+
+
+def _until(when: datetime) -> float:
+    return (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+
+
+def _library() -> Any:
+    try:
+        import aiohttp  # noqa: PLC0415  on use: the extra is optional
+    except ImportError:
+        library, extra = "aiohttp", "webhook"
+        raise MissingExtraError(library, extra) from None
+    return aiohttp
