@@ -28,6 +28,8 @@ BARS = (
     Bar("wake-ups, one timer", clock="", at_most=1),
     Bar("early", clock="", at_most=0),
     Bar("lost", clock="", at_most=0),
+    Bar("early, by hand", clock="", at_most=0),
+    Bar("lost, by hand", clock="", at_most=0),
     Bar("lateness p50", clock="wall", at_most=80),
 )
 
@@ -51,7 +53,9 @@ def cases(*, quick: bool) -> list[Case]:
         for name in here
     ]
     if not quick:
-        found += [Case(__name__, work, name, MILLION) for work in ("fill", "weight", "longest pause") for name in here]
+        whole = ("fill", "weight", "weight by id", "longest pause")
+        found += [Case(__name__, work, name, MILLION) for work in whole for name in here]
+        found += [Case(__name__, "by hand", "tickwheel", 0, {"count": 10 * MILLION}, 1)]
     window = {"window_s": 2 if quick else 10}
     found += [Case(__name__, "wake-ups", name, 0, window, heavy) for name in self_driven]
     found += [Case(__name__, "lateness", name, 0, {"count": 100_000}, heavy) for name in self_driven]
@@ -72,6 +76,8 @@ def measure(
         contender.drive(weight.WEIGHTS[work](contender, pending, found))
     elif work == "lateness":
         contender.drive(realtime.lateness(contender, count, found))
+    elif work == "by hand":
+        realtime.by_hand(count, found)
     elif work == "wake-ups":
         realtime.wake_ups(contender, window_s, found)
     return found

@@ -35,10 +35,11 @@ CONDITIONS = {
         "the same with a turn of the loop after every 1,000, which counts: purges are inside"
     ),
     "reschedule": (
-        "1,000 random ones of the pending timers, each moved 1 to 60 s later: handle.reschedule(when), "
-        "where there is such a thing, else handle.cancel() and call_at(when, callback)"
+        "1,000 busy ones of the pending timers, drawn at random and moved 1 to 60 s later again and again: "
+        "handle.reschedule(when), where there is such a thing, else handle.cancel() and call_at(when, callback)"
     ),
-    "reschedule anywhere": "the same, moved to a random instant of the next hour, as often earlier as later",
+    "reschedule anywhere": "the same to a random instant of the next hour, as often earlier as later",
+    "reschedule, cold": "as reschedule, but each time 1,000 others: most of it is waiting for memory",
     "set+fire": (
         "call_at(when, callback) 10,000 times for one instant, until the last has been called; the "
         "callback is a C function; waiting costs no CPU"
@@ -103,7 +104,7 @@ def call_later_cancel(contender: Contender, pending: int, chunks: int, found: li
 
 def reschedule(contender: Contender, pending: int, chunks: int, found: list[Measure]) -> Work:
     """
-    Move pending timers: later, as every sign of life on a connection does, then anywhere.
+    Move pending timers: later, as every sign of life on a connection does; anywhere; and ones not touched for long.
     """
     yield None
     draw = random.Random(SEED)
@@ -116,10 +117,11 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
     def anywhere(_place: int) -> float:
         return contender.now() + draw.uniform(1, 3600)
 
-    for work, instant in (("reschedule", later), ("reschedule anywhere", anywhere)):
+    busy = [draw.randrange(pending) for _ in range(CHUNK)]
+    for work, instant in (("reschedule", later), ("reschedule anywhere", anywhere), ("reschedule, cold", later)):
         spent = []
         for _ in range(chunks):
-            places = [draw.randrange(pending) for _ in range(CHUNK)]
+            places = busy if work != "reschedule, cold" else [draw.randrange(pending) for _ in range(CHUNK)]
             targets = []
             for place in places:
                 whens[place] = instant(place)
@@ -157,7 +159,7 @@ def set_and_fire(contender: Contender, pending: int, chunks: int, found: list[Me
 
 def fill(contender: Contender, pending: int, _chunks: int, found: list[Measure]) -> Work:
     """
-    Set a whole population: by a loop of calls, and by one call where there is one.
+    Set a whole population: by a loop of calls, and by one call where there is one, with both populations then pending.
     """
     yield None
     draw = random.Random(SEED)

@@ -24,7 +24,7 @@ CONDITIONS = {
         "growth of the resident set of a fresh process over the fill, by number of timers; the handles "
         "are kept, in a list whose own 8 bytes a place are not counted; one callback for all"
     ),
-    "bytes per pending timer, by id": "the same, set by call_later_many with ids=True and the ids dropped",
+    "bytes per pending timer, by id": "the same, set by one call_later_many; the ids are kept, their array counts",
     "gc.collect": ("a full collection with the population pending and its handles kept in a list; the median of three"),
     "longest pause": (
         "set one, cancel the oldest, as many times as are pending and half as many again, a turn of the "
@@ -62,6 +62,24 @@ def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
     found += [Measure("gc.collect", cpu / 1e6, "ms", "cpu"), Measure("gc.collect", wall / 1e6, "ms", "wall")]
 
 
+def weight_by_id(contender: Contender, pending: int, found: list[Measure]) -> Work:
+    """
+    Weigh a population that is known by its ids, where there is such a thing.
+    """
+    yield None
+    timers = contender.timers
+    if not hasattr(timers, "call_later_many"):
+        return
+    draw = random.Random(SEED)
+    delays = [draw.uniform(1800, 7200) for _ in range(pending)]
+    timers.call_later_many([7200.0], print)
+    yield 0.1
+    gc.collect()
+    before = resident()
+    ids = timers.call_later_many(delays, print)
+    found.append(Measure("bytes per pending timer, by id", (resident() - before) / len(ids), "bytes"))
+
+
 def pauses(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
     Churn a full population and keep the longest turn.
@@ -85,4 +103,8 @@ def pauses(contender: Contender, pending: int, found: list[Measure]) -> Work:
     found.append(Measure("longest pause", longest_wall / 1e6, "ms", "wall"))
 
 
-WEIGHTS: dict[str, Callable[[Contender, int, list[Measure]], Work]] = {"weight": weight, "longest pause": pauses}
+WEIGHTS: dict[str, Callable[[Contender, int, list[Measure]], Work]] = {
+    "weight": weight,
+    "weight by id": weight_by_id,
+    "longest pause": pauses,
+}
