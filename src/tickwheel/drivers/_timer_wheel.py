@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import Callable, Hashable
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tickwheel import _core
 from tickwheel.clock import Clock, seconds
@@ -18,10 +19,13 @@ from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._engine import WheelEngine, log_error
+from tickwheel.timers._keyed import Keyed
 from tickwheel.typing import Callback, ErrorHandler, Pending
 from tickwheel.wheels._contract import Wheel
 
 __all__ = ["TimerWheel"]
+
+_ABSENT: Final = object()
 
 
 class TimerWheel:
@@ -45,6 +49,7 @@ class TimerWheel:
         clock: Where time comes from; None for the system's monotonic clock, which stands still during suspend.
             `BootClock` counts suspend.
         driver: What makes time pass; None for a thread, or, with a clock that is moved by hand, for nobody else.
+        on_expire: Called with key and value when a keyed timer expires; `set` needs it.
         on_error: Gets every `Exception` that a callback raises, and the timer. None: it is logged to the logger
             `tickwheel`, or on an event loop given to the loop's exception handler.
         max_pending: How many timers may be pending at once; None for any number.
@@ -56,6 +61,7 @@ class TimerWheel:
         wheel: Wheel | None = None,
         clock: Clock | None = None,
         driver: Driver | None = None,
+        on_expire: Callable[[Any, Any], object] | None = None,
         on_error: ErrorHandler | None = None,
         max_pending: int | None = None,
     ) -> None:
@@ -63,6 +69,7 @@ class TimerWheel:
             driver = ManualDriver() if isinstance(clock, SteppedClock) else ThreadDriver()
         self._engine = engine = _new_engine(wheel, clock, max_pending)
         self._driver = driver
+        self._keyed = Keyed(engine, on_expire)
         engine.on_error = log_error
         driver.start(engine)
         if on_error is not None:
@@ -166,11 +173,64 @@ class TimerWheel:
             raise RuntimeError(message)
         return self._engine.fire_due(limit)
 
-    def drain(self) -> list[Pending]:
+    def set(self, key: Hashable, value: Any, delay: float) -> None:
+        """
+        Let *key* expire in *delay* seconds: `on_expire(key, value)` is called.
+
+        A key that is pending is moved and takes the new value.
+
+        Raises:
+            TypeError: If *key* cannot be hashed, *delay* is no number, or the wheel has no `on_expire`.
+            InvalidDelayError: If *delay* is NaN.
+            ClosedError: After `close`.
+            TooManyTimersError: If `max_pending` are pending and *key* is not one of them.
+        """
+        self._keyed.set(key, value, delay)
+
+    def move(self, key: Hashable, delay: float) -> bool:
+        """
+        Let *key* expire in *delay* seconds from now instead, with the value it has; return whether it was pending.
+
+        Raises:
+            TypeError: If *key* cannot be hashed or *delay* is no number.
+            InvalidDelayError: If *delay* is NaN.
+        """
+        return self._keyed.move(key, delay)
+
+    def cancel(self, key: Hashable) -> bool:
+        """
+        Forget *key*; return True if it will never expire because of this call, False if it was not pending.
+
+        A timer without a key is cancelled by its handle.
+        """
+        return self._keyed.cancel(key)
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """
+        Return the value of a pending *key*, or *default*.
+        """
+        return self._keyed.get(key, default)
+
+    def __contains__(self, key: Hashable) -> bool:
+        """
+        Return whether *key* is pending.
+        """
+        return self._keyed.get(key, _ABSENT) is not _ABSENT
+
+    def drain(self, fn: Callable[[Any, Any], object] | None = None) -> list[Pending]:
         """
         Cancel everything that is pending, and return it in order of its deadlines.
+
+        Args:
+            fn: Called with key and value of each keyed timer, in order, once all are cancelled: what it sets stays.
+
+        Raises:
+            ExceptionGroup: What *fn* raised; it was called for each key all the same.
         """
-        return self._engine.drain()
+        drained = self._keyed.end(self._engine.drain)
+        if fn is not None:
+            _hand_out(drained, fn)
+        return drained
 
     def close(self) -> list[Pending]:
         """
@@ -178,7 +238,7 @@ class TimerWheel:
 
         A callback that is running runs on: `join()` waits for it. Closing twice is allowed and returns [].
         """
-        pending = self._engine.close()
+        pending = self._keyed.end(self._engine.close)
         self._driver.stop()
         return pending
 
@@ -234,3 +294,16 @@ def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | Non
     if wheel is None:
         return _core.Engine(clock, max_pending=max_pending)
     return WheelEngine(wheel, clock, max_pending=max_pending)
+
+
+def _hand_out(drained: list[Pending], fn: Callable[[Any, Any], object]) -> None:
+    failures = []
+    for pending in drained:
+        if pending.callback is None:
+            try:
+                fn(*pending.args)
+            except Exception as failure:  # noqa: BLE001 - the other keys get their call
+                failures.append(failure)
+    if failures:
+        message = "a function that was given what a wheel drained"
+        raise ExceptionGroup(message, failures)

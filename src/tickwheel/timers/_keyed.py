@@ -1,0 +1,152 @@
+"""
+Timers by key: one for each, with a value, and one function for all that expire.
+
+Keys are looked up under a re-entrant lock, as `functools.lru_cache` does: their `__hash__` and `__eq__` may raise or
+come back in, but must not wait for another thread that uses the same wheel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from tickwheel.timers._contract import Engine, Timer
+from tickwheel.timers._locks import OUTER, new_lock
+from tickwheel.typing import Pending
+
+__all__ = ["Keyed"]
+
+
+class Keyed:
+    """
+    The keyed timers of an engine; all methods may be called from any thread.
+
+    An entry is ended by whoever takes the lock first: its firing, or a cancel, set or move that came in between.
+    A firing that finds its timer moved by then is void, so a move that said True is not followed by the old firing.
+
+    Args:
+        engine: Whose timers they are.
+        on_expire: Called with key and value, holding no lock; None where nothing is going to be set.
+    """
+
+    def __init__(self, engine: Engine, on_expire: Callable[[Any, Any], object] | None) -> None:
+        self._engine = engine
+        self._on_expire = on_expire
+        self._entries: dict[Hashable, _Entry] = {}
+        self._lock = new_lock(OUTER)
+
+    def set(self, key: Hashable, value: Any, delay: float) -> None:
+        """
+        Let *key* expire with *value* in *delay* seconds; a pending key is moved and takes the new value.
+        """
+        if self._on_expire is None:
+            message = f"nobody would hear that {key!r} expires: pass on_expire= to the wheel"
+            raise TypeError(message)
+        with self._lock:
+            entry = self._find(key)
+            if entry is not None and entry.timer.restart(delay):
+                value, entry.value = entry.value, value  # the old one goes when the lock is free
+                return
+            entry = _Entry(self, key, value)
+            entry.timer = self._engine.call_later(delay, entry)
+            try:
+                self._entries[key] = entry
+            except BaseException:
+                entry.is_live = False
+                entry.timer.cancel()
+                raise
+
+    def move(self, key: Hashable, delay: float) -> bool:
+        """
+        Let *key* expire in *delay* seconds from now, with the value it has; return whether it was pending.
+        """
+        with self._lock:
+            entry = self._find(key)
+            return entry is not None and entry.timer.restart(delay)
+
+    def cancel(self, key: Hashable) -> bool:
+        """
+        Forget *key*; return True if it will never expire because of this call.
+        """
+        with self._lock:
+            entry = self._find(key)
+            if entry is None:
+                return False
+            entry.is_live = False
+            entry.timer.cancel()
+            self._entries.pop(key, None)
+            return True
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """
+        Return the value of a pending *key*, or *default*.
+        """
+        with self._lock:
+            entry = self._find(key)
+            return default if entry is None else entry.value
+
+    def end(self, end: Callable[[], list[Pending]]) -> list[Pending]:
+        """
+        Drain or close the engine by *end*, and return what it returned, with key and value for what had them.
+        """
+        with self._lock:
+            pending = end()
+            entries, self._entries = self._entries, {}
+            ended = [self._described(each) for each in pending]
+        del entries
+        return ended
+
+    def _described(self, pending: Pending) -> Pending:
+        entry = pending.callback
+        if not isinstance(entry, _Entry):
+            return pending
+        entry.is_live = False
+        return Pending(None, (entry.key, entry.value), pending.deadline, pending.remaining)
+
+    def _find(self, key: Hashable) -> _Entry | None:
+        entry = self._entries.get(key)
+        return entry if entry is not None and entry.is_live and not entry.timer.cancelled() else None
+
+    def expire(self, entry: _Entry) -> None:
+        """
+        Deliver *entry*, unless it was overtaken.
+        """
+        failure = None
+        with self._lock:
+            if not entry.is_live or entry.timer.pending():
+                return
+            entry.is_live = False
+            try:
+                other = self._entries.pop(entry.key, None)
+                if other is not None and other is not entry and other.is_live:
+                    self._entries.setdefault(entry.key, other)
+            except BaseException as error:  # noqa: BLE001 - a key that raises: what is due is delivered first
+                failure = error
+        assert self._on_expire is not None
+        try:
+            self._on_expire(entry.key, entry.value)
+        finally:
+            if failure is not None:
+                raise failure
+
+
+class _Entry:
+    """
+    One key with its value and its timer, of which it is the callback.
+    """
+
+    __slots__ = ("is_live", "key", "keyed", "timer", "value")
+
+    timer: Timer
+
+    def __init__(self, keyed: Keyed, key: Hashable, value: Any) -> None:
+        self.keyed = keyed
+        self.key = key
+        self.value = value
+        self.is_live = True
+
+    def __call__(self) -> None:
+        self.keyed.expire(self)
+
+    def __repr__(self) -> str:
+        return f"<the timer of key {self.key!r}>"

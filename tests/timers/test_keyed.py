@@ -1,0 +1,498 @@
+"""
+Keyed timers: one for each key, whatever the keys do.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tickwheel import ClosedError, InvalidDelayError, Pending, TimerWheel, TooManyTimersError
+from tickwheel.testing import ManualClock
+from tickwheel.wheels.heap import HeapWheel
+
+WHEELS: dict[str, Callable[[], Any]] = {"native": lambda: None, "heap": HeapWheel}
+
+
+class Rig:
+    """
+    A wheel on a manual clock, and what expired on it.
+    """
+
+    def __init__(self, make_wheel: Callable[[], Any], **options: Any) -> None:
+        self.clock = ManualClock()
+        self.expired: list[tuple[Any, Any]] = []
+        self.errors: list[BaseException] = []
+        options.setdefault("on_expire", lambda key, value: self.expired.append((key, value)))
+        self.wheel = TimerWheel(
+            wheel=make_wheel(), clock=self.clock, on_error=lambda error, _: self.errors.append(error), **options
+        )
+
+    def advance(self, delay: float) -> list[tuple[Any, Any]]:
+        """
+        Let time pass and return what expired.
+        """
+        before = len(self.expired)
+        self.clock.advance(delay)
+        self.wheel.check()
+        return self.expired[before:]
+
+
+@pytest.fixture(params=WHEELS)
+def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
+    """
+    Return a maker of rigs over one kind of wheel.
+    """
+    return lambda **options: Rig(WHEELS[request.param], **options)
+
+
+def test_expires_with_its_value(make_rig):
+    """
+    A key expires once, at its time, with its value.
+    """
+    rig = make_rig()
+    rig.wheel.set("a", 1, 2.0)
+    assert (rig.wheel.get("a"), "a" in rig.wheel, len(rig.wheel)) == (1, True, 1)
+    assert rig.advance(1.999_999_999) == []
+    assert rig.advance(0.000_000_001) == [("a", 1)]
+    assert (rig.wheel.get("a"), "a" in rig.wheel, len(rig.wheel)) == (None, False, 0)
+    assert rig.advance(100) == []
+
+
+def test_set_again_moves_and_replaces(make_rig):
+    """
+    Setting a pending key moves it, earlier or later, and takes the new value; it fires once.
+    """
+    rig = make_rig()
+    for value, delay in ((1, 2), (2, 5), (3, 1), (4, 3)):
+        rig.wheel.set("a", value, delay)
+    assert len(rig.wheel) == 1
+    assert rig.wheel.get("a") == 4
+    assert rig.advance(2.9) == []
+    assert rig.advance(10) == [("a", 4)]
+
+
+def test_move_keeps_the_value(make_rig):
+    """
+    A move changes the time only; of a key that is not pending it says False.
+    """
+    rig = make_rig()
+    rig.wheel.set("a", 1, 5)
+    assert rig.wheel.move("a", 1)
+    assert rig.advance(1) == [("a", 1)]
+    assert not rig.wheel.move("a", 1)
+    assert not rig.wheel.move("unknown", 1)
+
+
+@pytest.mark.parametrize("elapsed", [0, 3, 7])
+@pytest.mark.parametrize("delay", [0.5, 1, 4, 10, 11])
+@pytest.mark.parametrize("moved", [0, 0.25, 1, 4, 10, 100])
+def test_a_move_from_any_position(make_rig, elapsed, delay, moved):
+    """
+    From any position of the pointer, a move to sooner or later fires once, that long after the move.
+    """
+    rig = make_rig()
+    rig.clock.advance(elapsed)
+    rig.wheel.set("a", 1, delay)
+    rig.clock.advance(delay / 2)
+    assert rig.wheel.move("a", moved)
+    if moved:
+        assert rig.advance(moved - 1e-6) == []
+    assert rig.advance(1e-6) == [("a", 1)]
+    assert rig.advance(200) == []
+
+
+def test_cancel(make_rig):
+    """
+    A cancelled key never expires, and cancel says True once.
+    """
+    rig = make_rig()
+    rig.wheel.set("a", 1, 1)
+    assert [rig.wheel.cancel("a") for _ in range(2)] == [True, False]
+    assert not rig.wheel.cancel("unknown")
+    assert rig.advance(10) == []
+    rig.wheel.set("a", 2, 1)
+    assert rig.advance(1) == [("a", 2)]
+
+
+def test_keys_and_timers_side_by_side(make_rig):
+    """
+    Keyed timers and plain ones share the order of one wheel.
+    """
+    rig = make_rig()
+    rig.wheel.set("a", 1, 1)
+    rig.wheel.call_later(1, rig.expired.append, "plain")
+    rig.wheel.set("b", 2, 1)
+    assert rig.advance(1) == [("a", 1), "plain", ("b", 2)]
+
+
+def test_set_again_while_it_expires(make_rig):
+    """
+    In on_expire the key is free: set there it is a new timer, and move and cancel say that it is too late.
+    """
+    answers = []
+
+    def on_expire(key, value):
+        answers.append((rig.wheel.get(key), rig.wheel.move(key, 1), rig.wheel.cancel(key)))
+        rig.expired.append((key, value))
+        if value < 3:
+            rig.wheel.set(key, value + 1, 1)
+
+    rig = make_rig(on_expire=on_expire)
+    rig.wheel.set("a", 1, 1)
+    assert rig.advance(10) == [("a", 1), ("a", 2), ("a", 3)]
+    assert answers == [(None, False, False)] * 3
+
+
+def test_siblings_in_on_expire(make_rig):
+    """
+    A sibling of the same instant can be moved, replaced and cancelled while another expires.
+    """
+
+    def on_expire(key, value):
+        rig.expired.append((key, value))
+        if key == "a":
+            assert rig.wheel.move("b", 1)
+            assert rig.wheel.cancel("c")
+            rig.wheel.set("d", "new", 0)
+
+    rig = make_rig(on_expire=on_expire)
+    for key in "abcde":
+        rig.wheel.set(key, key, 1)
+    assert rig.advance(1) == [("a", "a"), ("e", "e"), ("d", "new")]
+    assert rig.advance(1) == [("b", "b")]
+
+
+def test_drain(make_rig):
+    """
+    A drain returns keys with values and remaining times among the plain timers, in order, and frees the keys.
+    """
+    rig = make_rig()
+    rig.wheel.set("late", 1, 9)
+    timer = rig.wheel.call_later(5, print, "plain")
+    rig.wheel.set("soon", 2, 1)
+    now = rig.wheel.time()
+    first, second, third = rig.wheel.drain()
+    assert (first.callback, first.args, round(first.remaining, 6)) == (None, ("soon", 2), 1)
+    assert second == Pending(print, ("plain",), timer.when(), second.remaining)
+    assert (third.args, third.deadline) == (("late", 1), now + 9)
+    assert rig.wheel.drain() == []
+    assert (rig.wheel.get("late"), rig.wheel.move("late", 1), rig.wheel.cancel("soon")) == (None, False, False)
+    rig.wheel.set("late", 3, 1)
+    assert rig.advance(20) == [("late", 3)]
+
+
+def test_drain_to_a_function(make_rig):
+    """
+    A function given to drain gets each key and value in order; a key that it sets again is kept.
+    """
+    rig = make_rig()
+    got = []
+
+    def again(key, value):
+        got.append((key, value))
+        rig.wheel.set(key, value * 10, 1)
+
+    rig.wheel.set("b", 2, 2)
+    rig.wheel.call_later(1, print)
+    rig.wheel.set("a", 1, 1)
+    assert len(rig.wheel.drain(again)) == 3
+    assert got == [("a", 1), ("b", 2)]
+    assert rig.advance(1) == [("a", 10), ("b", 20)]
+
+
+def test_drain_to_a_function_that_raises(make_rig):
+    """
+    A function that raises is called for each key all the same, and what it raised comes out together.
+    """
+    rig = make_rig()
+    for key in "abc":
+        rig.wheel.set(key, None, 1)
+    got = []
+
+    def fail(key, _):
+        got.append(key)
+        raise LookupError(key)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        rig.wheel.drain(fail)
+    assert got == ["a", "b", "c"]
+    assert [str(each) for each in caught.value.exceptions] == ["a", "b", "c"]
+    assert len(rig.wheel) == 0
+
+
+def test_drain_in_on_expire(make_rig):
+    """
+    A drain inside on_expire returns the others, not the one that is expiring.
+    """
+    drained = []
+    rig = make_rig(on_expire=lambda *_: drained.extend(each.args for each in rig.wheel.drain()))
+    for key in "abc":
+        rig.wheel.set(key, key, 1)
+    rig.clock.advance(1)
+    assert drained == [("b", "b"), ("c", "c")]
+
+
+def test_close(make_rig):
+    """
+    A close returns the keyed timers too; after it set raises, and the rest is harmless.
+    """
+    rig = make_rig()
+    rig.wheel.set("a", 1, 1)
+    assert [each.args for each in rig.wheel.close()] == [("a", 1)]
+    with pytest.raises(ClosedError):
+        rig.wheel.set("a", 1, 1)
+    assert (rig.wheel.get("a"), rig.wheel.move("a", 1), rig.wheel.cancel("a")) == (None, False, False)
+    assert rig.wheel.close() == []
+
+
+def test_without_on_expire(make_rig):
+    """
+    A wheel without on_expire refuses to set, and says what it needs.
+    """
+    rig = make_rig(on_expire=None)
+    with pytest.raises(TypeError, match="on_expire"):
+        rig.wheel.set("a", 1, 1)
+    assert len(rig.wheel) == 0
+
+
+@pytest.mark.parametrize("delay", [float("nan"), None, "1"])
+def test_a_bad_delay(make_rig, delay):
+    """
+    A bad delay is refused; the key stays as it was, pending or not.
+    """
+    rig = make_rig()
+    error = InvalidDelayError if isinstance(delay, float) else TypeError
+    for is_pending in (False, True):
+        with pytest.raises(error, match=f"delay is {delay!r}"):
+            rig.wheel.set("a", "new", delay)
+        assert len(rig.wheel) == is_pending
+        rig.wheel.set("a", "old", 1)
+        with pytest.raises(error):
+            rig.wheel.move("a", delay)
+    assert rig.advance(1) == [("a", "old")]
+
+
+def test_one_too_many(make_rig):
+    """
+    At max_pending another key is refused without a trace, a pending one can be set again.
+    """
+    rig = make_rig(max_pending=1)
+    rig.wheel.set("a", 1, 1)
+    with pytest.raises(TooManyTimersError):
+        rig.wheel.set("b", 2, 1)
+    assert "b" not in rig.wheel
+    rig.wheel.set("a", 3, 1)
+    assert rig.advance(1) == [("a", 3)]
+    rig.wheel.set("b", 2, 1)
+    assert rig.advance(1) == [("b", 2)]
+
+
+def test_an_error_in_on_expire(make_rig):
+    """
+    An error in on_expire goes to on_error, and the siblings expire.
+    """
+
+    def on_expire(key, value):
+        rig.expired.append((key, value))
+        raise ValueError(key)
+
+    rig = make_rig(on_expire=on_expire)
+    rig.wheel.set("a", 1, 1)
+    rig.wheel.set("b", 2, 1)
+    assert rig.advance(1) == [("a", 1), ("b", 2)]
+    assert [str(error) for error in rig.errors] == ["a", "b"]
+    assert "a" not in rig.wheel
+
+
+@pytest.mark.parametrize("key", [[], {}, set(), ([],)])
+def test_an_unhashable_key(make_rig, key):
+    """
+    A key that cannot be hashed is a TypeError for every verb, and leaves no trace.
+    """
+    rig = make_rig()
+    for use in (lambda: rig.wheel.set(key, 1, 1), lambda: rig.wheel.move(key, 1), lambda: rig.wheel.cancel(key)):
+        with pytest.raises(TypeError, match="unhashable"):
+            use()
+    with pytest.raises(TypeError, match="unhashable"):
+        rig.wheel.get(key)
+    assert len(rig.wheel) == 0
+
+
+class Moody:
+    """
+    A key whose hash and comparison do what the test says.
+    """
+
+    def __init__(self, name: str, mood: dict[str, Callable[[], object]]) -> None:
+        self.name = name
+        self.mood = mood
+
+    def __hash__(self) -> int:
+        self.mood.get("hash", bool)()
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        self.mood.get("eq", bool)()
+        return isinstance(other, Moody) and other.name == self.name
+
+    def __repr__(self) -> str:
+        return f"Moody({self.name!r})"
+
+
+def fail() -> None:
+    """
+    Raise what no key should.
+    """
+    message = "moody"
+    raise LookupError(message)
+
+
+@pytest.mark.parametrize("method", ["hash", "eq"])
+def test_a_key_that_raises(make_rig, method):
+    """
+    A key that raises in set, move, cancel or get lets its error out, and no timer is lost or doubled.
+    """
+    rig = make_rig()
+    mood: dict[str, Callable[[], object]] = {}
+    rig.wheel.set(Moody("a", mood), 1, 1)
+    rig.wheel.set(Moody("b", mood), 2, 1)
+    mood[method] = fail
+    for use in (
+        lambda: rig.wheel.set(Moody("b", mood), 3, 5),
+        lambda: rig.wheel.set(Moody("c", mood), 3, 5),
+        lambda: rig.wheel.move(Moody("b", mood), 5),
+        lambda: rig.wheel.cancel(Moody("b", mood)),
+        lambda: rig.wheel.get(Moody("b", mood)),
+    ):
+        with pytest.raises(LookupError, match="moody"):
+            use()
+    assert len(rig.wheel) == 2
+    mood.clear()
+    assert [(key.name, value) for key, value in rig.advance(1)] == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("method", ["hash", "eq"])
+def test_a_key_that_raises_as_it_expires(make_rig, method):
+    """
+    A key that raises while it expires is delivered all the same, its error is told, and it can be set again.
+    """
+    rig = make_rig()
+    mood: dict[str, Callable[[], object]] = {}
+    keys = [Moody(name, mood) for name in "ab"]
+    for key in keys:
+        rig.wheel.set(key, key.name, 2 if key.name == "a" else 1)
+    mood[method] = fail
+    # Both have the same hash: on the way to "b" the dictionary compares it with "a".
+    assert [value for _, value in rig.advance(2)] == ["b", "a"]
+    assert [str(error) for error in rig.errors] == ["moody"] * (2 if method == "hash" else 1)
+    mood.clear()
+    assert [key in rig.wheel for key in keys] == [False, False]
+    for key in keys:
+        rig.wheel.set(key, "again", 1)
+    assert [value for _, value in rig.advance(1)] == ["again", "again"]
+
+
+@pytest.mark.parametrize("method", ["hash", "eq"])
+@pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "advance"])
+def test_a_key_that_comes_back_in(make_rig, method, verb):
+    """
+    A key that uses the wheel while it is hashed or compared neither hangs nor loses nor doubles a timer.
+    """
+    rig = make_rig()
+    mood: dict[str, Callable[[], object]] = {}
+    depth = 0
+    drained: list[Any] = []
+
+    def come_back() -> None:
+        nonlocal depth
+        depth += 1
+        if depth == 1:
+            {
+                "set": lambda: rig.wheel.set(Moody("other", mood), "set inside", 1),
+                "move": lambda: rig.wheel.move(Moody("b", mood), 1),
+                "cancel": lambda: rig.wheel.cancel(Moody("b", mood)),
+                "drain": lambda: drained.extend(each.args[0].name for each in rig.wheel.drain()),
+                "advance": lambda: rig.clock.advance(0),
+            }[verb]()
+        depth -= 1
+
+    for name in "abc":
+        rig.wheel.set(Moody(name, mood), name, 1)
+    mood[method] = come_back
+    rig.wheel.set(Moody("b", mood), "again", 1)
+    rig.wheel.set(Moody("d", mood), "d", 1)
+    rig.wheel.move(Moody("c", mood), 1)
+    rig.wheel.cancel(Moody("a", mood))
+    mood.clear()
+    expired = [key.name for key, _ in rig.advance(5)]
+    assert len(expired) == len(set(expired)), "doubled"
+    assert len(rig.wheel) == 0
+    left = {"a", "b", "c", "d"} - {"a"} if verb not in {"cancel", "drain"} else {"d"} - set(drained)
+    assert left <= set(expired), "lost"
+
+
+def test_a_move_that_overtakes_a_firing(make_rig):
+    """
+    A firing that another thread has begun, and that a set or move overtakes, is void: the key expires once, not early.
+    """
+    for verb in ("set", "move", "cancel"):
+        rig = make_rig()
+        rig.wheel.set("a", 1, 1)
+        lock = rig.wheel._keyed._lock
+        with lock:
+            firing = threading.Thread(target=rig.clock.advance, args=(1,))
+            firing.start()
+            while not rig.wheel.stats()["fires"]:
+                firing.join(0.001)
+            answer = {
+                "set": lambda rig=rig: rig.wheel.set("a", 2, 1) is None,
+                "move": lambda rig=rig: rig.wheel.move("a", 1),
+                "cancel": lambda rig=rig: rig.wheel.cancel("a"),
+            }[verb]()
+        firing.join()
+        assert answer
+        assert rig.expired == []
+        assert rig.advance(5) == {"set": [("a", 2)], "move": [("a", 1)], "cancel": []}[verb]
+
+
+def test_against_a_dictionary(make_rig):
+    """
+    Thousands of random verbs give what a dictionary of deadlines gives.
+    """
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    rig = make_rig()
+    model: dict[str, tuple[int, int, int]] = {}
+    expected: list[tuple[str, int]] = []
+    now = 0
+    for step in range(5_000):
+        key = rng.choice("abcdefgh")
+        delay = rng.randrange(8)
+        verb = rng.choice(("set", "set", "move", "cancel", "get", "advance", "drain" if rng.random() < 0.02 else "get"))
+        if verb == "set":
+            rig.wheel.set(key, step, delay / 1e9)
+            model[key] = (now + delay, step, step)
+        elif verb == "move":
+            assert rig.wheel.move(key, delay / 1e9) == (key in model), seed
+            if key in model:
+                model[key] = (now + delay, step, model[key][2])
+        elif verb == "cancel":
+            assert rig.wheel.cancel(key) == (model.pop(key, None) is not None), seed
+        elif verb == "get":
+            assert rig.wheel.get(key) == model.get(key, (0, 0, None))[2], seed
+        elif verb == "drain":
+            order = sorted(model, key=model.__getitem__)
+            assert [each.args for each in rig.wheel.drain()] == [(each, model[each][2]) for each in order], seed
+            model.clear()
+        else:
+            now += delay
+            rig.clock.advance(delay / 1e9)
+            due = sorted((each for each in model if model[each][0] <= now), key=model.__getitem__)
+            expected += [(each, model.pop(each)[2]) for each in due]
+        assert rig.expired == expected, seed
+        assert len(rig.wheel) == len(model), seed
