@@ -108,12 +108,12 @@ def delay_ms(delay: float, name: str = "delay") -> int:
     try:
         value = float(delay)
     except OverflowError:  # an int past 1.8e308
-        value = math.copysign(math.inf, delay)
+        value = math.inf if delay > 0 else -math.inf
     if math.isnan(value):
         raise InvalidDelayError(name, delay)
     if value * 1000 > FAR_MS:
         raise InvalidJobError(name, delay, f"a durable job lies at most 100 years ahead, which is {FAR_MS // 1000} s")
-    return max(0, math.ceil(value * 1000))
+    return 0 if value <= 0 else math.ceil(value * 1000)
 
 
 def span_ms(name: str, value: float) -> int:

@@ -143,12 +143,12 @@ class Near:
         with self._lock:
             for job in jobs:
                 known = waiting.get(job.key)
-                if known is not None:
-                    if not is_news and known.job.generation >= job.generation:
-                        continue
-                    self._step(known, Event.DROP)
-                if not is_news and job.generation in busy:
+                if not is_news and (
+                    job.generation in busy or (known is not None and known.job.generation >= job.generation)
+                ):
                     continue
+                if known is not None:
+                    self._step(known, Event.DROP)
                 entry = Entry(job, epoch)
                 self._step(entry, Event.STAGE)
                 waiting[job.key] = entry

@@ -1,0 +1,215 @@
+"""
+Values that a job can have, and what is said of those that it cannot.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwheel.errors import InvalidDelayError
+from tickwheel.scheduler import _checks
+from tickwheel.scheduler._model import SetMode
+from tickwheel.scheduler.errors import InvalidJobError
+
+NOW = 1_700_000_000_000
+CENTURY_S = _checks.FAR_MS / 1000
+
+
+@pytest.mark.parametrize("key", ["a", "ä" * 256, "x" * 512, "with space/and\nline", "😀"])
+def test_keys(key):
+    """
+    A key is any text of up to 512 bytes.
+    """
+    assert _checks.check_key(key) == key
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("", "may not be empty"),
+        ("x" * 513, "it has 513 bytes of UTF-8: the limit is 512"),
+        ("x" * 10_240, "10240 bytes"),
+        ("ä" * 257, "514 bytes"),
+        ("a\0b", "NUL"),
+        ("\ud800", "lone surrogate"),
+        (b"bytes", "pass a string, not bytes"),
+        (None, "pass a string, not NoneType"),
+    ],
+)
+def test_bad_keys(key, said):
+    """
+    A key that cannot be stored is refused with the reason, and a long one is not repeated at length.
+    """
+    with pytest.raises(InvalidJobError, match=said) as caught:
+        _checks.check_key(key)
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize(
+    ("delay", "ms"),
+    [
+        (0, 0),
+        (-5, 0),
+        (-math.inf, 0),
+        (1, 1000),
+        (0.0001, 1),
+        (1e-300, 1),
+        (Decimal("1.5"), 1500),
+        (CENTURY_S, 3_155_760_000_000),
+    ],
+)
+def test_delays(delay, ms):
+    """
+    A delay is rounded up to whole milliseconds; what is negative is due now.
+    """
+    assert _checks.delay_ms(delay) == ms
+
+
+@pytest.mark.parametrize("delay", [math.inf, 1e300, 10**400, CENTURY_S + 1], ids=["inf", "1e300", "10**400", "century"])
+def test_far_delays(delay):
+    """
+    A delay past 100 years is refused with its value and the limit.
+    """
+    with pytest.raises(InvalidJobError, match=r"delay is .*: a durable job lies at most 100 years ahead"):
+        _checks.delay_ms(delay)
+
+
+def test_nan():
+    """
+    NaN is no time.
+    """
+    with pytest.raises(InvalidDelayError, match=r"delay is nan"):
+        _checks.delay_ms(math.nan)
+    with pytest.raises(InvalidDelayError, match="at is nan"):
+        _checks.at_ms(math.nan, NOW)
+
+
+@pytest.mark.parametrize("delay", ["5", None, [], True, 1j])
+def test_delays_of_other_types(delay):
+    """
+    What is no number is a TypeError that names the value.
+    """
+    with pytest.raises(TypeError, match=r"delay is .*: pass seconds as a number"):
+        _checks.delay_ms(delay)
+
+
+@given(st.floats(allow_nan=False, max_value=CENTURY_S))
+def test_delays_are_never_cut_short(delay):
+    """
+    No delay becomes shorter than it was asked for, nor a millisecond longer.
+    """
+    ms = _checks.delay_ms(delay)
+    assert max(0.0, delay * 1000) <= ms <= max(0.0, delay * 1000) + 1
+
+
+def test_instants():
+    """
+    An instant is an aware datetime of any zone, or seconds since the epoch.
+    """
+    at = datetime(2030, 1, 1, 9, tzinfo=timezone(timedelta(hours=2)))
+    assert _checks.at_ms(at, NOW) == 1_893_481_200_000
+    assert _checks.at_ms(1_893_481_200, NOW) == 1_893_481_200_000
+    assert _checks.at_ms(0, NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        (datetime(2030, 1, 1), "it has no zone"),  # noqa: DTZ001  the naive one is the point
+        (datetime(9999, 12, 31, tzinfo=UTC), "at most 100 years ahead"),
+        (1_893_481_200_000, "epoch seconds, not milliseconds"),
+        (math.inf, "at most 100 years ahead"),
+    ],
+)
+def test_bad_instants(at, said):
+    """
+    A naive datetime, or an instant that is too far, is refused with the remedy.
+    """
+    with pytest.raises(InvalidJobError, match=said):
+        _checks.at_ms(at, NOW)
+
+
+@pytest.mark.parametrize("payload", [None, True, 0, -1.5, "ä", [], {"a": [1, {"b": None}]}, "\x00", 10**30])
+def test_payloads(payload):
+    """
+    Whatever JSON has is stored and comes back.
+    """
+    assert _checks.decode_payload(_checks.encode_payload(payload)) == payload
+
+
+def endless() -> list[object]:
+    """
+    Return a list that contains itself.
+    """
+    found: list[object] = []
+    found.append(found)
+    return found
+
+
+def nested(depth: int) -> list[object]:
+    """
+    Return a list in a list in a list.
+    """
+    found: list[object] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ({1, 2}, "pass what JSON has"),
+        (math.nan, "pass what JSON has"),
+        (math.inf, "pass what JSON has"),
+        (b"bytes", "pass what JSON has"),
+        (datetime(2030, 1, 1, tzinfo=UTC), "pass what JSON has"),
+        ("\udc00", "lone surrogate"),
+        ("x" * 10_000_000, "it has 10000002 bytes: the limit is 1048576"),
+        (nested(100_000), "nested too deeply"),
+        (endless(), "pass what JSON has"),
+    ],
+    ids=["set", "nan", "inf", "bytes", "datetime", "surrogate", "10 MB", "deep", "cycle"],
+)
+def test_bad_payloads(payload, said):
+    """
+    What JSON does not have, or is too large, is refused in few words.
+    """
+    with pytest.raises(InvalidJobError, match=said) as caught:
+        _checks.encode_payload(payload)
+    assert len(str(caught.value)) < 300
+
+
+def test_choices():
+    """
+    A mode is named by its text, and a wrong one is answered with the right ones.
+    """
+    assert _checks.choice("mode", "keep", SetMode) is SetMode.KEEP
+    with pytest.raises(InvalidJobError, match="mode is 'first': pass one of replace, keep, earliest"):
+        _checks.choice("mode", "first", SetMode)
+
+
+@pytest.mark.parametrize("generation", [-1, 1.0, "1", True, 1 << 63])
+def test_bad_generations(generation):
+    """
+    A generation is a small whole number.
+    """
+    with pytest.raises(InvalidJobError, match="if_generation"):
+        _checks.check_generation(generation)
+
+
+def test_traces():
+    """
+    A trace is a W3C traceparent.
+    """
+    trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    assert _checks.check_trace(trace) == trace
+    for wrong in ("", "xx", trace.upper(), trace + "0", 5):
+        with pytest.raises(InvalidJobError, match="traceparent"):
+            _checks.check_trace(wrong)

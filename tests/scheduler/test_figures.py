@@ -1,0 +1,53 @@
+"""
+The distribution of lateness.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tickwheel.scheduler._figures import Distribution, _edge_ms, _index
+
+
+@pytest.mark.parametrize("us", [1, 2, 3, 7, 8, 9, 15, 16, 17, 1000, 1023, 1024, 999_999, 86_400_000_000])
+def test_steps(us):
+    """
+    A duration lies below the upper edge of its step, and not far below.
+    """
+    edge = _edge_ms(_index(us / 1000)) * 1000
+    assert us < edge <= us * 1.13 + 0.2
+
+
+def test_the_ends():
+    """
+    Nothing and less than nothing count in the first step, and what is past the last one in the last.
+    """
+    assert _index(0) == _index(-5) == _index(0.0004) == 0
+    assert _index(1e15) == _index(1e12)
+
+
+def test_no_figures():
+    """
+    Before the first firing every figure is zero.
+    """
+    assert Distribution().figures() == {"count": 0, "p50_ms": 0.0, "p99_ms": 0.0, "max_ms": 0.0, "histogram": []}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_quantiles(seed):
+    """
+    Quantiles are within an eighth of the sorted list's, counts and the maximum are exact.
+    """
+    dice = random.Random(seed)
+    lateness = [dice.expovariate(1 / 5) for _ in range(1000)]
+    distribution = Distribution()
+    for ms in lateness:
+        distribution.add(ms)
+    figures = distribution.figures()
+    lateness.sort()
+    assert figures["count"] == sum(count for _, count in figures["histogram"]) == 1000
+    assert figures["max_ms"] == lateness[-1]
+    assert lateness[498] <= figures["p50_ms"] <= lateness[501] * 1.13
+    assert lateness[988] <= figures["p99_ms"] <= lateness[991] * 1.13

@@ -1,0 +1,66 @@
+"""
+The waits between attempts.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler._model import RetryPolicy
+from tickwheel.scheduler._retry import check_policy, wait_ms
+from tickwheel.scheduler.errors import InvalidJobError
+
+
+@pytest.mark.parametrize(
+    ("policy", "waits"),
+    [
+        (RetryPolicy(kind="exponential", base_ms=100, max_ms=1000, jitter=0), [100, 200, 400, 800, 1000, 1000]),
+        (RetryPolicy(kind="linear", base_ms=100, max_ms=350, jitter=0), [100, 200, 300, 350, 350, 350]),
+        (RetryPolicy(kind="list", waits_ms=(5, 7), jitter=0), [5, 7, 7, 7, 7, 7]),
+        (RetryPolicy(base_ms=0, jitter=0), [0, 0, 0, 0, 0, 0]),
+    ],
+)
+def test_waits(policy, waits):
+    """
+    Each kind has its series, and none goes past the longest wait.
+    """
+    assert [wait_ms(policy, attempt, 0.5) for attempt in range(1, 7)] == waits
+
+
+def test_jitter_only_shortens():
+    """
+    The draw takes off at most the jitter's share of the wait.
+    """
+    policy = RetryPolicy(base_ms=1000, jitter=0.25)
+    assert wait_ms(policy, 1, 0.0) == 1000
+    assert wait_ms(policy, 1, 0.999_999) == 751
+    assert wait_ms(RetryPolicy(base_ms=1000, jitter=1.0), 1, 0.5) == 500
+
+
+def test_the_thousandth_attempt():
+    """
+    However often it failed, the wait stays at its maximum.
+    """
+    assert wait_ms(RetryPolicy(attempts=1000, jitter=0), 999, 0.0) == 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (RetryPolicy(attempts=0), "retry.attempts is 0"),
+        (RetryPolicy(attempts=1001), "1..1000"),
+        (RetryPolicy(attempts=2.5), "retry.attempts is 2.5"),
+        (RetryPolicy(kind="sometimes"), "exponential, linear, list"),
+        (RetryPolicy(jitter=1.5), "a fraction in 0..1"),
+        (RetryPolicy(kind="list"), "needs at least one wait"),
+        (RetryPolicy(base_ms=-1), "integers of milliseconds"),
+        (RetryPolicy(kind="list", waits_ms=(1, 10**12)), "integers of milliseconds"),
+        ({"attempts": 3}, "pass a RetryPolicy"),
+    ],
+)
+def test_bad_policies(policy, said):
+    """
+    A policy that nobody can follow is refused with what is wrong about it.
+    """
+    with pytest.raises(InvalidJobError, match=said):
+        check_policy(policy)
