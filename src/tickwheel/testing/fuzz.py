@@ -13,7 +13,11 @@ import time
 from typing import TYPE_CHECKING
 
 from tickwheel.testing.wheel_machine import DivergenceError, MakeWheel, run_machine
+from tickwheel.wheels.cascading import CascadingWheel
 from tickwheel.wheels.heap import HeapWheel
+from tickwheel.wheels.hierarchical import HierarchicalWheel
+from tickwheel.wheels.rounds import RoundsWheel
+from tickwheel.wheels.single import SingleWheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,6 +38,25 @@ def _standing_at(make: Callable[[], Wheel]) -> MakeWheel:
 
 DESIGNS: dict[str, tuple[MakeWheel, ...]] = {
     "heap": (_standing_at(HeapWheel),),
+    "single": (
+        _standing_at(lambda: SingleWheel(tick=1e-9, slots=64)),
+        _standing_at(lambda: SingleWheel(tick=0.001, slots=512)),
+        _standing_at(lambda: SingleWheel(tick=1e-7, slots=2)),
+    ),
+    "rounds": (
+        _standing_at(lambda: RoundsWheel(tick=1e-9, slots=64)),
+        _standing_at(lambda: RoundsWheel(tick=0.001, slots=512)),
+        _standing_at(lambda: RoundsWheel(tick=1e-7, slots=3)),
+    ),
+    "hierarchical": (
+        _standing_at(lambda: HierarchicalWheel(tick=1e-9, slots=64)),
+        _standing_at(lambda: HierarchicalWheel(tick=0.001, slots=20)),
+        _standing_at(lambda: HierarchicalWheel(tick=1e-7, slots=2)),
+    ),
+    "cascading": (
+        _standing_at(lambda: CascadingWheel(tick=1e-9)),
+        _standing_at(lambda: CascadingWheel(tick=0.01)),
+    ),
 }
 """Each design by its name, in the geometries that are worth a run; they share its operations."""
 

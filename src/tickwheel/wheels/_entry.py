@@ -63,6 +63,11 @@ class Place(Protocol):
         Let *entry* go, which this place holds.
         """
 
+    def clear(self) -> None:
+        """
+        Let everything go.
+        """
+
     def __iter__(self) -> Iterator[Entry]:
         """
         Walk all entries, in any order.

@@ -36,20 +36,21 @@ The idea: J. W. J. Williams, "Algorithm 232: Heapsort", 1964, with the positions
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tickwheel.wheels._base import BaseWheel
 from tickwheel.wheels._contract import NEVER, Expired, checked_deadline, checked_limit
+from tickwheel.wheels._entry import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tickwheel.wheels._entry import Entry
-
 __all__ = ["EntryHeap", "HeapWheel"]
 
+EntryT = TypeVar("EntryT", bound=Entry)
 
-class EntryHeap:
+
+class EntryHeap(Generic[EntryT]):
     """
     Entries in heap order, each with its position in `index`.
     """
@@ -57,9 +58,9 @@ class EntryHeap:
     __slots__ = ("_entries",)
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[EntryT] = []
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: EntryT) -> None:
         """
         Put *entry* in.
         """
@@ -80,7 +81,7 @@ class EntryHeap:
         else:
             self._sink(last, position)
 
-    def first(self) -> Entry | None:
+    def first(self) -> EntryT | None:
         """
         Return the earliest entry and leave it in.
         """
@@ -97,17 +98,16 @@ class EntryHeap:
         Verify that no entry is before its parent, and that each knows its position.
         """
         for position, entry in enumerate(self._entries):
-            assert entry.place is self
             assert entry.index == position
             assert position == 0 or self._entries[(position - 1) // 2] < entry
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[EntryT]:
         return iter(self._entries)
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def _climb(self, entry: Entry, position: int) -> None:
+    def _climb(self, entry: EntryT, position: int) -> None:
         # Parents that are later move down into the hole.
         entries = self._entries
         while position > 0:
@@ -121,7 +121,7 @@ class EntryHeap:
         entries[position] = entry
         entry.index = position
 
-    def _sink(self, entry: Entry, position: int) -> None:
+    def _sink(self, entry: EntryT, position: int) -> None:
         # The earlier child moves up into the hole, as long as it is earlier than *entry*.
         entries = self._entries
         size = len(entries)
@@ -145,7 +145,7 @@ class HeapWheel(BaseWheel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._heap = EntryHeap()
+        self._heap = EntryHeap[Entry]()
 
     def advance(self, now: int, limit: int | None = None) -> list[Expired]:
         """

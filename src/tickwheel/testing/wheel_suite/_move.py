@@ -89,7 +89,7 @@ class MoveTests(WheelTests):
         moved = wheel.insert(ruler.at(8), "moved")
         others = [wheel.insert(ruler.at(tick), tick) for tick in range(1, 9)]
         for lap in range(50):
-            assert wheel.reschedule(moved, ruler.at(1 + lap * 5 % 8, lap % 3 - 1))
+            assert wheel.reschedule(moved, ruler.at(1 + lap * 5 % 8, -(lap % 3)))
             assert len(wheel) == 1 + len(others)
         wheel.reschedule(moved, ruler.at(4))
         assert payloads(wheel.advance(ruler.at(8))) == [1, 2, 3, 4, "moved", 5, 6, 7, 8]

@@ -1,0 +1,87 @@
+"""
+What has left the slots and waits to be delivered.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tickwheel.wheels._entry import by_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tickwheel.wheels._entry import Entry
+
+__all__ = ["DueRun"]
+
+
+class DueRun:
+    """
+    A run of due entries, by deadline and then arrival, which survives a limit.
+
+    A slot is sorted once, when its time comes; a sort of what is mostly sorted costs little more than reading it.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque()
+
+    def extend(self, slot: Iterable[Entry]) -> None:
+        """
+        Append the entries of a slot, all of them later than what is here.
+        """
+        entries = sorted(slot, key=by_order)
+        for entry in entries:
+            entry.place = self
+        self._entries.extend(entries)
+
+    def add(self, entry: Entry) -> None:
+        """
+        Put one that was overdue when it was set in its place.
+        """
+        entry.place = self
+        insort(self._entries, entry, key=by_order)
+
+    def discard(self, entry: Entry) -> None:
+        """
+        Let *entry* go.
+        """
+        del self._entries[bisect_left(self._entries, by_order(entry), key=by_order)]
+
+    def first(self) -> Entry | None:
+        """
+        Return the earliest entry and leave it in.
+        """
+        return self._entries[0] if self._entries else None
+
+    def take_until(self, deadline: int, limit: int | None) -> Iterator[Entry]:
+        """
+        Take out, one by one, what is not after *deadline*, at most *limit*.
+        """
+        entries = self._entries
+        while entries and limit != 0 and entries[0].deadline <= deadline:
+            yield entries.popleft()
+            limit = None if limit is None else limit - 1
+
+    def clear(self) -> None:
+        """
+        Let everything go.
+        """
+        self._entries.clear()
+
+    def check(self) -> None:
+        """
+        Verify the order.
+        """
+        assert all(entry.place is self for entry in self._entries)
+        assert list(self._entries) == sorted(self._entries, key=by_order)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)

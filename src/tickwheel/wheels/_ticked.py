@@ -1,0 +1,203 @@
+"""
+What the designs with a tick share: a pointer, the run of what is due, and where NEVER is parked.
+
+    deadline     0        1..tick      tick+1..2 tick        an entry expires at the end of its tick,
+    tick         0            1              2     ...       which is never before its deadline
+    expires at   0         tick         2 tick     ...
+
+The pointer is the last tick whose slot has been emptied. Ticks up to the pointer are in the run, later ones in slots:
+everything in the run is before everything in the slots. A limit stops between two slots or inside the run.
+
+A step takes the next occupied slot whose tick has ended. Empty slots are jumped over, so nothing has to be ticked:
+`next_expiration` says when to come, and an idle wheel says never.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from tickwheel.clock import to_delay
+from tickwheel.wheels._base import BaseWheel
+from tickwheel.wheels._contract import NEVER, Abilities, Expired, checked_deadline, checked_limit
+from tickwheel.wheels._due import DueRun
+from tickwheel.wheels._ring import Ring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tickwheel.wheels._entry import Entry, Place
+
+__all__ = ["TickedWheel", "checked_slots", "checked_tick"]
+
+
+def checked_tick(tick: float) -> int:
+    """
+    Return *tick*, given in seconds, in nanoseconds.
+
+    Raises:
+        ValueError: If it is zero, negative or not finite.
+        TypeError: If it is no number.
+    """
+    tick_ns = to_delay(tick)
+    if tick_ns == 0 or tick_ns >= NEVER or not math.isfinite(tick):
+        message = f"tick is {tick!r}: pass a positive, finite number of seconds, below 292 years"
+        raise ValueError(message)
+    return tick_ns
+
+
+def checked_slots(slots: object) -> int:
+    """
+    Return *slots*.
+
+    Raises:
+        ValueError: If there are fewer than two: a ring of one slot cannot tell this tick from the next.
+        TypeError: If it is no integer.
+    """
+    if type(slots) is not int:
+        message = f"slots is {slots!r}: pass an integer, not {type(slots).__name__}"
+        raise TypeError(message)
+    if slots < 2:  # noqa: PLR2004 see above
+        message = f"slots is {slots!r}: pass 2 or more"
+        raise ValueError(message)
+    return slots
+
+
+class TickedWheel(BaseWheel):
+    """
+    A wheel of ticks without its slots.
+
+    Args:
+        tick: The unit of filing, in seconds.
+        span_ticks: The longest delay that fits, in ticks, or None.
+
+    Raises:
+        ValueError: If *tick* is zero, negative or not finite.
+    """
+
+    def __init__(self, tick: float, span_ticks: int | None = None) -> None:
+        super().__init__()
+        self._tick_ns = checked_tick(tick)
+        span_ns = None if span_ticks is None else min(span_ticks * self._tick_ns, NEVER)
+        self.abilities = Abilities(tick_ns=self._tick_ns, exact_order=True, span_ns=span_ns)
+        self._pointer = 0
+        self._run = DueRun()
+        self._parked = Ring(1)
+        self._known_next: int | None = None  # the earliest tick in the slots
+        self._is_next_known = True
+
+    def advance(self, now: int, limit: int | None = None) -> list[Expired]:
+        """
+        Take out what is due at *now*, slot by slot, at most *limit* of it.
+        """
+        reached = self._ended(checked_deadline(now, "now"))
+        limit = checked_limit(limit)
+        until = min(reached * self._tick_ns, now)
+        expired: list[Expired] = []
+        while True:
+            left = None if limit is None else limit - len(expired)
+            expired += map(self._expire, self._run.take_until(until, left))
+            if len(expired) == limit or not self._step(reached):
+                return expired
+
+    def next_expiration(self) -> int | None:
+        """
+        Return the end of the earliest occupied tick, or None; remembered until that entry leaves.
+        """
+        first = self._run.first()
+        if first is not None:
+            return self.abilities.due_at(first.deadline)
+        tick = self._next_tick()
+        return None if tick is None else min(tick * self._tick_ns, NEVER)
+
+    def check(self) -> None:
+        """
+        Verify that each entry is where it belongs, and nowhere else.
+        """
+        self._check_counts()
+        self._run.check()
+        self._parked.check()
+        places: list[Place] = [self._run, self._parked, *self._places()]
+        assert sum(map(len, places)) == len(self)
+        assert all(self._entries[entry.id] is entry for place in places for entry in place)
+        assert all(entry.deadline == NEVER for entry in self._parked)
+        assert all(entry.tick <= self._pointer for entry in self._run)
+        filed = [entry for place in self._places() for entry in place]
+        assert all(entry.tick == self._tick_of(entry.deadline) > self._pointer for entry in filed)
+        assert not self._is_next_known or self._known_next == min((entry.tick for entry in filed), default=None)
+        self._check_slots()
+
+    def _tick_of(self, deadline: int) -> int:
+        # The tick at whose end it expires: rounded up, so never early.
+        return -(-deadline // self._tick_ns)
+
+    def _ended(self, now: int) -> int:
+        # The last tick that has ended: rounded down. The tick that NEVER cuts short ends with it.
+        return self._tick_of(now) if now == NEVER else now // self._tick_ns
+
+    def _file(self, entry: Entry) -> None:
+        if entry.deadline == NEVER:
+            self._parked.add(entry, 0)
+            return
+        entry.tick = self._tick_of(entry.deadline)
+        if entry.tick <= self._pointer:
+            self._run.add(entry)
+            return
+        self._place(entry)
+        if self._is_next_known and (self._known_next is None or entry.tick < self._known_next):
+            self._known_next = entry.tick
+
+    def _unfile(self, entry: Entry) -> None:
+        super()._unfile(entry)
+        if entry.tick == self._known_next:
+            self._is_next_known = False
+
+    def _clear(self) -> None:
+        self._run.clear()
+        self._parked.clear()
+        for place in self._places():
+            place.clear()
+        self._known_next, self._is_next_known = None, True
+
+    def _next_tick(self) -> int | None:
+        if not self._is_next_known:
+            self._known_next, self._is_next_known = self._find_next(), True
+        return self._known_next
+
+    def _deliver(self, entries: Iterable[Entry]) -> None:
+        # To the run; the slots have to be searched anew.
+        self._run.extend(entries)
+        self._is_next_known = False
+
+    @abstractmethod
+    def _place(self, entry: Entry) -> None:
+        """
+        Put an entry whose tick is after the pointer into its slot.
+        """
+
+    @abstractmethod
+    def _step(self, reached: int) -> bool:
+        """
+        Move the pointer to the next tick that expires, and its entries to the run.
+
+        Where none does up to *reached*, move the pointer there, never back, and return False.
+        """
+
+    @abstractmethod
+    def _find_next(self) -> int | None:
+        """
+        Search the slots for the earliest tick of an entry.
+        """
+
+    @abstractmethod
+    def _places(self) -> Iterable[Place]:
+        """
+        Return the rings.
+        """
+
+    @abstractmethod
+    def _check_slots(self) -> None:
+        """
+        Verify what is the design's own.
+        """

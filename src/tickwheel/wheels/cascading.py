@@ -1,0 +1,175 @@
+"""
+256 near slots and four rings of 64: the wheel of skynet and of older Linux kernels.
+
+The counter of ticks has 32 bits, and each ring looks at some of them:
+
+    ring     slots    bits of the counter    a slot is       with 10 ms a tick, a turn is
+    near     256      0 to 7                 1 tick          2.56 s
+    far 0    64       8 to 13                2^8 ticks       2 min 44 s
+    far 1    64       14 to 19               2^14 ticks      2 h 55 min
+    far 2    64       20 to 25               2^20 ticks      7 days 18 h
+    far 3    64       26 to 31               2^26 ticks      497 days, when the counter wraps
+    later    a heap   the rest               2^32 ticks      -
+
+An entry is in the finest ring whose higher bits it shares with the counter: where those differ, it lies beyond the
+turn. At the end of a ring's turn the next slot of the coarser ring cascades: its entries are filed again, each in a
+finer ring.
+
+| operation         | cost          | why                                                                         |
+|-------------------|---------------|-----------------------------------------------------------------------------|
+| `insert`          | O(1)          | at most five comparisons; O(log n) for a turn to come                       |
+| `cancel`, move    | O(1)          | the slot lets any entry go                                                  |
+| `advance`         | O(1)          | for each entry, over its life: it cascades at most four times               |
+| `next_expiration` | O(1)          | one search of at most 256 bits; where the near ring is empty it reads the   |
+|                   |               | first occupied far slot, once until the earliest entry leaves               |
+
+The originals are driven tick by tick, `execute, shift, execute`, four hundred times a second when idle. Here the
+counter jumps to the next occupied slot of any ring. The originals also take a delay near 2^32 ticks for one that is due
+in this turn, and fire it at once. Here what is due after the counter has wrapped waits beside the rings, in a heap, and
+is filed when that turn begins: any delay fits, and the counter may wrap as often as it likes.
+
+The source: the `timer_list` wheel of Linux up to 4.7, and `skynet_timer.c` of Cloud Wu's skynet.
+
+    >>> wheel = CascadingWheel(tick=0.01)
+    >>> second = 1_000_000_000
+    >>> for name, delay in {"near": 1, "far": 60, "farther": 86_400}.items():
+    ...     _ = wheel.insert(delay * second, name)
+    >>> [entry.payload for entry in wheel.advance(60 * second)]
+    ['near', 'far']
+    >>> wheel.stats()["cascades"]
+    1
+    >>> wheel.next_expiration() // second
+    86400
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tickwheel.wheels._entry import Entry
+from tickwheel.wheels._ring import Ring
+from tickwheel.wheels._ticked import TickedWheel
+from tickwheel.wheels.heap import EntryHeap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tickwheel.wheels._entry import Place
+
+__all__ = ["CascadingWheel"]
+
+BITS: Final = (8, 6, 6, 6, 6)
+"""How many bits of the counter each ring looks at."""
+SHIFTS: Final = (0, 8, 14, 20, 26)
+"""How many bits there are below those."""
+LATER: Final = len(SHIFTS)
+"""The level of what is due after the counter has wrapped."""
+COUNTER_BITS: Final = 32
+
+
+class CascadingWheel(TickedWheel):
+    """
+    Five rings of fixed size.
+
+    Args:
+        tick: Seconds to a slot of the near ring; an entry expires up to one tick late.
+
+    Raises:
+        ValueError: If *tick* is zero, negative or not finite.
+    """
+
+    def __init__(self, tick: float = 0.01) -> None:
+        super().__init__(tick)
+        self._rings = tuple(Ring(1 << bits) for bits in BITS)
+        self._later = EntryHeap[Entry]()
+
+    def _place(self, entry: Entry) -> None:
+        level = _level_for(entry.tick, self._pointer)
+        if level == LATER:
+            self._later.add(entry)
+        else:
+            self._rings[level].add(entry, _index_for(entry.tick, level))
+
+    def _step(self, reached: int) -> bool:
+        while True:
+            level, begins = self._first_slot()
+            if begins is None or begins > reached:
+                self._pointer = max(self._pointer, reached)
+                return False
+            self._pointer = begins
+            due = [entry for entry in self._take(level) if not self._cascades(entry)]
+            if due:
+                self._deliver(due)
+                return True
+
+    def _take(self, level: int) -> list[Entry]:
+        # All of the slot that begins now: all, because what is filed again may not go through it twice.
+        if level < LATER:
+            return list(self._rings[level].take(_index_for(self._pointer, level)).values())
+        turn = []
+        while (first := self._later.first()) and _level_for(first.tick, self._pointer) < LATER:
+            self._later.discard(first)
+            turn.append(first)
+        return turn
+
+    def _cascades(self, entry: Entry) -> bool:
+        # What is due now stays out; everything else goes into a finer ring.
+        if entry.tick == self._pointer:
+            return False
+        self._place(entry)
+        self._counts["cascades"] += 1
+        return True
+
+    def _first_slot(self) -> tuple[int, int | None]:
+        # A finer ring lies wholly before a coarser one, so the first occupied slot is the earliest.
+        for level, begins in self._occupied():
+            return level, begins
+        first = self._later.first()
+        return LATER, None if first is None else first.tick >> COUNTER_BITS << COUNTER_BITS
+
+    def _occupied(self) -> Iterator[tuple[int, int]]:
+        # Each occupied slot: its level, and the tick that it begins at.
+        for level, (ring, shift) in enumerate(zip(self._rings, SHIFTS, strict=True)):
+            for distance in ring.occupied_after(_index_for(self._pointer, level)):
+                yield level, ((self._pointer >> shift) + distance) << shift
+
+    def _find_next(self) -> int | None:
+        level, begins = self._first_slot()
+        if begins is None:
+            return None
+        if level < LATER:
+            return min(entry.tick for entry in self._rings[level].slot(_index_for(begins, level)).values())
+        first = self._later.first()
+        return None if first is None else first.tick
+
+    def _places(self) -> tuple[Place, ...]:
+        return (*self._rings, self._later)
+
+    def _check_slots(self) -> None:
+        self._later.check()
+        assert all(_level_for(entry.tick, self._pointer) == LATER for entry in self._later)
+        for level, ring in enumerate(self._rings):
+            ring.check()
+            for entry in ring:
+                assert _level_for(entry.tick, self._pointer) == level
+                assert _index_for(entry.tick, level) == entry.index
+        begins = [tick for _, tick in self._occupied()]
+        assert begins == sorted(set(begins)), "slots come in the order of time"
+
+
+def _level_for(tick: int, pointer: int) -> int:
+    """
+    Return the finest ring whose higher bits *tick* shares with *pointer*; LATER where not even the coarsest does.
+    """
+    differing = (tick ^ pointer).bit_length()
+    for level, (shift, bits) in enumerate(zip(SHIFTS, BITS, strict=True)):
+        if differing <= shift + bits:
+            return level
+    return LATER
+
+
+def _index_for(tick: int, level: int) -> int:
+    """
+    Return the slot of *tick* in the ring of *level*.
+    """
+    return tick >> SHIFTS[level] & (1 << BITS[level]) - 1

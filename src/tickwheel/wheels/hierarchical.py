@@ -1,0 +1,193 @@
+"""
+Wheels over wheels, made on demand, and a queue of occupied slots that drives the clock.
+
+With `tick=1, slots=8`:
+
+    wheel   a slot is    a turn is     holds delays
+    0       1 tick       8 ticks       of less than 8 ticks from where its pointer stands
+    1       8 ticks      64 ticks      of less than 64        made when the first delay overflows wheel 0
+    2       64 ticks     512 ticks     of less than 512       made when the first delay overflows wheel 1
+    ...                                any delay fits somewhere: each wheel multiplies the reach by its slots
+
+    queue   the occupied slots of all wheels, by the tick they begin at: [wheel 0: 5] [wheel 0: 7] [wheel 1: 8] ...
+
+When the first slot in the queue begins, a slot of wheel 0 expires, and a slot of any other wheel cascades: its entries
+are filed again, now nearer, so in a finer wheel.
+
+| operation         | cost                  | why                                                              |
+|-------------------|-----------------------|------------------------------------------------------------------|
+| `insert`          | O(wheels)             | finds the wheel; O(log slots in use) if the slot was empty       |
+| `cancel`, move    | O(1)                  | as `insert`, if the slot was or becomes empty                    |
+| `advance`         | O(wheels)             | for each entry, over its life: it cascades at most once a wheel  |
+| `next_expiration` | O(slots in use)       | after the earliest entry has left; and reads the first coarse    |
+|                   |                       | slot where none of wheel 0 begins before it                      |
+
+The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 7; the queue of slots is
+that of Kafka's purgatory (`kafka.utils.timer`), which made wheels that need no tick.
+
+    >>> wheel = HierarchicalWheel(tick=1, slots=8)
+    >>> second = 1_000_000_000
+    >>> _ = wheel.insert(3 * second, "near"), wheel.insert(100 * second, "far")
+    >>> wheel.levels
+    3
+    >>> [entry.payload for entry in wheel.advance(99 * second)]
+    ['near']
+    >>> wheel.stats()["cascades"]
+    2
+    >>> [entry.payload for entry in wheel.advance(100 * second)]
+    ['far']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tickwheel.clock import to_deadline
+from tickwheel.wheels._entry import Entry
+from tickwheel.wheels._ticked import TickedWheel, checked_slots
+from tickwheel.wheels.heap import EntryHeap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["HierarchicalWheel"]
+
+
+class _Slot(Entry):
+    """
+    A slot, which is itself an entry of the queue while it is occupied: its deadline is the tick that it begins at.
+    """
+
+    __slots__ = ("_entries", "_queue")
+
+    def __init__(self, number: int, queue: EntryHeap[_Slot]) -> None:
+        super().__init__(number, 0, None)
+        self._queue = queue
+        self._entries: dict[int, Entry] = {}
+
+    def add(self, entry: Entry, begins: int) -> None:
+        """
+        Put *entry* last into this slot, which begins at tick *begins*.
+        """
+        if not self._entries:
+            self.deadline = begins
+            self._queue.add(self)
+        self._entries[entry.id] = entry
+        entry.place = self
+
+    def discard(self, entry: Entry) -> None:
+        """
+        Let *entry* go, and leave the queue with the last one.
+        """
+        del self._entries[entry.id]
+        if not self._entries:
+            self._queue.discard(self)
+
+    def take(self) -> dict[int, Entry]:
+        """
+        Take all entries out: all, because some of them may be filed into this very slot again.
+        """
+        entries, self._entries = self._entries, {}
+        self._queue.discard(self)
+        return entries
+
+    def clear(self) -> None:
+        """
+        Let everything go.
+        """
+        if self._entries:
+            self.take()
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class HierarchicalWheel(TickedWheel):
+    """
+    As many wheels of *slots* as the delays need.
+
+    Args:
+        tick: Seconds to a slot of the finest wheel; an entry expires up to one tick late.
+        slots: How many to a wheel, 2 or more.
+        start: Where its time begins, in seconds; the same as advancing the new wheel to it.
+
+    Raises:
+        ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
+        InvalidDelayError: If *start* is NaN.
+    """
+
+    def __init__(self, tick: float = 0.001, slots: int = 64, start: float = 0.0) -> None:
+        super().__init__(tick)
+        self._size = checked_slots(slots)
+        self._queue = EntryHeap[_Slot]()
+        self._wheels: list[list[_Slot]] = []
+        self._grow()
+        self.advance(to_deadline(start, "start"))
+
+    @property
+    def levels(self) -> int:
+        """
+        How many wheels there are by now.
+        """
+        return len(self._wheels)
+
+    def _grow(self) -> None:
+        # The wheel that the coarsest one overflows into.
+        first = len(self._wheels) * self._size
+        self._wheels.append([_Slot(first + index, self._queue) for index in range(self._size)])
+
+    def _place(self, entry: Entry) -> None:
+        # In units of the wheel: a turn's worth of slots lies ahead, the pointer's own included.
+        level, unit = 0, 1
+        while entry.tick // unit - self._pointer // unit >= self._size:
+            level, unit = level + 1, unit * self._size
+            if level == len(self._wheels):
+                self._grow()
+        number = entry.tick // unit
+        self._wheels[level][number % self._size].add(entry, number * unit)
+
+    def _step(self, reached: int) -> bool:
+        slot = self._queue.first()
+        if slot is None or slot.deadline > reached:
+            self._pointer = max(self._pointer, reached)
+            return False
+        self._pointer = slot.deadline
+        due: list[Entry] = []
+        # Slots of several wheels may begin at this tick; the order of delivery needs them all.
+        while (slot := self._queue.first()) is not None and slot.deadline == self._pointer:
+            for entry in slot.take().values():
+                if entry.tick == self._pointer:
+                    due.append(entry)
+                else:
+                    self._place(entry)
+                    self._counts["cascades"] += 1
+        self._deliver(due)
+        return True
+
+    def _find_next(self) -> int | None:
+        earliest = None
+        for slot in sorted(self._queue):
+            if earliest is not None and slot.deadline >= earliest:
+                break
+            first = min(entry.tick for entry in slot)
+            earliest = first if earliest is None else min(first, earliest)
+        return earliest
+
+    def _places(self) -> list[_Slot]:
+        return [slot for wheel in self._wheels for slot in wheel]
+
+    def _check_slots(self) -> None:
+        self._queue.check()
+        assert {id(slot) for slot in self._queue} == {id(slot) for slot in self._places() if len(slot)}
+        unit = 1
+        for wheel in self._wheels:
+            for index, slot in enumerate(wheel):
+                for entry in slot:
+                    assert slot.deadline == entry.tick // unit * unit
+                    assert slot.deadline // unit % self._size == index
+                    assert slot.deadline > self._pointer, "a slot that has begun was emptied"
+                    assert entry.place is slot
+            unit *= self._size

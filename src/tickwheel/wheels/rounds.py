@@ -1,0 +1,80 @@
+"""
+One ring, many turns: each entry knows in which round it is due.
+
+With `tick=1, slots=8`, standing at the end of tick 10, which is in round 1:
+
+    slot       0     1     2     3     4     5     6     7
+    tick      16    17    18    11    12    13    14    15       slot  = tick mod 8
+              24    25    26    19    20    21    22    23       round = tick div 8
+              ...                ^ next: 11 (round 1) is due there, 19 (round 2) and 27 (round 3) stay
+
+| operation         | cost             | why                                                               |
+|-------------------|------------------|-------------------------------------------------------------------|
+| `insert`          | O(1)             | one division                                                      |
+| `cancel`, move    | O(1)             | the slot lets any entry go                                        |
+| `advance`         | O(n / slots)     | for each tick at which something expires: reads the whole slot    |
+| `next_expiration` | O(n / slots)     | for each slot up to the one that has something due, after the     |
+|                   |                  | earliest entry has left; all n where nothing is due this round    |
+
+Any delay fits, and long ones are paid for at every turn: make the ring longer than the delays that are common.
+
+The originals (Netty's `HashedWheelTimer`, go-zero's "circle") write a countdown of rounds into each entry and lower it
+at every pass, so they must visit every tick, also of an idle wheel. Here an entry's round is absolute: a pass only
+reads, nothing has to be visited in vain, and a move is an ordinary move (go-zero compares slot numbers instead of
+distances from the pointer, and fires a quarter of its moves in the wrong turn).
+
+The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 6.
+
+    >>> wheel = RoundsWheel(tick=1, slots=8)
+    >>> second = 1_000_000_000
+    >>> for tick in (3, 11, 19):
+    ...     _ = wheel.insert(tick * second, f"tick {tick}")
+    >>> [entry.payload for entry in wheel.advance(12 * second)]
+    ['tick 3', 'tick 11']
+    >>> wheel.next_expiration() // second
+    19
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tickwheel.wheels._one_ring import OneRingWheel
+
+if TYPE_CHECKING:
+    from tickwheel.wheels._entry import Entry
+
+__all__ = ["RoundsWheel"]
+
+
+class RoundsWheel(OneRingWheel):
+    """
+    A ring of *slots* ticks that is gone around as often as a delay needs.
+
+    Args:
+        tick: Seconds to a slot; an entry expires up to one tick late.
+        slots: How many, 2 or more.
+
+    Raises:
+        ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
+    """
+
+    def __init__(self, tick: float = 0.1, slots: int = 512) -> None:
+        super().__init__(tick, slots)
+
+    def _take(self, tick: int) -> list[Entry]:
+        due = [entry for entry in self._ring.slot(self._index(tick)).values() if entry.tick == tick]
+        for entry in due:
+            self._ring.discard(entry)
+        return due
+
+    def _find_next(self) -> int | None:
+        earliest = None
+        for distance in self._ring.occupied_after(self._index(self._pointer)):
+            tick = self._pointer + distance
+            first = min(entry.tick for entry in self._ring.slot(self._index(tick)).values())
+            if first == tick:
+                return first  # in this round: every later slot is later
+            if earliest is None or first < earliest:
+                earliest = first
+        return earliest

@@ -1,0 +1,34 @@
+"""
+The cascading wheel keeps the wheel's contract.
+"""
+
+from tickwheel.testing.wheel_suite import WheelSuite
+from tickwheel.wheels.cascading import CascadingWheel
+
+
+class TestCascadingWheel(WheelSuite):
+    """
+    The contract suite on ticks of ten milliseconds.
+    """
+
+    def make_wheel(self, start: int) -> CascadingWheel:
+        """
+        Return a wheel that stands at *start*.
+        """
+        wheel = CascadingWheel(tick=0.01)
+        wheel.advance(start)
+        return wheel
+
+
+class TestSmallCascadingWheel(WheelSuite):
+    """
+    The contract suite on ticks of seven nanoseconds, whose counter wraps twice a minute.
+    """
+
+    def make_wheel(self, start: int) -> CascadingWheel:
+        """
+        Return a wheel that stands at *start*.
+        """
+        wheel = CascadingWheel(tick=7e-9)
+        wheel.advance(start)
+        return wheel

@@ -1,0 +1,34 @@
+"""
+The hierarchical wheel keeps the wheel's contract.
+"""
+
+from tickwheel.testing.wheel_suite import WheelSuite
+from tickwheel.wheels.hierarchical import HierarchicalWheel
+
+
+class TestHierarchicalWheel(WheelSuite):
+    """
+    The contract suite on wheels as Kafka sizes them.
+    """
+
+    def make_wheel(self, start: int) -> HierarchicalWheel:
+        """
+        Return a wheel that stands at *start*.
+        """
+        wheel = HierarchicalWheel(tick=0.001, slots=20)
+        wheel.advance(start)
+        return wheel
+
+
+class TestSmallHierarchicalWheel(WheelSuite):
+    """
+    The contract suite on wheels of two slots, some sixty of them over each other.
+    """
+
+    def make_wheel(self, start: int) -> HierarchicalWheel:
+        """
+        Return a wheel that stands at *start*.
+        """
+        wheel = HierarchicalWheel(tick=7e-9, slots=2)
+        wheel.advance(start)
+        return wheel

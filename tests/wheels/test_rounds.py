@@ -1,0 +1,34 @@
+"""
+The ring of rounds keeps the wheel's contract.
+"""
+
+from tickwheel.testing.wheel_suite import WheelSuite
+from tickwheel.wheels.rounds import RoundsWheel
+
+
+class TestRoundsWheel(WheelSuite):
+    """
+    The contract suite on a ring as Netty sizes it.
+    """
+
+    def make_wheel(self, start: int) -> RoundsWheel:
+        """
+        Return a wheel that stands at *start*.
+        """
+        wheel = RoundsWheel(tick=0.1, slots=512)
+        wheel.advance(start)
+        return wheel
+
+
+class TestSmallRoundsWheel(WheelSuite):
+    """
+    The contract suite on the smallest ring there is, which is gone around for everything.
+    """
+
+    def make_wheel(self, start: int) -> RoundsWheel:
+        """
+        Return a wheel that stands at *start*.
+        """
+        wheel = RoundsWheel(tick=7e-9, slots=2)
+        wheel.advance(start)
+        return wheel
