@@ -1,21 +1,23 @@
 """
 Which store a URL names.
+
+    memory://                               in this process's memory
+    sqlite:///its/path.db                   a file, from the working folder
+    sqlite:////its/path.db                  a file, from the root
+    sqlite:///its/path.db?synchronous=normal    ... that does not wait for the disk: labelled with its loss window
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from typing import Final, cast
+from typing import Final
+from urllib.parse import parse_qs
 
 from tickwheel.clock import Clock
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import MemoryStore, Store
 
-__all__ = ["store_of"]
-
-_STORES: Final = {"sqlite": ("tickwheel.scheduler.stores.sqlite", "SQLiteStore")}
-"""By scheme, the module and class of a store that is made with the URL; imported when it is asked for."""
+__all__ = ["masked", "store_of"]
 
 
 def store_of(url: str, clock: Clock) -> Store:
@@ -26,16 +28,18 @@ def store_of(url: str, clock: Clock) -> Store:
         StoreError: If there is none of that kind; the message lists those that there are.
         MissingExtraError: If it needs a library that is not installed.
     """
-    scheme, colon, _ = url.partition("://")
-    if url == "memory://":
-        return MemoryStore(clock)
-    if not colon or scheme not in _STORES:
-        known = ", ".join(f"{name}://" for name in ("memory", *_STORES))
+    scheme, colon, rest = url.partition("://")
+    make = _STORES.get(scheme)
+    if not colon or make is None:
+        known = ", ".join(f"{name}://" for name in _STORES)
         what = f"there is no store for {masked(url)!r}"
         raise StoreError(what, f"the kinds are {known}; a file is sqlite:///its/path.db")
-    module, name = _STORES[scheme]
-    make = cast("Callable[[str], Store]", getattr(import_module(module), name))
-    return make(url)
+    place, _, query = rest.partition("?")
+    try:
+        return make(place, parse_qs(query, keep_blank_values=True, strict_parsing=bool(query)), clock)
+    except ValueError as error:
+        what = f"the store {masked(url)!r} cannot be had"
+        raise StoreError(what, str(error)) from None
 
 
 def masked(url: str) -> str:
@@ -48,3 +52,27 @@ def masked(url: str) -> str:
         return url
     user, has_password, _ = login.partition(":")
     return f"{scheme}{colon}{user}{':***' if has_password else ''}@{place}"
+
+
+def _memory(place: str, query: dict[str, list[str]], clock: Clock) -> Store:
+    if place or query:
+        message = "there is one kind of memory: write memory://"
+        raise ValueError(message)
+    return MemoryStore(clock)
+
+
+def _sqlite(place: str, query: dict[str, list[str]], clock: Clock) -> Store:
+    from tickwheel.scheduler.stores.sqlite import SqliteStore  # noqa: PLC0415  a client of another store needs none
+
+    path = place.removeprefix("/")
+    if not place.startswith("/") or not path:
+        message = "a file is sqlite:///its/path.db, with three slashes, or four from the root"
+        raise ValueError(message)
+    synchronous = query.pop("synchronous", ["full"])[-1]
+    if query:
+        message = f"a file takes ?synchronous=full or normal, not {', '.join(query)}"
+        raise ValueError(message)
+    return SqliteStore(path, synchronous=synchronous, clock=clock)
+
+
+_STORES: Final[dict[str, Callable[[str, dict[str, list[str]], Clock], Store]]] = {"memory": _memory, "sqlite": _sqlite}
