@@ -103,7 +103,8 @@ class StoreError(TickwheelError, OSError):
         """
         self.is_transient = is_transient
         self.is_unknown = is_unknown
-        super().__init__(f"{what}: {remedy}")
+        super().__init__()
+        self.args = (f"{what}: {remedy}",)  # OSError takes its arguments in __new__, which ours does not pass on
 
 
 class StoreInUseError(StoreError):
