@@ -17,6 +17,7 @@ __all__ = [
     "Cancel",
     "Job",
     "JobQuery",
+    "JobWrite",
     "Move",
     "Outcome",
     "Page",
@@ -285,7 +286,10 @@ class Advance:
     until: int
 
 
-Write: TypeAlias = Set | Move | Cancel | Replay | Begin | Settle | Advance
+JobWrite: TypeAlias = Set | Move | Cancel | Replay | Begin | Settle
+"""A write to one job."""
+
+Write: TypeAlias = JobWrite | Advance
 
 
 @record

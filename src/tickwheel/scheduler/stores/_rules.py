@@ -15,6 +15,7 @@ from tickwheel.scheduler._model import (
     Begin,
     Cancel,
     Job,
+    JobWrite,
     Move,
     Outcome,
     Replay,
@@ -40,16 +41,14 @@ TOO_LATE = Answer(Outcome.TOO_LATE)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
 
 
-def key_of(write: Set | Move | Cancel | Replay | Begin | Settle) -> str:
+def key_of(write: JobWrite) -> str:
     """
     Return the key that *write* is about.
     """
     return write.job.key if isinstance(write, Set | Begin | Settle) else write.key
 
 
-def decide(
-    write: Set | Move | Cancel | Replay | Begin | Settle, job: Job | None, now: int, next_generation: NextGeneration
-) -> Decision:
+def decide(write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
     """
     Return what comes of *write*, given the *job* that its key has now.
 

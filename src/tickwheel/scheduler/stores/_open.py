@@ -1,0 +1,89 @@
+"""
+From a URL to a store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import parse_qsl
+
+from tickwheel.clock import Clock
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores._contract import Store
+from tickwheel.scheduler.stores._memory import MemoryStore
+
+__all__ = ["masked", "open_store"]
+
+_PASSWORD: Final = re.compile(r"(?<=:)[^:/?#]*(?=@[^@]*$)|(?<=[?&]password=)[^&]*", re.IGNORECASE)
+
+
+def open_store(url: str, clock: Clock | None = None) -> Store:
+    """
+    Make and open the store that *url* names.
+
+    `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`; the path is taken as it stands, without %-escapes.
+    `?synchronous=normal` makes SQLite faster and less safe.
+
+    Args:
+        url: Its scheme says which store.
+        clock: What to read the time of day from, where the store has no clock of its own.
+
+    Raises:
+        StoreError: If there is no such store, or it cannot be opened.
+    """
+    scheme, separator, rest = url.partition("://")
+    make = _MAKERS.get(scheme.lower()) if separator else None
+    if make is None:
+        what = f"no store is named by {masked(url)!r}"
+        raise StoreError(what, f"begin with {' or '.join(f'{known}://' for known in sorted(_MAKERS))}")
+    path, _, query = rest.partition("?")
+    store = make(url, path, dict(parse_qsl(query, keep_blank_values=True)), clock)
+    store.open()
+    return store
+
+
+def masked(url: str) -> str:
+    """
+    Return *url* without the password that it may hold.
+    """
+    return _PASSWORD.sub("***", url)
+
+
+def _memory(url: str, path: str, options: dict[str, str], clock: Clock | None) -> Store:
+    _refuse_unknown(url, options, ())
+    if path:
+        what = f"{masked(url)!r} has a path, and a store in memory has none"
+        raise StoreError(what, "write memory://")
+    return MemoryStore(clock)
+
+
+def _sqlite(url: str, path: str, options: dict[str, str], clock: Clock | None) -> Store:
+    from tickwheel.scheduler.stores.sqlite import SqliteStore  # noqa: PLC0415 - a store is loaded when it is asked for
+
+    _refuse_unknown(url, options, ("synchronous",))
+    synchronous = options.get("synchronous", "full").lower()
+    if synchronous not in ("full", "normal"):
+        what = f"synchronous is {synchronous!r} in {masked(url)!r}"
+        raise StoreError(what, "write full or normal")
+    if not path.startswith("/") or len(path) == 1 or "\0" in path:
+        what = f"{masked(url)!r} names no file"
+        raise StoreError(what, "write sqlite:///relative.db or sqlite:////absolute.db")
+    if path == "/:memory:":
+        what = f"{masked(url)!r} asks SQLite for a database in memory, which would survive nothing"
+        raise StoreError(what, "write memory://")
+    return SqliteStore(path[1:], synchronous=synchronous, clock=clock)
+
+
+def _refuse_unknown(url: str, options: dict[str, str], known: tuple[str, ...]) -> None:
+    for name in options:
+        if name not in known:
+            what = f"{masked(url)!r} has the option {name!r}"
+            raise StoreError(what, f"known are: {', '.join(known) or 'none'}")
+
+
+_MAKERS: Final[dict[str, Callable[[str, str, dict[str, str], Clock | None], Store]]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+}

@@ -1,0 +1,115 @@
+"""
+A job as a row: the columns of `Job`, in its order, for every store that speaks SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import lru_cache
+from typing import Any, Final
+
+from tickwheel.scheduler._model import Job, RetryPolicy, State
+
+__all__ = ["CODES", "job_of", "printable", "row_of", "successor"]
+
+CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
+_STATES: Final = tuple(CODES)
+_USUAL: Final = RetryPolicy()
+_FIRST_SURROGATE: Final = 0xD800
+_AFTER_SURROGATES: Final = 0xE000
+
+
+def job_of(row: tuple[Any, ...]) -> Job:
+    """
+    Return the job that *row* holds.
+    """
+    (
+        key,
+        generation,
+        due_at,
+        payload,
+        target,
+        handler,
+        attempt,
+        retry,
+        expires_at,
+        recurrence,
+        state,
+        error,
+        trace,
+        since,
+    ) = row
+    return Job(
+        key,
+        generation,
+        due_at,
+        payload,
+        target,
+        handler,
+        attempt,
+        _USUAL if retry is None else _retry_of(retry),
+        expires_at,
+        recurrence,
+        _STATES[state],
+        error,
+        trace,
+        since,
+    )
+
+
+def row_of(job: Job) -> tuple[Any, ...]:
+    """
+    Return the row that holds *job*.
+    """
+    return (
+        job.key,
+        job.generation,
+        job.due_at,
+        job.payload,
+        job.target,
+        job.handler,
+        job.attempt,
+        None if job.retry == _USUAL else _retry_text(job.retry),
+        job.expires_at,
+        job.recurrence,
+        CODES[job.state],
+        None if job.error is None else printable(job.error),
+        job.trace,
+        job.first_set_at,
+    )
+
+
+def printable(text: str) -> str:
+    r"""
+    Return *text* as any database takes it: without NUL, and with lone surrogates as `\udc80`.
+
+    An exception's message may hold both, and must not keep a firing from being settled.
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def successor(prefix: str) -> str | None:
+    """
+    Return the least string, by code points, that is above everything that starts with *prefix*; None if there is none.
+    """
+    while prefix:
+        next_point = ord(prefix[-1]) + 1
+        prefix = prefix[:-1]
+        if next_point <= sys.maxunicode:
+            return prefix + chr(_AFTER_SURROGATES if next_point == _FIRST_SURROGATE else next_point)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _retry_of(text: str) -> RetryPolicy:
+    attempts, kind, base_ms, max_ms, jitter, waits_ms = json.loads(text)
+    return RetryPolicy(attempts, kind, base_ms, max_ms, jitter, tuple(waits_ms))
+
+
+@lru_cache(maxsize=1024)
+def _retry_text(policy: RetryPolicy) -> str:
+    return json.dumps(
+        [policy.attempts, policy.kind, policy.base_ms, policy.max_ms, policy.jitter, policy.waits_ms],
+        separators=(",", ":"),
+    )

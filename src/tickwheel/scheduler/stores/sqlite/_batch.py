@@ -1,0 +1,189 @@
+"""
+The writes of one transaction, in as few statements as they allow.
+
+Most of what a busy scheduler writes needs no look before the leap: the begin of a pending job, the end of a running
+one. They go as one statement for many rows, which counts the rows it changed: if the count is right, every guess was.
+If it is not, nothing is committed, and all is done again with care: each job is read, and the rules say what becomes
+of it. So are all other writes from the start.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+from tickwheel.scheduler._model import Advance, Answer, Begin, Job, JobWrite, Settle, Settled, State, Write
+from tickwheel.scheduler.stores._rows import CODES, job_of, row_of
+from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide, key_of
+from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, jobs_by_key
+
+__all__ = ["Batch", "WrongGuessError"]
+
+_PENDING: Final = CODES[State.PENDING]
+_RUNNING: Final = CODES[State.RUNNING]
+_DEAD_SHARD: Final = -1
+
+_Row: TypeAlias = tuple[Any, ...]
+
+
+class WrongGuessError(Exception):
+    """
+    A job was not as a begin or settle took it to be: roll back, and do it again with care.
+    """
+
+
+class Batch:
+    """
+    One transaction's writes; whoever makes it begins, commits and rolls back.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, now: int, *, is_owner: bool) -> None:
+        """
+        Read the ledger.
+
+        Args:
+            connection: With a transaction open for writing.
+            now: The store's clock, in ms.
+            is_owner: Whether this process fires the jobs; otherwise the owner is left a note of what became pending.
+        """
+        self._connection = connection
+        self._now = now
+        self._is_owner = is_owner
+        self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger"]).fetchone()
+        self._generation: int
+        self._generation, *self._counts, self._watermark, self._epoch, self._owner = self._ledger
+        self.has_notes = False
+
+    def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
+        """
+        Do all *writes*, in order, and answer each.
+
+        Raises:
+            WrongGuessError: If *is_guessing* and a guess was wrong.
+        """
+        answers: list[Answer] = [NOT_OWNER] * len(writes)
+        begins: list[Job] = []
+        ends: list[Job] = []
+        careful: list[tuple[int, JobWrite]] = []
+        for index, write in enumerate(writes):
+            if isinstance(write, Begin | Settle | Advance) and (self._owner is None or write.epoch != self._epoch):
+                continue
+            if is_guessing and isinstance(write, Begin):
+                begins.append(write.job)
+                answers[index] = BEGUN
+            elif is_guessing and isinstance(write, Settle) and write.how is Settled.DONE and write.due_at is None:
+                ends.append(write.job)
+                answers[index] = GONE
+            elif isinstance(write, Advance):
+                self._watermark = max(self._watermark, write.until)
+                answers[index] = GONE
+            else:
+                careful.append((index, write))
+        self._guess(begins, ends)
+        if careful:
+            self._check_apart(begins, ends, (key_of(write) for _, write in careful))
+            self._do_with_care(careful, answers)
+        self._write_ledger()
+        return answers
+
+    def _guess(self, begins: list[Job], ends: list[Job]) -> None:
+        if begins:
+            self._change("begin_job", [(job.due_at, job.generation) for job in begins])
+            self._count(_PENDING, -len(begins))
+            self._count(_RUNNING, len(begins))
+        if ends:
+            self._change("end_job", [(job.due_at, job.generation) for job in ends])
+            self._change("delete_key", [(job.key,) for job in ends])
+            self._count(_RUNNING, -len(ends))
+
+    def _check_apart(self, begins: list[Job], ends: list[Job], keys: Iterable[str]) -> None:
+        # The guesses were done first: where another write is about the same key, their order counts.
+        guessed = {job.key for job in begins}
+        guessed.update(job.key for job in ends)
+        if guessed and not guessed.isdisjoint(keys):
+            raise WrongGuessError
+
+    def _do_with_care(self, writes: list[tuple[int, JobWrite]], answers: list[Answer]) -> None:
+        before = self._load({key_of(write) for _, write in writes})
+        after: dict[str, Job | None] = dict(before)
+        for index, write in writes:
+            key = key_of(write)
+            answers[index], after[key] = decide(write, after.get(key), self._now, self._next_generation)
+        self._store(before, after)
+
+    def _next_generation(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    def _load(self, keys: Iterable[str]) -> dict[str, Job]:
+        wanted: list[str | None] = list(keys)
+        found: dict[str, Job] = {}
+        start = 0
+        while start < len(wanted):
+            size = next(size for size in KEYS_AT_ONCE if size <= len(wanted) - start or size == 1)
+            part = wanted[start : start + size]
+            start += size
+            for row in self._connection.execute(jobs_by_key(size), part):
+                job = job_of(row)
+                found[job.key] = job
+        return found
+
+    def _store(self, before: dict[str, Job], after: dict[str, Job | None]) -> None:
+        new_keys: list[_Row] = []
+        moved_keys: list[_Row] = []
+        old_keys: list[_Row] = []
+        new_rows: list[_Row] = []
+        changed_rows: list[_Row] = []
+        old_rows: list[_Row] = []
+        notes: list[_Row] = []
+        for key, job in after.items():
+            old = before.get(key)
+            if job is old:
+                continue
+            if old is not None:
+                self._count(CODES[old.state], -1)
+                old_place = _place(old)
+            if job is None:
+                if old is not None:
+                    old_keys.append((key,))
+                    old_rows.append(old_place)
+                continue
+            self._count(CODES[job.state], 1)
+            place = _place(job)
+            if old is not None and place == old_place:
+                changed_rows.append((CODES[job.state], job.attempt, job.error, *place))
+                continue
+            if old is None:
+                new_keys.append((key, *place))
+            else:
+                moved_keys.append((key, *place))
+                old_rows.append(old_place)
+            new_rows.append((place[0], *row_of(job)))
+            if job.state is State.PENDING:
+                notes.append((job.generation, job.due_at))
+        self._change("delete_job", old_rows)
+        self._change("delete_key", old_keys)
+        self._change("insert_job", new_rows)
+        self._change("insert_key", new_keys)
+        self._change("update_key", moved_keys)
+        self._change("update_job", changed_rows)
+        if not self._is_owner:
+            self._change("insert_note", notes)
+            self.has_notes = bool(notes)
+
+    def _change(self, name: str, rows: list[_Row] | list[tuple[int, int]] | list[tuple[str]]) -> None:
+        if rows and self._connection.executemany(SQL[name], rows).rowcount != len(rows):
+            raise WrongGuessError
+
+    def _count(self, state: int, difference: int) -> None:
+        self._counts[state] += difference
+
+    def _write_ledger(self) -> None:
+        ledger = (self._generation, *self._counts, self._watermark)
+        if ledger != self._ledger[: len(ledger)]:
+            self._connection.execute(SQL["write_ledger"], ledger)
+
+
+def _place(job: Job) -> tuple[int, int, int]:
+    return (_DEAD_SHARD if job.state is State.DEAD else 0, job.due_at, job.generation)

@@ -1,0 +1,156 @@
+"""
+How a file is opened: one connection that writes, and as many that read as there are readers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores.sqlite._errors import told
+
+__all__ = ["Connections"]
+
+_WRITER_CACHE_KIB: Final = 65_536
+_READER_CACHE_KIB: Final = 8_192
+_CHECKPOINT_PAGES: Final = 8_000
+"""32 MB: random keys dirty a page each, and the larger the log, the more often one copy stands for several writes."""
+
+
+class Connections:
+    """
+    The connections to one file. All methods are safe from any thread; the writer has a lock of its own.
+    """
+
+    def __init__(self, path: Path, url: str, *, synchronous: str, busy_s: float) -> None:
+        """
+        Open the writer, in WAL mode; make the file if there is none.
+
+        Raises:
+            StoreError: If the path cannot be a database file.
+        """
+        self._path, self._url, self._busy_s = path, url, busy_s
+        _check_path(path, url)
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._pid = os.getpid()
+        self.write_lock = threading.RLock()
+        self.writer = self._connect(_WRITER_CACHE_KIB)
+        try:
+            self._check_log(self.writer.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+            self.writer.execute(f"PRAGMA synchronous = {synchronous}")
+            self.writer.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+            self.inode = _inode(path)
+        except BaseException:
+            self.writer.close()
+            raise
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """
+        Hold a transaction open for writing; commit it at the end, or roll it back if anything is raised.
+        """
+        with self.write_lock:
+            self._check_open()
+            connection = self.writer
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                self._roll_back(connection)
+                raise
+            try:
+                connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._roll_back(connection)
+                raise told(error, self._url, is_committing=True) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """
+        Lend a connection that only reads.
+        """
+        with self._lock:
+            self._check_open()
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self._connect(_READER_CACHE_KIB)
+            connection.execute("PRAGMA query_only = ON")
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                if self._is_closed:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
+
+    def check_file(self) -> None:
+        """
+        Raise `StoreError` if the file's name leads to another file by now: what we write would be lost with ours.
+        """
+        try:
+            is_same = _inode(self._path) == self.inode
+        except OSError:
+            is_same = False
+        if not is_same:
+            what = f"{self._url} was moved or deleted while it was open"
+            raise StoreError(what, "stop, put the file back with its -wal, and start again")
+
+    def close(self) -> None:
+        """
+        Close all that are idle, and the others when they come back. Twice is allowed.
+        """
+        with self.write_lock, self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            for connection in (*self._idle, self.writer):
+                connection.close()
+            self._idle.clear()
+
+    def _connect(self, cache_kib: int) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=self._busy_s, isolation_level=None, check_same_thread=False, cached_statements=64
+        )
+        connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        return connection
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            what = f"{self._url} is closed"
+            raise StoreError(what, "open it before use, and make a new one after close")
+        if self._pid != os.getpid():
+            what = f"{self._url} was opened before a fork"
+            raise StoreError(what, "open it again in the child process")
+
+    def _check_log(self, mode: str) -> None:
+        if mode != "wal":
+            what = f"{self._url} cannot be opened with a write-ahead log, but as {mode!r}"
+            raise StoreError(what, "put the file on a local disk")
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _check_path(path: Path, url: str) -> None:
+    if path.is_dir():
+        what = f"{url} is a directory"
+        raise StoreError(what, "name a file in it")
+    if not path.parent.is_dir():
+        what = f"{url} is in {str(path.parent)!r}, which is no directory"
+        raise StoreError(what, "make the directory first")
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino

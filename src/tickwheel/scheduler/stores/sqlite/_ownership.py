@@ -1,0 +1,35 @@
+"""
+How a file changes hands.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from tickwheel.scheduler.stores.sqlite._queries import SQL
+
+__all__ = ["hand_over", "take_over"]
+
+
+def take_over(connection: sqlite3.Connection, owner: str) -> tuple[int, int]:
+    """
+    Make *owner* the owner: a new epoch, what was running is pending again, and the notes are void.
+
+    Returns:
+        The epoch, and how many jobs were running.
+    """
+    _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
+    if running:
+        # They lie at the front, so that the search ends at the last one and not at the last job.
+        places = connection.execute(SQL["running_jobs"], (running,)).fetchall()
+        connection.executemany(SQL["rescue_job"], places)
+    connection.execute(SQL["take_over"], (owner,))
+    connection.execute(SQL["delete_all_notes"])
+    return epoch + 1, running
+
+
+def hand_over(connection: sqlite3.Connection) -> None:
+    """
+    Leave the file without an owner, so that nobody's begins and settles count.
+    """
+    connection.execute(SQL["hand_over"])

@@ -1,0 +1,47 @@
+"""
+Lists of jobs, page by page.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from tickwheel.scheduler._model import JobQuery, Page, State
+from tickwheel.scheduler.stores._rows import CODES, job_of, successor
+from tickwheel.scheduler.stores.sqlite._queries import paging
+
+__all__ = ["page"]
+
+_REACH: Final = 10_000
+"""How many keys one page looks through: some 20 ms."""
+
+_ABOVE_ALL: Final = b""
+"""SQLite sorts every blob after every text."""
+
+_KEYS: Final = {State.DEAD: "dead_keys", State.RUNNING: "running_keys"}
+
+
+def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
+    """
+    Return the page that *query* asks for, from two statements: how far to look, and what is there.
+    """
+    keys = _KEYS.get(query.state, "all_keys") if query.state else "all_keys"
+    values = {
+        # No string lies between a key and the same with a NUL behind it.
+        "first": query.prefix if query.cursor is None else max(query.prefix, query.cursor + "\0"),
+        "end": successor(query.prefix) or _ABOVE_ALL,
+        "reach": _REACH - 1,
+        "state": CODES[query.state] if query.state else None,
+        "due_from": -(2**63) if query.due_from is None else query.due_from,
+        "due_until": 2**63 - 1 if query.due_until is None else query.due_until,
+        "handler": query.handler,
+        "limit": query.limit + 1,
+    }
+    is_filtered = (query.state, query.due_from, query.due_until, query.handler) != (None,) * 4
+    row = connection.execute(paging("last_key_in_reach", keys), values).fetchone() if is_filtered else None
+    values["last"] = row[0] if row else _ABOVE_ALL
+    jobs = [job_of(found) for found in connection.execute(paging("page", keys), values)]
+    if len(jobs) > query.limit:
+        return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
+    return Page(tuple(jobs), row[0] if row else None)

@@ -1,0 +1,61 @@
+"""
+The schema of a file: which version it has, and how it comes to ours.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Final
+
+from tickwheel.scheduler.errors import StoreFormatError
+from tickwheel.scheduler.stores._sql import load_migrations
+
+__all__ = ["MIGRATIONS", "migrate"]
+
+MIGRATIONS: Final = load_migrations(__package__)
+
+
+def migrate(connection: sqlite3.Connection, url: str, migrations: list[str] = MIGRATIONS) -> None:
+    """
+    Bring the tables to the last of *migrations*, all or nothing; a file of that version is only read.
+
+    Tables of others in the same file are left alone: ours begin with `tickwheel_`.
+
+    Raises:
+        StoreFormatError: If the file is of a newer version.
+    """
+    if _version(connection, url, len(migrations)) == len(migrations):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Somebody else may have migrated it while we waited for the lock.
+        for script in migrations[_version(connection, url, len(migrations)) :]:
+            for statement in _statements(script):
+                connection.execute(statement)
+        connection.execute("CREATE TABLE IF NOT EXISTS tickwheel_schema (version INTEGER NOT NULL)")
+        connection.execute("DELETE FROM tickwheel_schema")
+        connection.execute("INSERT INTO tickwheel_schema VALUES (?)", (len(migrations),))
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection, url: str, newest: int) -> int:
+    found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tickwheel_schema'").fetchone()
+    row = connection.execute("SELECT version FROM tickwheel_schema").fetchone() if found else None
+    version = row[0] if row else 0
+    if not isinstance(version, int) or not 0 <= version <= newest:
+        what = f"{url} has schema version {version!r}, and this tickwheel knows 1 to {newest}"
+        raise StoreFormatError(what, "upgrade tickwheel; the file was left as it is")
+    return version
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,213 @@
+"""
+The store on one SQLite file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tickwheel.clock import Clock, MonotonicClock
+from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
+from tickwheel.scheduler.stores._rows import job_of
+from tickwheel.scheduler.stores.sqlite._batch import Batch, WrongGuessError
+from tickwheel.scheduler.stores.sqlite._connections import Connections
+from tickwheel.scheduler.stores.sqlite._errors import translated
+from tickwheel.scheduler.stores.sqlite._files import Bell, OwnerLock, ring
+from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
+from tickwheel.scheduler.stores.sqlite._paging import page
+from tickwheel.scheduler.stores.sqlite._queries import SQL
+from tickwheel.scheduler.stores.sqlite._schema import migrate
+
+__all__ = ["SqliteStore"]
+
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
+
+
+class SqliteStore:
+    """
+    Jobs in one file, which one process fires and any number of processes may write.
+
+    The owner is known by a lock on `FILE-lock`; others tell it of their writes through `FILE-wake`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: str = "full",
+        busy_s: float = 5.0,
+        clock: Clock | None = None,
+    ) -> None:
+        """
+        Remember where the file is.
+
+        Args:
+            path: The file, made on `open` if there is none; its directory must be there, on a local disk.
+            synchronous: "full", or "normal", which does not wait for the disk: a power cut loses what was answered
+                since the last checkpoint, a crash of the process nothing.
+            busy_s: How long to wait while another process writes.
+            clock: What to read the time of day from, instead of the system.
+
+        Raises:
+            ValueError: If *synchronous* is neither.
+        """
+        if synchronous not in ("full", "normal"):
+            message = f"synchronous is {synchronous!r}: pass 'full' or 'normal'"
+            raise ValueError(message)
+        # SQLite names the log by the real path; so must the lock be, or two names of one file would have two owners.
+        self._path = Path(path).resolve()
+        self._synchronous, self._busy_s = synchronous, busy_s
+        self._clock = clock or MonotonicClock()
+        self._connections: Connections | None = None
+        self._lock = OwnerLock(self._path)
+        self._bell = Bell(self._path)
+        self._lease: Lease | None = None
+        self._seen = 0
+        """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
+        self.url = f"sqlite:///{os.fspath(path)}"
+        window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
+        self.abilities = Abilities(is_durable=not window, loss_window=window, has_notify=True)
+
+    def open(self) -> None:
+        with translated(self.url):
+            connections = Connections(self._path, self.url, synchronous=self._synchronous, busy_s=self._busy_s)
+            try:
+                with connections.write_lock:
+                    migrate(connections.writer, self.url)
+            except BaseException:
+                connections.close()
+                raise
+            self._connections = connections
+
+    def close(self) -> None:
+        if self._lease is not None:
+            with suppress(StoreError):
+                self._release()
+        if self._connections is not None:
+            self._connections.close()
+        self._bell.close()
+
+    def now_ms(self) -> int:
+        return self._clock.wall_ns() // 1_000_000
+
+    def apply(self, writes: Sequence[Write]) -> list[Answer]:
+        with translated(self.url):
+            try:
+                return self._apply(writes, is_guessing=True)
+            except WrongGuessError:
+                return self._apply(writes, is_guessing=False)
+
+    def get(self, key: str) -> Job | None:
+        with translated(self.url), self._open_connections().reading() as connection:
+            row = connection.execute(SQL["job_of_key"], (key,)).fetchone()
+        return job_of(row) if row else None
+
+    def page(self, query: JobQuery) -> Page:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return page(connection, query)
+
+    def count(self) -> dict[str, int]:
+        return dict(zip((state.value for state in State), self._ledger()[1:4], strict=True))
+
+    def shard_of(self, key: str) -> int:
+        return 0
+
+    def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
+        after = after or (_INT64_MIN, -1)
+        with translated(self.url), self._open_connections().reading() as connection:
+            rows = connection.execute(SQL["jobs_due"], (shard, min(until, _INT64_MAX), *after, limit)).fetchall()
+        return [job_of(row) for row in rows]
+
+    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+        with translated(self.url), self._open_connections().reading() as connection:
+            mark = connection.execute(SQL["read_ledger"]).fetchone()[0]
+            if since is None:
+                return Changes([], mark)
+            rows = connection.execute(SQL["jobs_noted"], (shard, min(until, _INT64_MAX), since)).fetchall()
+        self._seen = max(self._seen, since)
+        return Changes([job_of(row) for row in rows], mark)
+
+    def next_due_at(self, shard: int) -> int | None:
+        with translated(self.url), self._open_connections().reading() as connection:
+            row = connection.execute(SQL["next_due_at"], (shard,)).fetchone()
+        return row[0] if row else None
+
+    def acquire(self, owner: str) -> list[Lease]:
+        if self._lease is not None:
+            return self.renew(owner)
+        connections = self._open_connections()
+        self._lock.take(owner)
+        try:
+            with translated(self.url), connections.writing() as connection:
+                epoch, rescued = take_over(connection, owner)
+        except BaseException:
+            self._lock.give_back()
+            raise
+        self.abilities = replace(self.abilities, has_notify=self._bell.hang())
+        self._lease = Lease(0, epoch, None, rescued, self.now_ms())
+        return [self._lease]
+
+    def renew(self, owner: str) -> list[Lease]:
+        if self._lease is None:
+            return []
+        self._open_connections().check_file()
+        if not self._lock.is_held or self._ledger()[5] != self._lease.epoch:
+            self._lease = None
+            self._bell.take_down()
+            self._lock.give_back()
+            return []
+        self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
+        return [self._lease]
+
+    def release(self, owner: str) -> None:
+        if self._lease is not None:
+            self._release()
+
+    def wait_for_change(self, timeout_s: float) -> bool:
+        return self._bell.wait(timeout_s)
+
+    def wake(self) -> None:
+        self._bell.wake()
+
+    def watermark(self, shard: int) -> int:
+        watermark: int = self._ledger()[4]
+        return watermark
+
+    def _apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
+        with self._open_connections().writing() as connection:
+            batch = Batch(connection, self.now_ms(), is_owner=self._lease is not None)
+            answers = batch.apply(writes, is_guessing=is_guessing)
+            if self._seen and self._lease is not None:
+                connection.execute(SQL["delete_notes"], (self._seen,))
+                self._seen = 0
+        if batch.has_notes:
+            ring(self._path)
+        return answers
+
+    def _release(self) -> None:
+        self._lease = None
+        try:
+            with translated(self.url), self._open_connections().writing() as connection:
+                hand_over(connection)
+        finally:
+            self._bell.take_down()
+            self._lock.give_back()
+
+    def _ledger(self) -> tuple[int, ...]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            ledger: tuple[int, ...] = connection.execute(SQL["read_ledger"]).fetchone()
+        return ledger
+
+    def _open_connections(self) -> Connections:
+        if self._connections is None:
+            what = f"{self.url} is not open"
+            raise StoreError(what, "open it before use")
+        return self._connections

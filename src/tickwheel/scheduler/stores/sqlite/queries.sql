@@ -1,0 +1,111 @@
+-- Each query has a name, under which sqlite/_queries.py knows it. Columns of a job always stand in the order of `Job`.
+
+-- name: read_ledger
+SELECT generation, pending, running, dead, watermark, epoch, owner FROM tickwheel_ledger;
+
+-- name: write_ledger
+UPDATE tickwheel_ledger SET generation = ?, pending = ?, running = ?, dead = ?, watermark = ?;
+
+-- name: take_over
+UPDATE tickwheel_ledger SET owner = ?, epoch = epoch + 1, pending = pending + running, running = 0;
+
+-- name: hand_over
+UPDATE tickwheel_ledger SET owner = NULL;
+
+-- name: begin_job
+UPDATE tickwheel_job SET state = 1, attempt = attempt + 1
+WHERE shard = 0 AND due_at = ? AND generation = ? AND state = 0;
+
+-- name: end_job
+DELETE FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation = ? AND state = 1;
+
+-- name: insert_job
+INSERT INTO tickwheel_job (
+    shard, key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: update_job
+UPDATE tickwheel_job SET state = ?, attempt = ?, error = ? WHERE shard = ? AND due_at = ? AND generation = ?;
+
+-- name: delete_job
+DELETE FROM tickwheel_job WHERE shard = ? AND due_at = ? AND generation = ?;
+
+-- name: insert_key
+INSERT INTO tickwheel_key (key, shard, due_at, generation) VALUES (?, ?, ?, ?);
+
+-- name: update_key
+UPDATE tickwheel_key SET shard = ?2, due_at = ?3, generation = ?4 WHERE key = ?1;
+
+-- name: delete_key
+DELETE FROM tickwheel_key WHERE key = ?;
+
+-- name: insert_note
+INSERT INTO tickwheel_note (generation, due_at) VALUES (?, ?);
+
+-- name: delete_notes
+DELETE FROM tickwheel_note WHERE generation <= ?;
+
+-- name: job_of_key
+SELECT j.key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j USING (shard, due_at, generation)
+WHERE k.key = ?;
+
+-- name: jobs_by_key
+SELECT j.key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j USING (shard, due_at, generation)
+WHERE k.key IN (:keys);
+
+-- name: jobs_due
+SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM tickwheel_job
+WHERE shard = ?1 AND due_at < ?2 AND (due_at, generation) > (?3, ?4) AND state = 0
+ORDER BY due_at, generation LIMIT ?5;
+
+-- name: jobs_noted
+SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM tickwheel_note CROSS JOIN tickwheel_job USING (due_at, generation)
+WHERE shard = ?1 AND generation > ?3 AND due_at < ?2 AND state = 0;
+
+-- name: next_due_at
+SELECT due_at FROM tickwheel_job WHERE shard = ? AND state = 0 ORDER BY due_at LIMIT 1;
+
+-- name: running_jobs
+SELECT due_at, generation FROM tickwheel_job WHERE shard = 0 AND state = 1 ORDER BY due_at, generation LIMIT ?;
+
+-- name: rescue_job
+UPDATE tickwheel_job SET state = 0 WHERE shard = 0 AND due_at = ? AND generation = ?;
+
+-- name: delete_all_notes
+DELETE FROM tickwheel_note;
+
+-- name: all_keys
+SELECT key, shard, due_at, generation FROM tickwheel_key WHERE key >= :first AND key < :end
+
+-- name: dead_keys
+SELECT key, shard, due_at, generation FROM tickwheel_key INDEXED BY tickwheel_key_dead
+WHERE shard = -1 AND key >= :first AND key < :end
+
+-- name: running_keys
+-- They lie at the front, and the ledger knows when the last one was met.
+SELECT key, shard, due_at, generation FROM (
+    SELECT key, shard, due_at, generation FROM tickwheel_job WHERE shard = 0 AND state = 1
+    ORDER BY due_at, generation LIMIT (SELECT running FROM tickwheel_ledger)
+) WHERE key >= :first AND key < :end
+
+-- name: last_key_in_reach
+SELECT key FROM (:keys) ORDER BY key LIMIT 1 OFFSET :reach;
+
+-- name: page
+SELECT j.key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM (:keys) AS k CROSS JOIN tickwheel_job AS j USING (shard, due_at, generation)
+WHERE k.key <= :last
+    AND (:state IS NULL OR state = :state)
+    AND due_at >= :due_from AND due_at < :due_until
+    AND (:handler IS NULL OR handler = :handler)
+ORDER BY k.key LIMIT :limit;
