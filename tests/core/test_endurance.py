@@ -1,0 +1,104 @@
+"""
+Many threads, many operations: nothing lost, nothing leaked. `TICKWHEEL_SOAK=1` runs the long forms.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import threading
+from pathlib import Path
+
+from tickwheel._core import Engine, Timer
+
+SOAK = bool(os.environ.get("TICKWHEEL_SOAK"))
+
+
+def resident() -> int:
+    """
+    Return the bytes of memory that this process holds.
+    """
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * resource.getpagesize()
+
+
+def nothing() -> None:
+    """
+    Be a callback.
+    """
+
+
+def test_eight_threads_lose_nothing() -> None:
+    """
+    Eight threads set, move, cancel and fire on one engine; every timer has one outcome, and the counts agree.
+    """
+    operations = 1_000_000 if SOAK else 20_000
+    engine = Engine()
+    fired = [0]
+    lock = threading.Lock()
+    cancelled: list[int] = []
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201 - pytest shows it when the test fails
+
+    def count() -> None:
+        fired[0] += 1  # only the one thread whose turn it is calls this
+
+    def work(number: int) -> None:
+        choose = random.Random(seed + number)
+        mine: list[Timer] = []
+        ended = 0
+        for _ in range(operations):
+            draw = choose.random()
+            if draw < 0.4 or not mine:
+                mine.append(engine.call_later(choose.choice([0, 1e-6, 1e-4, 1e-2, 10]), count))
+            elif draw < 0.6:
+                mine[choose.randrange(len(mine))].restart(choose.choice([0, 1e-5, 1e-3, 10]))
+            elif draw < 0.9:
+                ended += mine.pop(choose.randrange(len(mine))).cancel()
+            else:
+                engine.fire_due(choose.choice([None, 1, 100]))
+        with lock:
+            cancelled.append(ended)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    engine.check()
+    stats = engine.stats()
+    assert stats["fires"] == fired[0]
+    assert stats["cancels"] == sum(cancelled)
+    assert stats["sets"] == stats["fires"] + stats["cancels"] + len(engine)
+    assert len(engine.close()) == stats["pending"]
+
+
+def test_memory_is_flat_under_churn() -> None:
+    """
+    Setting and cancelling over and over holds no more memory after the last time than after the first.
+    """
+    rounds = 10_000_000 if SOAK else 500_000
+    engine = Engine()
+    for _ in range(100_000):
+        engine.call_later(30.0, nothing).cancel()
+    before, slab = resident(), engine.stats()["bytes"]
+    for _ in range(rounds):
+        engine.call_later(30.0, nothing, 1).cancel()
+    assert engine.stats()["bytes"] == slab
+    assert resident() - before < 2**20
+
+
+def test_a_crowd_gives_its_memory_back() -> None:
+    """
+    A hundred thousand one-hour timers, cancelled, leave nothing of their entries behind but one chunk.
+    """
+    engine = Engine()
+    one = engine.call_later(3600, nothing)
+    slab = engine.stats()["bytes"]
+    timers = [engine.call_later(3600, nothing) for _ in range(100_000)]
+    assert engine.stats()["bytes"] > 100 * slab
+    engine.cancel_many(timers)
+    # What stays is the table of chunks: a few bytes for each 256 entries that there once were.
+    assert engine.stats()["bytes"] < slab * 4
+    assert one.pending()
