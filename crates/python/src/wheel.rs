@@ -160,9 +160,17 @@ fn checked_deadline(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
 }
 
 fn checked_limit(value: &Bound<'_, PyAny>) -> PyResult<usize> {
-    let limit: i64 = value.extract()?;
-    usize::try_from(limit)
-        .map_err(|_| PyValueError::new_err(format!("limit is {limit}: pass how many at most, 0 or more, or None")))
+    if !value.is_exact_instance_of::<PyInt>() {
+        let kind = value.get_type().name()?;
+        let text = format!("limit is {}: pass an integer or None, not {kind}", value.repr()?);
+        return Err(PyTypeError::new_err(text));
+    }
+    if value.lt(0)? {
+        let text = format!("limit is {}: pass 0 or more, or None for all that is due", value.repr()?);
+        return Err(PyValueError::new_err(text));
+    }
+    // More than can be counted is no limit.
+    Ok(value.extract().unwrap_or(usize::MAX))
 }
 
 /// An id; an integer that never was one is simply stale.
