@@ -151,7 +151,7 @@ def test_a_ring_finds_its_occupied_slots(size: int) -> None:
         assert list(ring.occupied_after(index)) == passed
 
 
-@pytest.mark.parametrize("name", ["heap", "single", "rounds", "hierarchical", "cascading"])
+@pytest.mark.parametrize("name", ["native", "heap", "single", "rounds", "hierarchical", "cascading"])
 def test_worked_examples(name: str) -> None:
     """
     The example in a design's docstring does what it says.

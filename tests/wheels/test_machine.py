@@ -178,7 +178,7 @@ def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
     with pytest.raises(DivergenceError) as found:
         run_machine(lambda _: broken(), random.randrange(2**32), 50_000, check_every=7)
     case = found.value.case
-    assert 0 < len(case.operations) <= 12
+    assert 0 < len(case.operations) < 50  # of up to 2,000
     assert f"start={case.start}" in str(found.value)
     with pytest.raises(AssertionError):
         replay(lambda _: broken(), case)

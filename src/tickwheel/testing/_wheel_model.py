@@ -106,6 +106,7 @@ class WheelModel:
         Take out everything, by deadline then arrival.
         """
         everything = sorted(self.pending.items(), key=lambda item: item[1])
+        self.counts["cancels"] += len(everything)
         self.pending.clear()
         self._heap.clear()
         return [(id, filed.deadline, filed.payload) for id, filed in everything]  # noqa: A001 the protocol's word

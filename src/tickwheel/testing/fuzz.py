@@ -16,6 +16,7 @@ from tickwheel.testing.wheel_machine import DivergenceError, MakeWheel, run_mach
 from tickwheel.wheels.cascading import CascadingWheel
 from tickwheel.wheels.heap import HeapWheel
 from tickwheel.wheels.hierarchical import HierarchicalWheel
+from tickwheel.wheels.native import NativeWheel
 from tickwheel.wheels.rounds import RoundsWheel
 from tickwheel.wheels.single import SingleWheel
 
@@ -37,6 +38,7 @@ def _standing_at(make: Callable[[], Wheel]) -> MakeWheel:
 
 
 DESIGNS: dict[str, tuple[MakeWheel, ...]] = {
+    "native": (_standing_at(NativeWheel),),
     "heap": (_standing_at(HeapWheel),),
     "single": (
         _standing_at(lambda: SingleWheel(tick=1e-9, slots=64)),

@@ -8,7 +8,7 @@ The promise
 2. Bounded lateness. At most one tick of the design, plus the driver's wake-up, plus the work queued before it.
 3. Ordered. By deadline across all that one `advance` delivers; first set, first fired, among equal deadlines.
    A design that cannot tell deadlines apart inside a tick orders by tick, then first set (`Abilities.exact_order`).
-4. One outcome. An entry expires, or is cancelled, or is drained: one of them, once.
+4. One outcome. An entry expires, or is cancelled (one by one, or all by a drain): one of them, once.
 5. Anything goes in a callback. That is the driver's side of the promise: a wheel calls nothing.
 6. Bounded work. `advance(now, limit)` stops at the limit and resumes where it was, also inside one slot.
 7. Idle is free. `next_expiration()` tells exactly when there is something to do.
@@ -133,6 +133,8 @@ class Wheel(Protocol):
     def stats(self) -> dict[str, Any]:
         """
         Return counts: at least `pending`, `sets`, `moves`, `cancels`, `fires`, `cascades`; costs a small constant.
+
+        What is drained counts as cancelled, so `sets` is always `pending + fires + cancels`.
         """
 
     def check(self) -> None:

@@ -1,0 +1,68 @@
+"""
+The wheel of the native core, which is the default of everything above.
+
+    level    a slot is        a turn (64 slots) is
+    0        2^tick_bits ns   64 of them             entries are filed by the level in which their deadline's
+    1        64 of those      64^2                   highest bit that differs from now's lies, so every deadline
+    2        64^2             64^3                   fits and nothing is clamped
+    ...
+
+Entries are filed by slot and expire by their exact deadline: a slot whose span has begun is sorted once. `crates/wheel`
+holds the algorithm and its table of costs; this module only gives it the protocol's name.
+
+    >>> wheel = NativeWheel()
+    >>> tea = wheel.insert(240, "tea")
+    >>> eggs = wheel.insert(360, "eggs")
+    >>> wheel.reschedule(eggs, 180)
+    True
+    >>> wheel.next_expiration()
+    180
+    >>> [entry.payload for entry in wheel.advance(240)]
+    ['eggs', 'tea']
+"""
+
+from __future__ import annotations
+
+from tickwheel._core import Wheel
+from tickwheel.wheels._contract import Abilities
+
+__all__ = ["NativeWheel"]
+
+
+class NativeWheel:
+    """
+    The core's wheel in the wheel protocol: exact deadlines, any span, O(1) everything.
+
+    Its methods are the core's own, bound once, so that a call goes straight to them.
+    """
+
+    __slots__ = (
+        "_wheel",
+        "advance",
+        "cancel",
+        "check",
+        "deadline",
+        "drain",
+        "insert",
+        "next_expiration",
+        "reschedule",
+        "stats",
+    )
+
+    abilities = Abilities()
+
+    def __init__(self) -> None:
+        wheel = Wheel()
+        self._wheel = wheel
+        self.insert = wheel.insert
+        self.cancel = wheel.cancel
+        self.reschedule = wheel.reschedule
+        self.deadline = wheel.deadline
+        self.advance = wheel.advance
+        self.next_expiration = wheel.next_expiration
+        self.drain = wheel.drain
+        self.stats = wheel.stats
+        self.check = wheel.check
+
+    def __len__(self) -> int:
+        return len(self._wheel)

@@ -1,0 +1,20 @@
+"""
+The native wheel keeps the wheel's contract.
+"""
+
+from tickwheel.testing.wheel_suite import WheelSuite
+from tickwheel.wheels.native import NativeWheel
+
+
+class TestNative(WheelSuite):
+    """
+    The contract suite on the native wheel.
+    """
+
+    def make_wheel(self, start: int) -> NativeWheel:
+        """
+        Return a wheel that stands at *start*.
+        """
+        wheel = NativeWheel()
+        wheel.advance(start)
+        return wheel
