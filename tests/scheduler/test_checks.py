@@ -213,3 +213,13 @@ def test_traces():
     for wrong in ("", "xx", trace.upper(), trace + "0", 5):
         with pytest.raises(InvalidJobError, match="traceparent"):
             _checks.check_trace(wrong)
+
+
+def test_the_century_of_an_instant_begins_now():
+    """
+    An instant is bounded by its distance from now, not by its distance from 1970.
+    """
+    assert _checks.at_ms(4_000_000_000, NOW) == 4_000_000_000_000
+    assert _checks.at_ms(NOW / 1000 + CENTURY_S, NOW) == NOW + _checks.FAR_MS
+    with pytest.raises(InvalidJobError, match="at most 100 years ahead"):
+        _checks.at_ms(NOW / 1000 + CENTURY_S + 1, NOW)

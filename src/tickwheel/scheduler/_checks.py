@@ -102,15 +102,7 @@ def delay_ms(delay: float, name: str = "delay") -> int:
         InvalidJobError: If it is past 100 years, which `inf` is.
         TypeError: If it is no number.
     """
-    if isinstance(delay, bool | str) or not hasattr(delay, "__float__"):
-        message = f"{name} is {delay!r}: pass seconds as a number, not {type(delay).__name__}"
-        raise TypeError(message)
-    try:
-        value = float(delay)
-    except OverflowError:  # an int past 1.8e308
-        value = math.inf if delay > 0 else -math.inf
-    if math.isnan(value):
-        raise InvalidDelayError(name, delay)
+    value = _seconds(name, delay)
     if value * 1000 > FAR_MS:
         raise InvalidJobError(name, delay, f"a durable job lies at most 100 years ahead, which is {FAR_MS // 1000} s")
     return 0 if value <= 0 else math.ceil(value * 1000)
@@ -143,9 +135,10 @@ def at_ms(at: datetime | float, now: int) -> int:
         if at.tzinfo is None:
             raise InvalidJobError("at", at, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
         at = at.timestamp()
-    if isinstance(at, float | int) and (at * 1000 - now) > FAR_MS:
+    value = _seconds("at", at)
+    if value * 1000 - now > FAR_MS:
         raise InvalidJobError("at", at, "a durable job lies at most 100 years ahead; epoch seconds, not milliseconds")
-    return delay_ms(at, "at")
+    return 0 if value <= 0 else math.ceil(value * 1000)
 
 
 def encode_payload(payload: Any) -> bytes:
@@ -172,6 +165,22 @@ def decode_payload(data: bytes) -> Any:
     Return the value that *data* encodes.
     """
     return None if data == b"null" else json.loads(data)
+
+
+def _seconds(name: str, value: float) -> float:
+    """
+    Return *value* as a float that is not NaN; what no float holds is infinite.
+    """
+    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
+        message = f"{name} is {value!r}: pass seconds as a number, not {type(value).__name__}"
+        raise TypeError(message)
+    try:
+        number = float(value)
+    except OverflowError:  # an int past 1.8e308
+        number = math.inf if value > 0 else -math.inf
+    if math.isnan(number):
+        raise InvalidDelayError(name, value)
+    return number
 
 
 def _check_text(name: str, text: str, bytes_max: int) -> None:
