@@ -47,6 +47,9 @@ from tickwheel.scheduler.targets.webhook import WebhookTarget
 
 __all__ = ["Core"]
 
+STEPS_MAX = 1000
+"""Into how many steps a forecast is divided at most."""
+
 
 class Core:
     """
@@ -220,12 +223,34 @@ class Core:
         self._opened()
         return self._store.get(_checks.check_key(key))
 
-    def list(self, fields: ListFields) -> Page:
+    def page(self, fields: ListFields) -> Page:
         """
         Read a page of jobs.
         """
         self._opened()
         return self._store.page(job_query(fields, self._storeclock.now_ms()))
+
+    def upcoming(
+        self, due_from: datetime | float | None, due_until: datetime | float | None, limit: int
+    ) -> Sequence[Job]:
+        """
+        Read the next jobs.
+        """
+        self._opened()
+        now = self._storeclock.now_ms()
+        query = job_query({"due_from": due_from or 0, "due_until": due_until, "limit": limit}, now)
+        until = now + 2 * _checks.FAR_MS if query.due_until is None else query.due_until
+        return self._store.upcoming(query.due_from or 0, until, limit)
+
+    def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+        """
+        Count the jobs that are due in each step.
+        """
+        self._opened()
+        if type(steps) is not int or not 1 <= steps <= STEPS_MAX:
+            raise InvalidJobError("steps", steps, f"pass an integer in 1..{STEPS_MAX}")
+        since_ms = _checks.at_ms(since, self._storeclock.now_ms())
+        return self._store.count_due(since_ms, _checks.span_ms("step", step), steps)
 
     def stats(self) -> dict[str, Any]:
         """

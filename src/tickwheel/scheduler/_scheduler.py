@@ -5,7 +5,7 @@ The durable scheduler as a caller sees it, for threads and for asyncio: the same
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -239,7 +239,31 @@ class Scheduler(_Common):
             prefix: Of the key.
             **fields: state, due_from, due_until, handler, cursor, limit: see `ListFields`.
         """
-        return self._core.list({"prefix": prefix, **fields})
+        return self._core.page({"prefix": prefix, **fields})
+
+    def upcoming(
+        self,
+        due_from: datetime | float | None = None,
+        due_until: datetime | float | None = None,
+        limit: int = 100,
+    ) -> Sequence[Job]:
+        """
+        Return the next pending jobs in the order of their instants, at most *limit* (1 to 1000).
+
+        Args:
+            due_from: From this instant on; overdue ones are left out by it.
+            due_until: Before this instant.
+            limit: How many.
+        """
+        return self._core.upcoming(due_from, due_until, limit)
+
+    def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+        """
+        Return how many pending jobs fall due in each of *steps* (1 to 1000) steps of *step* seconds from *since* on.
+
+        Costs by how many these are.
+        """
+        return self._core.forecast(since, step, steps)
 
 
 class AsyncScheduler(_Common):
@@ -326,4 +350,21 @@ class AsyncScheduler(_Common):
         """
         Return a page of jobs: see `Scheduler.list`.
         """
-        return await asyncio.to_thread(self._core.list, {"prefix": prefix, **fields})
+        return await asyncio.to_thread(self._core.page, {"prefix": prefix, **fields})
+
+    async def upcoming(
+        self,
+        due_from: datetime | float | None = None,
+        due_until: datetime | float | None = None,
+        limit: int = 100,
+    ) -> Sequence[Job]:
+        """
+        Return the next pending jobs: see `Scheduler.upcoming`.
+        """
+        return await asyncio.to_thread(self._core.upcoming, due_from, due_until, limit)
+
+    async def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+        """
+        Count what falls due: see `Scheduler.forecast`.
+        """
+        return await asyncio.to_thread(self._core.forecast, since, step, steps)

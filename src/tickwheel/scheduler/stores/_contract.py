@@ -153,6 +153,16 @@ class Store(Protocol):
         Return the earliest `due_at` of the shard's pending jobs, or None.
         """
 
+    def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
+        """
+        Return the first *limit* pending jobs of all shards due from *since* to before *until*, by (due_at, generation).
+        """
+
+    def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
+        """
+        Return how many pending jobs fall due in each of *steps* steps from *since* on; costs by how many these are.
+        """
+
     def acquire(self, owner: str) -> list[Lease]:
         """
         Take the shards that are free, rescue what their former owner left running, and return what *owner* now holds.

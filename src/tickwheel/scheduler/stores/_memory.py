@@ -106,6 +106,22 @@ class MemoryStore:
             self._check_open()
             return self._runs[self._minutes[0]][0][0] if self._minutes else None
 
+    def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
+        return self.due(0, until, (since, -1), limit)
+
+    def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
+        counts = [0] * steps
+        with self._lock:
+            self._check_open()
+            first = bisect_left(self._minutes, since // _RUN_MS)
+            last = bisect_left(self._minutes, (since + step_ms * steps - 1) // _RUN_MS + 1)
+            for minute in self._minutes[first:last]:
+                for due_at, _, _ in self._runs[minute]:
+                    step = (due_at - since) // step_ms
+                    if 0 <= step < steps:
+                        counts[step] += 1
+        return counts
+
     def acquire(self, owner: str) -> list[Lease]:
         with self._lock:
             self._check_open()

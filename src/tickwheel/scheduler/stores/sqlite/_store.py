@@ -140,6 +140,16 @@ class SqliteStore:
             row = connection.execute(SQL["next_due_at"], (shard,)).fetchone()
         return row[0] if row else None
 
+    def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
+        return self.due(0, until, (since, -1), limit)
+
+    def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
+        counts = [0] * steps
+        with translated(self.url), self._open_connections().reading() as connection:
+            for step, count in connection.execute(SQL["count_due"], (since, step_ms, since + step_ms * steps)):
+                counts[step] = count
+        return counts
+
     def acquire(self, owner: str) -> list[Lease]:
         if self._lease is not None:
             return self.renew(owner)

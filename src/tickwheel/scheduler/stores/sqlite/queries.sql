@@ -74,6 +74,11 @@ WHERE shard = ?1 AND generation > ?3 AND due_at < ?2 AND state = 0;
 -- name: next_due_at
 SELECT due_at FROM tickwheel_job WHERE shard = ? AND state = 0 ORDER BY due_at LIMIT 1;
 
+-- name: count_due
+SELECT (due_at - ?1) / ?2 AS step, count(*) FROM tickwheel_job
+WHERE shard = 0 AND due_at >= ?1 AND due_at < ?3 AND state = 0
+GROUP BY step;
+
 -- name: running_jobs
 SELECT due_at, generation FROM tickwheel_job WHERE shard = 0 AND state = 1 ORDER BY due_at, generation LIMIT ?;
 

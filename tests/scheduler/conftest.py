@@ -1,0 +1,100 @@
+"""
+What the scheduler's tests share: stores of both kinds, schedulers that are stopped, and a record to wait on.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tickwheel.scheduler import Scheduler
+
+PATIENCE_S = 20.0
+"""How long a test waits for what should come at once; only a failure takes that long."""
+
+
+class Record:
+    """
+    A list that other threads fill and a test waits on.
+    """
+
+    def __init__(self):
+        self.items = []
+        self._grown = threading.Condition()
+
+    def __call__(self, item):
+        """
+        Append *item*: a record can be a handler or a hook.
+        """
+        with self._grown:
+            self.items.append(item)
+            self._grown.notify_all()
+
+    def wait(self, count):
+        """
+        Return the first *count* items, once there are that many.
+        """
+        return self.wait_for(lambda: len(self.items) >= count)[:count]
+
+    def wait_for(self, enough):
+        """
+        Return a copy of the items once *enough* says so.
+        """
+        with self._grown:
+            assert self._grown.wait_for(enough, PATIENCE_S), f"waited {PATIENCE_S} s, and there is {self.items}"
+            return list(self.items)
+
+
+@pytest.fixture
+def record():
+    """
+    Return an empty record.
+    """
+    return Record()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request, tmp_path):
+    """
+    Return the URL of an empty store, of each kind in turn.
+    """
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+
+
+@pytest.fixture
+def file_url(tmp_path):
+    """
+    Return the URL of an empty store on a real file.
+    """
+    return f"sqlite:///{tmp_path / 'jobs.db'}"
+
+
+@pytest.fixture
+def make():
+    """
+    Return what makes schedulers that are stopped when the test ends.
+    """
+    made = []
+
+    def make_one(*args, **kwargs):
+        made.append(Scheduler(*args, **kwargs))
+        return made[-1]
+
+    yield make_one
+    for scheduler in made:
+        scheduler.stop(timeout=5.0)
+
+
+@pytest.fixture
+def events():
+    """
+    Return what makes a record of a scheduler's events.
+    """
+
+    def subscribe(scheduler):
+        told = Record()
+        scheduler.subscribe(told)
+        return told
+
+    return subscribe

@@ -1,0 +1,69 @@
+"""
+What falls due: the next jobs, and how many in each part of the future.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tickwheel.scheduler import InvalidJobError, Scheduler, SetRequest
+
+SINCE = 4_000_000_000
+
+
+@pytest.fixture
+def filled(url):
+    """
+    Return a scheduler with jobs at random instants around the year 2096, and those instants by key.
+    """
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")  # noqa: T201  shown when a test fails
+    draw = random.Random(seed)
+    instants = {
+        f"job {n}": SINCE + draw.choice((-1, 0, 0.999, 1, 59.999, 60, draw.uniform(-9, 99))) for n in range(300)
+    }
+    scheduler = Scheduler(url)
+    scheduler.set_many([SetRequest(key, at=at, target="log") for key, at in instants.items()])
+    yield scheduler, {job.key: job.due_at for job in scheduler.list(limit=1000).jobs}
+    scheduler.stop()
+
+
+@pytest.mark.parametrize(("step", "steps"), [(1, 60), (60, 1), (0.25, 200), (7, 9)])
+def test_forecast_counts_each_step(filled, step, steps):
+    """
+    A step counts what is due from its begin to before its end, and nothing outside of all steps is counted.
+    """
+    scheduler, due_at = filled
+    expected = [0] * steps
+    for at in due_at.values():
+        index = (at - SINCE * 1000) // int(step * 1000)
+        if 0 <= index < steps:
+            expected[index] += 1
+    assert sum(expected)
+    assert scheduler.forecast(SINCE, step, steps) == expected
+
+
+def test_upcoming_is_in_the_order_of_instants(filled):
+    """
+    The next jobs come by their instant, and among equal ones by their generation, from a begin and before an end.
+    """
+    scheduler, due_at = filled
+    every = scheduler.upcoming(limit=1000)
+    assert {job.key: job.due_at for job in every} == due_at
+    assert every == sorted(every, key=lambda job: (job.due_at, job.generation))
+    part = scheduler.upcoming(SINCE, SINCE + 60, limit=1000)
+    assert part == [job for job in every if SINCE * 1000 <= job.due_at < SINCE * 1000 + 60_000]
+    assert scheduler.upcoming(limit=7) == every[:7]
+
+
+@pytest.mark.parametrize(
+    ("step", "steps", "part"), [(0, 1, "step is 0"), (1, 0, "steps is 0"), (1, 1001, "steps is 1001")]
+)
+def test_bad_steps(url, step, steps, part):
+    """
+    A forecast of no steps, or too many, or of no length is refused by name.
+    """
+    with Scheduler(url) as scheduler, pytest.raises(InvalidJobError, match=part):
+        scheduler.forecast(SINCE, step, steps)
