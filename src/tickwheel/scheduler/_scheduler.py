@@ -76,6 +76,14 @@ class _Common:
 
         return register
 
+    def has_handler(self, name: str) -> bool:
+        """
+        Return whether a handler of that *name* is registered here.
+
+        A job may name one that is not: others may register it. Who knows that nobody will can refuse it early.
+        """
+        return self._core.handlers.has(name)
+
     def stats(self) -> dict[str, Any]:
         """
         Return the counters and figures; stops nobody.

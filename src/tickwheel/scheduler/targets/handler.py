@@ -49,6 +49,12 @@ class HandlerTarget:
         if retry is not None:
             self._policies[name] = retry
 
+    def has(self, name: str) -> bool:
+        """
+        Return whether there is a handler of that *name*.
+        """
+        return name in self._calls
+
     def policy(self, name: str) -> RetryPolicy | None:
         """
         Return the policy that the handler was registered with.
