@@ -186,7 +186,6 @@ def test_references_are_counted_exactly() -> None:
         """
 
     argument = object()
-    before = (sys.getrefcount(callback), sys.getrefcount(argument), sys.getrefcount(engine))
 
     def counts() -> tuple[int, int, int]:
         return (sys.getrefcount(callback), sys.getrefcount(argument), sys.getrefcount(engine))
@@ -202,6 +201,7 @@ def test_references_are_counted_exactly() -> None:
         lambda _: fire(),
         lambda _: engine.after_fork(),
     ]
+    before = counts()
     for end in ends:
         for _ in range(100):
             timers = [engine.call_later(1, callback), engine.call_later(1, callback, argument)]
