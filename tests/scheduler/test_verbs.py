@@ -1,0 +1,252 @@
+"""
+Set, move, cancel, run_now, replay, get, list: what is answered, on every store.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tickwheel.errors import ClosedError, InvalidDelayError
+from tickwheel.scheduler import (
+    InvalidJobError,
+    Outcome,
+    RecurrenceError,
+    RetryPolicy,
+    SetRequest,
+    State,
+    StoreError,
+)
+
+HOUR = 3600
+
+
+@pytest.fixture
+def client(url, make):
+    """
+    Return a scheduler that was not started.
+    """
+    return make(url)
+
+
+def test_set_and_get(client):
+    """
+    A set job can be read, and is what was asked for.
+    """
+    policy = RetryPolicy(attempts=2, kind="list", waits_ms=(5,))
+    trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    answer = client.set("k", delay=HOUR, handler="h", payload={"a": [1]}, retry=policy, expires=60, trace=trace)
+    assert answer.outcome is Outcome.CREATED
+    job = client.get("k")
+    assert job == answer.job
+    assert (job.key, job.handler, job.payload, job.retry, job.trace) == ("k", "h", b'{"a":[1]}', policy, trace)
+    assert (job.state, job.attempt, job.expires_at) == (State.PENDING, 0, job.due_at + 60_000)
+
+
+def test_delay_and_at_agree(client):
+    """
+    A delay and an instant name the same time, to the millisecond or so.
+    """
+    later = datetime.now(UTC) + timedelta(hours=1)
+    by_at = client.set("a", at=later, handler="h").job
+    by_seconds = client.set("b", at=later.timestamp(), handler="h").job
+    assert by_at.due_at == by_seconds.due_at == math.ceil(later.timestamp() * 1000)
+    by_delay = client.set("c", delay=HOUR, handler="h").job
+    assert 0 <= by_delay.due_at - by_at.due_at < 60_000
+
+
+def test_a_delay_never_ends_early(client):
+    """
+    A job's instant is not before the clock that was read first plus the delay.
+    """
+    before = datetime.now(UTC).timestamp()
+    for n in range(50):
+        job = client.set(f"k{n}", delay=HOUR + n / 1000, handler="h").job
+        assert job.due_at >= (before + HOUR + n / 1000) * 1000
+
+
+def test_modes(client):
+    """
+    A second set replaces, keeps, or takes the earlier instant, as its mode says.
+    """
+    first = client.set("k", delay=HOUR, handler="h", payload=1).job
+    kept = client.set("k", delay=1, handler="h", payload=2, mode="keep")
+    assert (kept.outcome, kept.job) == (Outcome.KEPT, first)
+    earliest = client.set("k", delay=2 * HOUR, handler="h", payload=3, mode="earliest")
+    assert (earliest.outcome, earliest.job.due_at, earliest.job.payload) == (Outcome.REPLACED, first.due_at, b"3")
+    replaced = client.set("k", delay=2 * HOUR, handler="h", payload=4)
+    assert replaced.outcome is Outcome.REPLACED
+    assert replaced.job.due_at > first.due_at
+    assert replaced.job.generation > earliest.job.generation > first.generation
+
+
+def test_a_debounce_ends(client):
+    """
+    A sliding job is not moved past its maximum wait.
+    """
+    first = client.set("k", delay=60, handler="h", max_wait=90).job
+    later = client.set("k", delay=HOUR, handler="h", max_wait=90).job
+    assert later.due_at == first.first_set_at + 90_000
+
+
+def test_generations(client):
+    """
+    With a generation that is not the job's, nothing is changed, and the answer shows what there is.
+    """
+    assert client.set("k", delay=HOUR, handler="h", if_generation=0).outcome is Outcome.CREATED
+    job = client.get("k")
+    wrong = job.generation + 5
+    for answer in (
+        client.set("k", delay=1, handler="h", if_generation=0),
+        client.set("k", delay=1, handler="h", if_generation=wrong),
+        client.move("k", delay=1, if_generation=wrong),
+        client.run_now("k", if_generation=wrong),
+        client.cancel("k", if_generation=wrong),
+    ):
+        assert (answer.outcome, answer.job) == (Outcome.WRONG_GENERATION, job)
+    assert client.get("k") == job
+    assert client.cancel("k", if_generation=job.generation).outcome is Outcome.CANCELLED
+
+
+def test_move_and_cancel(client):
+    """
+    A pending job moves and goes, and says so; what is not there is not found.
+    """
+    first = client.set("k", delay=HOUR, handler="h").job
+    moved = client.move("k", at=first.due_at / 1000 + 60)
+    assert (moved.outcome, moved.job.due_at) == (Outcome.MOVED, first.due_at + 60_000)
+    assert client.cancel("k").outcome is Outcome.CANCELLED
+    assert client.get("k") is None
+    assert client.move("k", delay=1).outcome is Outcome.NOT_FOUND
+    assert client.cancel("k").outcome is Outcome.NOT_FOUND
+    assert client.replay("k").outcome is Outcome.NOT_FOUND
+
+
+def test_many(client):
+    """
+    Many jobs are set in one go, answers in order; one bad request sets none.
+    """
+    answers = client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h", payload=n) for n in range(2500)])
+    assert [answer.job.key for answer in answers] == [f"k{n}" for n in range(2500)]
+    with pytest.raises(InvalidJobError, match="key is ''"):
+        client.set_many([SetRequest("x", delay=1, handler="h"), SetRequest("", delay=1, handler="h")])
+    assert client.get("x") is None
+    assert client.set_many([]) == []
+
+
+def test_listing(client):
+    """
+    Jobs are listed by key, a page at a time, through every filter.
+    """
+    client.set_many([SetRequest(f"a{n:02}", delay=HOUR + n * 60, handler="h") for n in range(25)])
+    client.set("b", delay=HOUR, handler="other")
+    keys, cursor, pages = [], None, 0
+    while pages == 0 or cursor is not None:
+        page = client.list("a", limit=10, cursor=cursor)
+        keys += [job.key for job in page.jobs]
+        cursor, pages = page.cursor, pages + 1
+    assert keys == [f"a{n:02}" for n in range(25)]
+    assert [job.key for job in client.list(handler="other").jobs] == ["b"]
+    assert client.list(state="dead").jobs == ()
+    start = client.get("a10").due_at / 1000
+    found = client.list(due_from=start, due_until=start + 120)
+    assert [job.key for job in found.jobs] == ["a10", "a11"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "said"),
+    [
+        ({}, InvalidJobError, "pass delay= in seconds or at= as a time"),
+        ({"delay": 1, "at": 2e9}, InvalidJobError, "not both"),
+        ({"delay": math.nan}, InvalidDelayError, "delay is nan"),
+        ({"delay": math.inf}, InvalidJobError, "at most 100 years"),
+        ({"delay": 1e300}, InvalidJobError, "at most 100 years"),
+        ({"delay": "soon"}, TypeError, "delay is 'soon'"),
+        ({"at": "2030-01-01"}, TypeError, "at is '2030-01-01'"),
+        ({"delay": 1, "handler": None}, InvalidJobError, "name the handler"),
+        ({"delay": 1, "target": "fax"}, InvalidJobError, "the targets here are handler, log, webhook"),
+        ({"delay": 1, "target": "webhook", "handler": "no url"}, InvalidJobError, "a webhook needs a URL"),
+        ({"delay": 1, "payload": {1, 2}}, InvalidJobError, "payload is"),
+        ({"delay": 1, "mode": "first"}, InvalidJobError, "replace, keep, earliest"),
+        ({"delay": 1, "mode": "keep", "max_wait": 5}, InvalidJobError, "max_wait is 5"),
+        ({"delay": 1, "expires": 0}, InvalidJobError, "expires is 0: pass seconds, more than 0"),
+        ({"delay": 1, "retry": RetryPolicy(attempts=0)}, InvalidJobError, "retry.attempts is 0"),
+        ({"delay": 1, "if_generation": -1}, InvalidJobError, "if_generation is -1"),
+        ({"delay": 1, "trace": "abc"}, InvalidJobError, "trace is 'abc'"),
+        ({"cron": "0 0 31 2 *"}, RecurrenceError, "never fires"),
+        ({"cron": "61 * * * *"}, RecurrenceError, "minute field '61'"),
+        ({"cron": 5}, RecurrenceError, "cron is 5"),
+        ({"cron": "0 9 * * *", "tz": "Mars"}, RecurrenceError, "IANA zone"),
+        ({"cron": "0 9 * * *", "every": 5}, RecurrenceError, "not both"),
+        ({"every": 0}, InvalidJobError, "every is 0"),
+        ({"every": 60, "misfire": "panic"}, InvalidJobError, "once, all, skip"),
+        ({"every": 60, "jitter": math.nan}, InvalidDelayError, "jitter is nan"),
+    ],
+)
+def test_bad_values(client, fields, error, said):
+    """
+    A bad value is refused by name, and nothing is stored.
+    """
+    with pytest.raises(error) as caught:
+        client.set("k", **{"handler": "h", **fields})
+    assert said in str(caught.value)
+    assert client.get("k") is None
+
+
+@pytest.mark.parametrize(("limit", "state"), [(0, None), (1001, None), (True, "gone")])
+def test_bad_listing(client, limit, state):
+    """
+    A page of no jobs, or of too many, or of a state that is none, is refused.
+    """
+    with pytest.raises(InvalidJobError):
+        client.list(limit=limit, state=state)
+
+
+def test_unknown_fields(client):
+    """
+    A misspelt argument is a TypeError that names it.
+    """
+    with pytest.raises(TypeError, match="delya"):
+        client.set("k", delya=5, handler="h")
+
+
+def test_closed(client):
+    """
+    After the stop every verb says that the scheduler is closed.
+    """
+    client.set("k", delay=HOUR, handler="h")
+    assert client.stop() == []
+    for call in (
+        lambda: client.set("k", delay=1, handler="h"),
+        lambda: client.move("k", delay=1),
+        lambda: client.cancel("k"),
+        lambda: client.get("k"),
+        client.list,
+        client.stats,
+        client.start,
+    ):
+        with pytest.raises(ClosedError, match="the scheduler is closed"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgres:/x", "there is no store for 'postgres:/x'"),
+        ("oracle://scott:tiger@host/db", r"oracle://scott:\*\*\*@host/db"),
+        ("jobs.db", "the kinds are memory://, sqlite://"),
+        ("sqlite://jobs.db", "three slashes"),
+        ("sqlite:///", "three slashes"),
+        ("sqlite:///x.db?synchronous=never", "'full' or 'normal'"),
+        ("sqlite:///x.db?mode=ro", "not mode"),
+        ("memory://x", "one kind of memory"),
+    ],
+)
+def test_bad_urls(make, url, said):
+    """
+    A URL that names no store is refused with what there is, its password hidden.
+    """
+    with pytest.raises(StoreError, match=said):
+        make(url)
