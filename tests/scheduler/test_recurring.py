@@ -1,0 +1,191 @@
+"""
+Jobs that come back, on a clock that is moved by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from tickwheel.observe._events import JobDied, JobExpired, JobFired, JobSucceeded
+from tickwheel.scheduler import Cancel, Outcome, RetryPolicy, State
+from tickwheel.testing import ManualClock
+
+NOON = 1_700_000_000.0
+DAY = 86_400
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that stands still at a whole second.
+    """
+    return ManualClock(wall=NOON)
+
+
+@pytest.fixture
+def scheduler(url, make, clock):
+    """
+    Return a started one on that clock.
+    """
+    return make(url, clock=clock).start()
+
+
+def ends(told, kind, count):
+    """
+    Return *count* events of *kind*, once there are that many.
+    """
+    found = told.wait_for(lambda: sum(isinstance(each, kind) for each in told.items) >= count)
+    return [each for each in found if isinstance(each, kind)]
+
+
+def test_every(scheduler, clock, events):
+    """
+    An interval keeps its phase, each run is a new generation at attempt 1, and the key stays.
+    """
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    first = scheduler.set("k", every=60, handler="h").job.due_at
+    assert first == NOON * 1000 + 60_000
+    for count in range(1, 5):
+        clock.advance(60)
+        ends(told, JobSucceeded, count)
+    fired = ends(told, JobFired, 4)
+    assert [each.due_at - first for each in fired] == [0, 60_000, 120_000, 180_000]
+    assert len({each.generation for each in fired}) == 4
+    assert {each.attempt for each in fired} == {1}
+    assert scheduler.get("k").due_at == first + 240_000
+
+
+def test_every_with_a_start(scheduler, clock, events):
+    """
+    With a delay, the first run is then, and the others follow in its phase.
+    """
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    scheduler.set("k", every=3600, at=NOON + 10, handler="h")
+    clock.advance(11)
+    (done,) = ends(told, JobSucceeded, 1)
+    assert done.next_at == (NOON + 3610) * 1000
+
+
+def test_cron(scheduler, clock, events):
+    """
+    A cron job fires at the instants of its line in its zone.
+    """
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    job = scheduler.set("k", cron="30 9 * * *", tz="Europe/Berlin", handler="h").job
+    assert datetime.fromtimestamp(job.due_at / 1000, UTC).isoformat() == "2023-11-15T08:30:00+00:00"
+    for count in range(1, 4):
+        clock.advance(DAY)
+        ends(told, JobSucceeded, count)
+    assert [(each.due_at - job.due_at) // 1000 for each in ends(told, JobFired, 3)] == [0, DAY, 2 * DAY]
+
+
+@pytest.mark.parametrize(("misfire", "ended"), [("once", (1, 0)), ("all", (6, 0)), ("skip", (0, 1))])
+def test_missed_runs(file_url, make, clock, events, misfire, ended):  # noqa: PLR0917  fixtures
+    """
+    After an outage of five and a half days, the daily runs that were missed are made up for by policy.
+    """
+    make(file_url, clock=clock).set("k", every=DAY, handler="h", misfire=misfire)
+    clock.advance(6.5 * DAY)
+    scheduler = make(file_url, clock=clock)
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    scheduler.start()
+    following = (NOON + 7 * DAY) * 1000
+    told.wait_for(lambda: any(getattr(each, "next_at", None) == following for each in told.items))
+    kinds = [type(each) for each in told.items]
+    assert (kinds.count(JobSucceeded), kinds.count(JobExpired)) == ended
+    assert scheduler.get("k").due_at == following
+
+
+def test_failures_do_not_end_a_series(scheduler, clock, events):
+    """
+    A run without attempts left is given up, its error is kept, and the next run comes.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=2, base_ms=0))
+    def handler(_payload):
+        raise ValueError("no")
+
+    first = scheduler.set("k", every=60, handler="h").job.due_at
+    clock.advance(60)
+    (death,) = ends(told, JobDied, 1)
+    assert (death.attempt, death.error, death.next_at) == (2, "ValueError: no", first + 60_000)
+    job = scheduler.get("k")
+    assert (job.state, job.error, job.attempt) == (State.PENDING, "ValueError: no", 0)
+
+
+def test_cancel_from_inside_ends_a_series(scheduler, clock, events):
+    """
+    A handler that returns Cancel parks the whole series, which can be replayed.
+    """
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: Cancel("enough"))
+    scheduler.set("k", every=60, handler="h")
+    clock.advance(60)
+    ends(told, JobDied, 1)
+    assert scheduler.get("k").state is State.DEAD
+    answer = scheduler.replay("k")
+    assert (answer.outcome, answer.job.recurrence is not None) == (Outcome.REPLAYED, True)
+
+
+def test_cancelled_while_it_runs(scheduler, clock, record):
+    """
+    A recurring job can be cancelled while it runs: the run ends, no other comes.
+    """
+
+    @scheduler.handler("h")
+    def handler(_payload):
+        record(scheduler.cancel("k").outcome)
+
+    scheduler.set("k", every=60, handler="h")
+    clock.advance(60)
+    assert record.wait(1) == [Outcome.CANCELLED]
+    while scheduler.stats()["refused"] == 0:
+        time.sleep(0.001)
+    assert scheduler.get("k") is None
+
+
+def test_jitter_spreads_keys(scheduler):
+    """
+    Two keys of one line fire apart, each always by the same shift.
+    """
+    dues = {scheduler.set(key, cron="@daily", jitter=3600, handler="h").job.due_at % (DAY * 1000) for key in "abcdef"}
+    assert len(dues) == 6
+    assert all(0 <= due <= 3_600_000 for due in dues)
+    again = scheduler.set("a", cron="@daily", jitter=3600, handler="h").job.due_at % (DAY * 1000)
+    assert again in dues
+
+
+def test_run_now_keeps_the_phase(scheduler, clock, events):
+    """
+    A run in between does not shift the series.
+    """
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    first = scheduler.set("k", every=60, handler="h").job.due_at
+    clock.advance(10)
+    scheduler.run_now("k")
+    clock.advance(1)
+    (done,) = ends(told, JobSucceeded, 1)
+    assert done.next_at == first
+
+
+def test_the_stored_text(scheduler):
+    """
+    A job's recurrence is plain JSON that any client can read.
+    """
+    job = scheduler.set("k", cron="0 9 * * mon-fri", tz="Asia/Tokyo", handler="h", misfire="skip", jitter=1.5).job
+    assert json.loads(job.recurrence) == {
+        "cron": "0 9 * * MON-FRI",
+        "tz": "Asia/Tokyo",
+        "misfire": "skip",
+        "jitter_ms": 1500,
+    }

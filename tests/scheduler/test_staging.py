@@ -1,0 +1,244 @@
+"""
+From far to near: the horizon, lack of room, other processes' writes, and a clock that is moved by hand.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tickwheel.observe._events import JobFired, JobSucceeded, StoreFailed
+from tickwheel.scheduler import SchedulerOptions, SetRequest, StoreError
+from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.testing import ManualClock
+
+HOUR = 3600
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that stands still.
+    """
+    return ManualClock(wall=1_700_000_000.0)
+
+
+def fired_at(told, count):
+    """
+    Return the (key, lateness in ms) of *count* firings.
+    """
+    found = told.wait_for(lambda: sum(isinstance(each, JobFired) for each in told.items) >= count)
+    return [(each.key, each.lateness_ms) for each in found if isinstance(each, JobFired)]
+
+
+def done(told, count):
+    """
+    Wait until *count* firings have succeeded and are settled.
+    """
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) >= count)
+
+
+def test_far_jobs_come_near(url, make, clock, events):
+    """
+    Jobs minutes, days and decades ahead fire at their instants, in order, and not before.
+    """
+    scheduler = make(url, clock=clock).start()
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    delays = {"minutes": 600, "day": 86_400, "decades": 40 * 365.25 * 86_400}
+    for key, delay in delays.items():
+        scheduler.set(key, delay=delay, handler="h")
+    passed = 0.0
+    for count, (key, delay) in enumerate(delays.items(), 1):
+        clock.advance(delay - passed - 0.01)
+        passed = delay - 0.01
+        assert scheduler.get(key) is not None
+        assert len([each for each in told.items if isinstance(each, JobFired)]) == count - 1
+        clock.advance(0.02)
+        passed += 0.02
+        assert fired_at(told, count)[-1][0] == key
+    assert all(late >= 0 for _, late in fired_at(told, 3))
+
+
+def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record):
+    """
+    What lies past the horizon stays in the store; with nothing near, no timer waits but the next look.
+    """
+    scheduler = make(url, clock=clock, options=SchedulerOptions(horizon_s=5.0)).start()
+    scheduler.handler("h")(record)
+    scheduler.set_many([SetRequest(f"far{n}", delay=HOUR + n, handler="h") for n in range(100)])
+    scheduler.set_many([SetRequest(f"near{n}", delay=1, handler="h", payload=n) for n in range(10)])
+    while scheduler.stats()["near"] != 10:
+        time.sleep(0.001)
+    clock.advance(1.1)
+    assert sorted(record.wait(10)) == list(range(10))
+    assert scheduler.stats()["near"] == 0
+
+
+def test_more_jobs_than_room(url, make, record):
+    """
+    With far more jobs due at once than may be near or running, each fires once, and the limits hold.
+    """
+    scheduler = make(url, options=SchedulerOptions(near_max=100, running_max=50))
+    scheduler.handler("h")(record)
+    at = time.time() + 0.2
+    scheduler.set_many([SetRequest(f"k{n}", at=at, handler="h", payload=n) for n in range(3000)])
+    scheduler.start()
+    most = [0, 0]
+    while len(record.items) < 3000:
+        near = scheduler._core._owner.near
+        most = [max(most[0], near.waiting), max(most[1], near.busy)]
+        time.sleep(0.001)
+    assert sorted(record.items) == list(range(3000))
+    assert most[0] <= 1100  # near_max and one page
+    assert most[1] <= 50
+
+
+def test_set_while_full(url, make, record):
+    """
+    Jobs set while there is no room are left in the store and fire all the same.
+    """
+    scheduler = make(url, options=SchedulerOptions(near_max=10, running_max=5)).start()
+    scheduler.handler("h")(record)
+    scheduler.set_many([SetRequest(f"k{n}", delay=0.2, handler="h", payload=n) for n in range(500)])
+    assert sorted(record.wait(500)) == list(range(500))
+
+
+def test_another_process_writes(file_url, make, record, events):
+    """
+    What a client of the same file sets, moves and cancels is fired accordingly by the owner.
+    """
+    owner, client = make(file_url).start(), make(file_url)
+    told = events(owner)
+    owner.handler("h")(record)
+    client.set("now", delay=0, handler="h", payload="now")
+    assert record.wait(1) == ["now"]
+    for key in ("moved", "cancelled", "kept"):
+        owner.set(key, delay=0.4, handler="h", payload=key)
+    client.move("moved", delay=0.1)
+    client.cancel("cancelled")
+    assert record.wait(3) == ["now", "moved", "kept"]
+    done(told, 3)
+    assert client.stats()["pending"] == 0
+
+
+def test_another_process_wakes_an_idle_owner(file_url, make, clock, record):
+    """
+    A job that a client sets far ahead is found by an owner that had nothing to wait for.
+    """
+    owner, client = make(file_url, clock=clock).start(), make(file_url, clock=clock)
+    owner.handler("h")(record)
+    job = client.set("k", delay=HOUR, handler="h", payload=1).job
+    assert job is not None
+    waited = time.monotonic()
+    while owner._core._owner._timers.next_expiration() is None:
+        assert time.monotonic() - waited < 20
+        time.sleep(0.001)
+    clock.advance(HOUR + 1)
+    assert record.wait(1) == [1]
+
+
+def test_wall_clock_stepped_forward(url, make, clock, record):
+    """
+    When the wall clock jumps ahead, what became due fires within the next look.
+    """
+    scheduler = make(url, clock=clock).start()
+    scheduler.handler("h")(record)
+    scheduler.set("k", delay=HOUR, handler="h", payload=1)
+    clock.step_wall(2 * HOUR)
+    clock.advance(61)
+    assert record.wait(1) == [1]
+
+
+def test_wall_clock_stepped_back(url, make, clock, record, events):
+    """
+    When the wall clock is set back, a job waits until it reads the instant again: once, and never early.
+    """
+    scheduler = make(url, clock=clock).start()
+    told = events(scheduler)
+    scheduler.handler("h")(record)
+    scheduler.set("k", delay=5, handler="h", payload=1)
+    while scheduler.stats()["near"] == 0:
+        time.sleep(0.001)
+    clock.step_wall(-HOUR)
+    clock.advance(60)
+    assert record.items == []
+    clock.advance(HOUR)
+    done(told, 1)
+    assert record.items == [1]
+    assert all(late >= 0 for _, late in fired_at(told, 1))
+
+
+class FaultyStore(MemoryStore):
+    """
+    A store whose next calls fail, some of them after they took effect.
+    """
+
+    def __init__(self, clock=None):
+        super().__init__(clock)
+        self.failing = {}
+
+    def fail(self, name, times, *, after=False):
+        """
+        Let the next *times* calls of *name* fail, before or after their effect.
+        """
+        self.failing[name] = [times, after]
+
+    def _maybe_fail(self, name, call):
+        times, after = self.failing.get(name, (0, False))
+        if not times:
+            return call()
+        self.failing[name][0] -= 1
+        if after:
+            call()
+        what = f"the test broke {name}"
+        raise StoreError(what, "try again", is_transient=not after, is_unknown=after)
+
+    def apply(self, writes):
+        """
+        Write, or fail.
+        """
+        return self._maybe_fail("apply", lambda: super(FaultyStore, self).apply(writes))
+
+    def due(self, shard, until, after, limit):
+        """
+        Read, or fail.
+        """
+        return self._maybe_fail("due", lambda: super(FaultyStore, self).due(shard, until, after, limit))
+
+
+def test_reads_that_fail(make, events, record):
+    """
+    A look that the store does not answer is repeated, and nothing is lost.
+    """
+    store = FaultyStore()
+    scheduler = make(store)
+    told = events(scheduler)
+    scheduler.handler("h")(record)
+    scheduler.set_many([SetRequest(f"k{n}", delay=0.1, handler="h", payload=n) for n in range(20)])
+    store.fail("due", 1)
+    scheduler.start()
+    assert sorted(record.wait(20)) == list(range(20))
+    assert any(isinstance(each, StoreFailed) and each.doing == "staging jobs" for each in told.items)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_writes_that_fail(make, events, record, after):
+    """
+    Begins and settles that the store did not answer are written again; done or not, each job fires once.
+    """
+    store = FaultyStore()
+    scheduler = make(store).start()
+    told = events(scheduler)
+
+    @scheduler.handler("h")
+    def handler(payload):
+        store.fail("apply", 1, after=after)  # the settle
+        record(payload)
+
+    scheduler.set("k", delay=0.2, handler="h", payload=1)
+    store.fail("apply", 1, after=after)  # the begin
+    told.wait_for(lambda: any(type(each).__name__ in ("JobSucceeded", "SettleRefused") for each in told.items))
+    assert record.items == [1]
+    assert scheduler.get("k") is None

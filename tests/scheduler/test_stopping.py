@@ -1,0 +1,260 @@
+"""
+Start and stop: every order of them, and what becomes of what was under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State, StoreInUseError
+
+
+def test_stop_before_start(make, url):
+    """
+    A scheduler that never started is closed by stop, twice if need be.
+    """
+    scheduler = make(url)
+    assert not scheduler.is_started
+    assert scheduler.stop() == []
+    assert scheduler.stop() == []
+    with pytest.raises(ClosedError):
+        scheduler.start()
+
+
+def test_start_twice(make, url, record):
+    """
+    A second start does nothing.
+    """
+    scheduler = make(url)
+    assert scheduler.start() is scheduler.start()
+    assert scheduler.is_started
+    scheduler.handler("h")(record)
+    scheduler.set("k", delay=0, handler="h", payload=1)
+    assert record.wait(1) == [1]
+
+
+def test_with(make, url):
+    """
+    A with statement starts and stops.
+    """
+    with make(url) as scheduler:
+        assert scheduler.is_started
+    assert not scheduler.is_started
+
+
+def test_stop_leaves_what_is_pending(make, file_url, record):
+    """
+    What is near or far at the stop is in the store afterwards, no attempt counted, and fires after the next start.
+    """
+    scheduler = make(file_url).start()
+    scheduler.set_many([SetRequest(f"k{n}", delay=0.001 + n * 0.002, handler="h", payload=n) for n in range(200)])
+    scheduler.handler("h")(record)
+    assert scheduler.stop(timeout=5) == []
+    after = make(file_url)
+    left = after.stats()["pending"]
+    ran = list(record.items)
+    assert left + len(ran) == 200
+    assert {job.attempt for job in after.list(limit=1000).jobs} <= {0}
+    after.handler("h")(record)
+    after.start()
+    assert sorted(record.wait(200)) == list(range(200))
+
+
+def test_stop_waits_for_handlers(make, file_url, record):
+    """
+    A handler that runs at the stop is waited for, and its end is written.
+    """
+    scheduler = make(file_url).start()
+    started = threading.Event()
+
+    @scheduler.handler("h")
+    def handler(_payload):
+        started.set()
+        time.sleep(0.2)  # the work
+        record("done")
+
+    scheduler.set("k", delay=0, handler="h")
+    assert started.wait(10)
+    assert scheduler.stop(timeout=10) == []
+    assert record.items == ["done"]
+    assert make(file_url).get("k") is None
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_stop_in_time(make, file_url, is_async):
+    """
+    A handler that does not end is handed back, the stop keeps its time, and the next owner takes the job up again.
+    """
+    scheduler = make(file_url).start()
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(_payload):
+        started.set()
+        go_on.wait(30)
+
+    async def slow_async(_payload):
+        started.set()
+        await asyncio.sleep(30)
+
+    scheduler.handler("h")(slow_async if is_async else slow)
+    scheduler.set("k", delay=0, handler="h")
+    assert started.wait(10)
+    before = time.monotonic()
+    (running,) = scheduler.stop(timeout=1.0)
+    assert time.monotonic() - before < 2.0
+    assert (running.job.key, running.attempt) == ("k", 1)
+    go_on.set()
+    after = make(file_url)
+    assert after.get("k").state is State.RUNNING
+    again = []
+
+    @after.handler("h")
+    def handler(_payload, firing):
+        again.append(firing.attempt)
+        started.clear()
+
+    after.start()
+    while not again:
+        time.sleep(0.001)
+    assert again == [2]
+
+
+def test_what_waits_for_a_worker_is_given_back(make, file_url):
+    """
+    Jobs that were begun and found no worker are pending after the stop, with no attempt counted.
+    """
+    scheduler = make(file_url, options=SchedulerOptions(workers=1)).start()
+    started, go_on = threading.Event(), threading.Event()
+
+    @scheduler.handler("h")
+    def handler(_payload):
+        started.set()
+        go_on.wait(30)
+
+    scheduler.set_many([SetRequest(f"k{n}", delay=0, handler="h") for n in range(10)])
+    assert started.wait(10)
+    threading.Timer(0.1, go_on.set).start()
+    assert scheduler.stop(timeout=10) == []
+    left = make(file_url).list().jobs
+    assert len(left) == 9
+    assert {(job.state, job.attempt) for job in left} == {(State.PENDING, 0)}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_stop_from_inside_a_handler(make, file_url, record, is_async):
+    """
+    A handler may stop its scheduler: the call returns at once, and the handler's own end is written.
+    """
+    scheduler = make(file_url).start()
+
+    def stopper(_payload):
+        record(scheduler.stop())
+
+    async def stopper_async(_payload):
+        record(scheduler.stop())
+
+    scheduler.handler("h")(stopper_async if is_async else stopper)
+    scheduler.set("k", delay=0, handler="h")
+    assert record.wait(1) == [[]]
+    scheduler.stop(timeout=10)  # waits for the other
+    assert not scheduler.is_started
+    assert make(file_url).get("k") is None
+
+
+def test_stop_from_a_hook(make, url):
+    """
+    A hook may stop its scheduler.
+    """
+    scheduler = make(url).start()
+    stopped = threading.Event()
+
+    def hook(_event):
+        threading.Thread(target=lambda: (scheduler.stop(), stopped.set())).start()
+
+    scheduler.subscribe(hook)
+    scheduler.handler("h")(lambda _: None)
+    scheduler.set("k", delay=0, handler="h")
+    assert stopped.wait(20)
+
+
+def test_two_stops_at_once(make, url):
+    """
+    Of two threads that stop, both return when it is stopped.
+    """
+    scheduler = make(url).start()
+    go_on, started = threading.Event(), threading.Event()
+
+    @scheduler.handler("h")
+    def handler(_payload):
+        started.set()
+        go_on.wait(30)
+
+    scheduler.set("k", delay=0, handler="h")
+    assert started.wait(10)
+    seen = []
+
+    def stop():
+        scheduler.stop()
+        seen.append(scheduler.is_started)
+
+    threads = [threading.Thread(target=stop) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    threading.Timer(0.1, go_on.set).start()
+    for thread in threads:
+        thread.join(20)
+    assert seen == [False, False]
+
+
+def test_a_second_owner(make, file_url, record):
+    """
+    A second scheduler cannot own the file, says so, stays a client, and can start once the first has stopped.
+    """
+    first, second = make(file_url).start(), make(file_url)
+    with pytest.raises(StoreInUseError):
+        second.start()
+    assert not second.is_started
+    assert second.set("k", delay=0.5, handler="h", payload=1).outcome is Outcome.CREATED
+    first.stop()
+    second.handler("h")(record)
+    second.start()
+    assert record.wait(1) == [1]
+
+
+def test_handlers_left_from_before(make, file_url, record):
+    """
+    Handlers registered before the start serve what was pending before it.
+    """
+    make(file_url).set("k", delay=0, handler="h", payload=1)
+    scheduler = make(file_url)
+    scheduler.handler("h", retry=RetryPolicy(attempts=1))(record)
+    scheduler.start()
+    assert record.wait(1) == [1]
+
+
+def test_threads_end(make, url):
+    """
+    After the stop no thread of the scheduler is left.
+    """
+    before = set(threading.enumerate())
+    scheduler = make(url).start()
+    done = threading.Event()
+
+    async def handler(_payload):
+        done.set()
+
+    scheduler.handler("h")(handler)
+    scheduler.handler("s")(lambda _: None)
+    scheduler.set("s", delay=0, handler="s")
+    scheduler.set("k", delay=0.05, handler="h")
+    assert done.wait(10)
+    scheduler.stop()
+    left = [each for each in set(threading.enumerate()) - before if each.name.startswith("tickwheel")]
+    for thread in left:
+        thread.join(5)
+    assert [thread.name for thread in left if thread.is_alive()] == []
