@@ -105,6 +105,21 @@ class ArmTests(EngineTests):
         rig.timers["b"].reschedule(rig.when(50))
         assert told == ["told"]
 
+    def test_a_drain_does_not_disarm(self) -> None:
+        """
+        A driver that waits through a drain is told of the next timer that is earlier than what it waits for.
+        """
+        rig = self.rig()
+        told: list[str] = []
+        rig.engine.on_earlier = lambda: told.append("told")
+        rig.set("a", 100)
+        rig.engine.arm()
+        rig.engine.drain()
+        rig.set("later", 200)
+        assert told == []
+        rig.set("earlier", 50)
+        assert told == ["told"]
+
     def test_who_is_told_may_use_the_engine(self) -> None:
         """
         The one who is told is called without a lock: it may ask, set, and arm anew.

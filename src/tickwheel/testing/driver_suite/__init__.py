@@ -1,0 +1,31 @@
+"""
+The contract suite of drivers: what makes time pass for a TimerWheel.
+
+A driver's tests are a subclass, which pytest and unittest both collect. It says how a wheel is made, where a scenario
+runs, and how one waits there:
+
+    class TestMyDriver(DriverSuite):
+        def make_wheel(self, **options):
+            return TimerWheel(driver=MyDriver(), **options)
+
+        def play(self, scenario):
+            play_here(scenario)
+
+        async def until(self, signal):
+            assert signal.wait(PATIENCE_S)
+
+The suite waits for signals, never for time; what it counts is counted, not timed.
+"""
+
+from tickwheel.testing.driver_suite._base import PATIENCE_S, play_here
+from tickwheel.testing.driver_suite._end import EndTests
+from tickwheel.testing.driver_suite._fire import FireTests
+from tickwheel.testing.driver_suite._inside import InsideTests
+
+__all__ = ["PATIENCE_S", "DriverSuite", "play_here"]
+
+
+class DriverSuite(FireTests, InsideTests, EndTests):
+    """
+    What every driver promises, as tests; a subclass says `make_wheel`, `play` and `until`.
+    """

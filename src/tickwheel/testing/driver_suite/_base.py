@@ -1,0 +1,69 @@
+"""
+What the tests of a driver share: how to make a wheel, to play a scenario, and to wait in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from tickwheel.drivers import TimerWheel
+
+__all__ = ["PATIENCE_S", "DriverTests", "play_here"]
+
+PATIENCE_S: Final = 20.0
+"""After so long something hangs."""
+
+
+class DriverTests:
+    """
+    Where a suite's tests get their wheels from, and how they wait.
+
+    A scenario is a coroutine, so that the same one runs on an event loop and beside a thread.
+    """
+
+    def make_wheel(self, **options: Any) -> TimerWheel:
+        """
+        Return a new wheel with the driver; called inside a scenario.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def play(self, scenario: Coroutine[Any, Any, None]) -> None:
+        """
+        Run a scenario to its end.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    async def until(self, signal: threading.Event) -> None:
+        """
+        Let time pass until the signal is set; fail after `PATIENCE_S`.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def inside(self, wheel: TimerWheel, act: Callable[[], object]) -> None:
+        """
+        Let *act* set timers inside a callback: none of them fires before all are set.
+        """
+        wheel.call_later(0, act)
+
+    async def settle(self, wheel: TimerWheel) -> None:
+        """
+        Wait until a timer set now has fired: what was due before it has, by then.
+        """
+        signal = threading.Event()
+        wheel.call_later(0, signal.set)
+        await self.until(signal)
+
+
+def play_here(scenario: Coroutine[Any, Any, None]) -> None:
+    """
+    Run a scenario that never awaits what is not there at once.
+    """
+    try:
+        scenario.send(None)
+    except StopIteration:
+        return
+    scenario.close()
+    message = "the scenario waits for an event loop"
+    raise AssertionError(message)

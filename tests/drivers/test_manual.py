@@ -1,0 +1,131 @@
+"""
+The manual driver keeps the contract, on a clock that is moved by hand and by itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from tickwheel import ManualDriver, MonotonicClock, ReentrantError, TimerWheel
+from tickwheel.testing import ManualClock
+from tickwheel.testing.driver_suite import DriverSuite, play_here
+
+
+class TestManualClock(DriverSuite):
+    """
+    The contract suite on a manual clock.
+    """
+
+    def make_wheel(self, **options: Any) -> TimerWheel:
+        """
+        Return a wheel on this test's clock.
+        """
+        return TimerWheel(clock=self.clock, **options)
+
+    def play(self, scenario: Any) -> None:
+        """
+        Run a scenario with a clock of its own.
+        """
+        self.clock = ManualClock()
+        play_here(scenario)
+
+    async def until(self, signal: threading.Event) -> None:
+        """
+        Jump from deadline to deadline.
+        """
+        while not signal.is_set():
+            assert self.clock.jump_to_next() is not None, "nothing is pending any more"
+
+
+class TestPolled(DriverSuite):
+    """
+    The contract suite on a loop of one's own over the real clock.
+    """
+
+    def make_wheel(self, **options: Any) -> TimerWheel:
+        """
+        Return a wheel that this test polls.
+        """
+        wheel = TimerWheel(driver=ManualDriver(), **options)
+        self.polls.append(wheel._engine.fire_due)  # a wheel that is let go leaves its engine to whoever polls it
+        return wheel
+
+    def play(self, scenario: Any) -> None:
+        """
+        Run a scenario.
+        """
+        self.polls: list[Any] = []
+        play_here(scenario)
+
+    async def until(self, signal: threading.Event) -> None:
+        """
+        Poll until the signal comes.
+        """
+        while not signal.is_set():
+            for poll in self.polls:
+                poll(10)
+
+
+def test_fire_due_by_hand():
+    """
+    Without a stepped clock nothing fires until fire_due is called, which says how many fired.
+    """
+    wheel = TimerWheel(clock=MonotonicClock(), driver=ManualDriver())
+    fired: list[int] = []
+    for number in range(5):
+        wheel.call_later(0, fired.append, number)
+    assert fired == []
+    assert wheel.next_expiration() <= wheel.time()
+    assert wheel.fire_due(limit=0) == 0
+    while len(fired) < 5:
+        assert wheel.fire_due(limit=2) <= 2
+    assert fired == [0, 1, 2, 3, 4]
+    assert wheel.fire_due() == 0
+    assert wheel.next_expiration() is None
+
+
+def test_no_fire_due_inside_a_callback():
+    """
+    A callback cannot poll the wheel that fires it.
+    """
+    errors: list[BaseException] = []
+    wheel = TimerWheel(driver=ManualDriver(), on_error=lambda error, _: errors.append(error))
+    wheel.call_later(0, wheel.fire_due)
+    assert wheel.fire_due() == 1
+    assert [type(error) for error in errors] == [ReentrantError]
+
+
+def test_one_driver_one_wheel():
+    """
+    A driver drives one wheel.
+    """
+    driver = ManualDriver()
+    TimerWheel(driver=driver)
+    with pytest.raises(RuntimeError, match="new driver"):
+        TimerWheel(driver=driver)
+
+
+def test_an_exit_leaves_advance():
+    """
+    On a manual clock what is no Exception leaves `advance`, and the rest fires in the next.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    fired: list[str] = []
+    wheel.call_later(1, exit_now)
+    wheel.call_later(1, fired.append, "sibling")
+    with pytest.raises(SystemExit):
+        clock.advance(5)
+    assert fired == []
+    clock.advance(0)
+    assert fired == ["sibling"]
+
+
+def exit_now() -> None:
+    """
+    Do what a callback should not.
+    """
+    raise SystemExit

@@ -1,0 +1,329 @@
+"""
+The thread driver keeps the contract; what a thread has beside it.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tickwheel import BootClock, MonotonicClock, ThreadDriver, TimerWheel
+from tickwheel.testing import ManualClock
+from tickwheel.testing.driver_suite import PATIENCE_S, DriverSuite, play_here
+from tickwheel.wheels.heap import HeapWheel
+
+
+class TestThread(DriverSuite):
+    """
+    The contract suite on a thread over the native wheel.
+    """
+
+    pytestmark = pytest.mark.realtime
+
+    def make_wheel(self, **options: Any) -> TimerWheel:
+        """
+        Return a wheel with its thread.
+        """
+        return TimerWheel(**options)
+
+    def play(self, scenario: Any) -> None:
+        """
+        Run a scenario.
+        """
+        play_here(scenario)
+
+    async def until(self, signal: threading.Event) -> None:
+        """
+        Wait for the signal.
+        """
+        assert signal.wait(PATIENCE_S)
+
+
+class TestThreadOverHeap(TestThread):
+    """
+    The contract suite on a thread over the heap.
+    """
+
+    def make_wheel(self, **options: Any) -> TimerWheel:
+        """
+        Return a wheel over a heap.
+        """
+        return TimerWheel(wheel=HeapWheel(), **options)
+
+
+class TestThreadOnBootTime(TestThread):
+    """
+    The contract suite on a thread that counts suspend.
+    """
+
+    def make_wheel(self, **options: Any) -> TimerWheel:
+        """
+        Return a wheel on the time since boot.
+        """
+        return TimerWheel(clock=BootClock(), **options)
+
+
+class SlowClock(MonotonicClock):
+    """
+    A clock of somebody's own, at half speed.
+    """
+
+    def monotonic_ns(self) -> int:
+        """
+        Return half the time.
+        """
+        return time.monotonic_ns() // 2
+
+
+class TestThreadOnAnyClock(TestThread):
+    """
+    The contract suite on a thread with a clock that nobody knows.
+    """
+
+    def make_wheel(self, **options: Any) -> TimerWheel:
+        """
+        Return a wheel on a clock of its own.
+        """
+        return TimerWheel(clock=SlowClock(), **options)
+
+
+def fired(wheel: TimerWheel, delay: float = 0.0) -> None:
+    """
+    Wait until a timer has fired.
+    """
+    signal = threading.Event()
+    wheel.call_later(delay, signal.set)
+    assert signal.wait(PATIENCE_S)
+
+
+def test_no_thread_before_the_first_timer():
+    """
+    The thread starts with the first timer that will fire, is a daemon, has a name, and ends with close.
+    """
+    before = set(threading.enumerate())
+    wheel = TimerWheel(driver=ThreadDriver("my timers"))
+    never = wheel.call_later(float("inf"), print)
+    assert set(threading.enumerate()) == before
+    seen: list[threading.Thread] = []
+    wheel.call_later(0, lambda: seen.append(threading.current_thread()))
+    fired(wheel)
+    (thread,) = seen
+    assert (thread.name, thread.daemon) == ("my timers", True)
+    assert never.pending()
+    wheel.close()
+    assert wheel.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+@pytest.mark.realtime
+def test_one_wakeup_for_one_timer():
+    """
+    A timer that starts the thread costs one wake-up, an idle wheel none, later timers none before they are due.
+    """
+    wheel = TimerWheel()
+    fired(wheel, 0.05)
+    assert wheel.stats()["wakeups"] == 1
+    for _ in range(100):
+        wheel.call_later(3_600, print)
+    stats = wheel.stats()
+    assert stats["notices"] <= 1, "the first of them is earlier than nothing, the others are not"
+    fired(wheel, 0.02)
+    assert wheel.stats()["wakeups"] <= 4, "one for the first far timer, one for the near one, one when that is due"
+    wheel.close()
+
+
+@pytest.mark.realtime
+def test_no_wakeup_for_later_timers():
+    """
+    Ten thousand timers later than the next one, and their cancels, do not wake the thread.
+    """
+    wheel = TimerWheel()
+    wheel.call_later(3_000, print)
+    fired(wheel, 0.001)
+    while wheel.stats()["wakeups"] < 1:
+        fired(wheel, 0.001)
+    fired(wheel, 0.02)
+    before = wheel.stats()["wakeups"]
+    for _ in range(10_000):
+        wheel.call_later(3_600, print).cancel()
+    assert wheel.stats()["wakeups"] == before
+    wheel.close()
+
+
+def test_an_abandoned_wheel_ends_its_thread():
+    """
+    The thread of a wheel that nobody holds ends when nothing is pending, and its engine goes.
+    """
+    before = set(threading.enumerate())
+    wheel = TimerWheel()
+    fired(wheel)
+    (thread,) = set(threading.enumerate()) - before
+    signal = threading.Event()
+    wheel.call_later(0.01, signal.set)
+    del wheel
+    gc.collect()
+    assert signal.wait(PATIENCE_S)
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_an_exit_ends_the_callback_only(monkeypatch, kind):
+    """
+    What is no Exception goes to threading.excepthook, and the thread goes on.
+    """
+    told: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    wheel = TimerWheel(on_error=print)
+
+    def leave() -> None:
+        raise kind
+
+    wheel.call_later(0, leave)
+    fired(wheel)
+    assert [args.exc_type for args in told] == [kind]
+    assert told[0].thread.name == "tickwheel"
+    wheel.close()
+
+
+def test_a_hook_that_raises(monkeypatch, capsys):
+    """
+    An excepthook that raises stops nothing either; then Python's own is asked.
+    """
+
+    def hook(_: threading.ExceptHookArgs) -> None:
+        raise LookupError
+
+    def leave() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading, "excepthook", hook)
+    wheel = TimerWheel()
+    wheel.call_later(0, leave)
+    fired(wheel)
+    assert "KeyboardInterrupt" in capsys.readouterr().err
+    wheel.close()
+
+
+def test_errors_are_logged(caplog):
+    """
+    Without on_error an error is logged to the logger tickwheel, with its traceback.
+    """
+    wheel = TimerWheel()
+    with caplog.at_level(logging.ERROR, logger="tickwheel"):
+        wheel.call_later(0, lambda: 1 // 0)
+        fired(wheel)
+    (record,) = caplog.records
+    assert record.name == "tickwheel"
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ZeroDivisionError
+    wheel.close()
+
+
+def test_leaving_a_with_block_waits_for_the_callback():
+    """
+    A callback that runs when the block is left has ended when the block is.
+    """
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def slow() -> None:
+        begun.set()
+        may_end.wait(PATIENCE_S)
+        ended.set()
+
+    with TimerWheel() as wheel:
+        wheel.call_later(0, slow)
+        assert begun.wait(PATIENCE_S)
+        assert not wheel.join(0)
+        may_end.set()
+    assert ended.is_set()
+    assert wheel.join(0)
+
+
+def test_join_inside_a_callback():
+    """
+    A callback that closes and joins its own wheel is told at once that it is still running.
+    """
+    answers: list[bool] = []
+    signal = threading.Event()
+    wheel = TimerWheel()
+
+    def then() -> None:
+        with wheel:
+            pass
+        answers.append(wheel.join())
+        signal.set()
+
+    wheel.call_later(0, then)
+    assert signal.wait(PATIENCE_S)
+    assert answers == [False]
+    assert wheel.join(PATIENCE_S)
+
+
+def test_a_blocked_callback_holds_nobody_who_sets():
+    """
+    While a callback blocks, other threads set, cancel and close without waiting for it.
+    """
+    begun, may_end = threading.Event(), threading.Event()
+    wheel = TimerWheel(on_expire=print)
+    wheel.call_later(0, lambda: (begun.set(), may_end.wait(PATIENCE_S)))
+    assert begun.wait(PATIENCE_S)
+    assert wheel.call_later(0, print).cancel()
+    wheel.set("a", 1, 0)
+    assert wheel.cancel("a")
+    wheel.call_later(5, print)
+    assert len(wheel.close()) == 1
+    may_end.set()
+    assert wheel.join(PATIENCE_S)
+
+
+def test_a_clock_that_nobody_can_wait_on():
+    """
+    A thread refuses a clock that is moved by hand, and says what to do.
+    """
+    with pytest.raises(ValueError, match="leave the driver out"):
+        TimerWheel(clock=ManualClock(), driver=ThreadDriver())
+
+
+def test_no_thread_to_be_had(monkeypatch):
+    """
+    Where no thread can be started, the one who sets is told; the next one tries again, and nothing is lost.
+    """
+    wheel = TimerWheel()
+    signals = [threading.Event(), threading.Event()]
+
+    def no_thread(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="new thread"):
+            wheel.call_later(0.001, signals[0].set)
+    wheel.call_later(0, signals[1].set)
+    assert all(signal.wait(PATIENCE_S) for signal in signals)
+    wheel.close()
+
+
+def test_a_timer_may_fire_before_its_set_returns():
+    """
+    Thousands of timers without delay, set from a thread that switches often, each fire once.
+    """
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        wheel = TimerWheel()
+        count: list[int] = []
+        for number in range(3_000):
+            wheel.call_later(0, count.append, number)
+        fired(wheel)
+        assert count == list(range(3_000))
+        wheel.close()
+    finally:
+        sys.setswitchinterval(interval)
