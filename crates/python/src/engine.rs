@@ -136,7 +136,6 @@ impl Engine {
     fn take_all(&self, py: Python<'_>, is_closing: bool) -> Vec<Expired<Payload>> {
         self.state.with(py, |state| {
             state.is_closed |= is_closing;
-            state.armed = 0;
             state.wheel.drain()
         })
     }
