@@ -1,0 +1,164 @@
+"""
+A queue whose items can be taken once their delay has passed.
+
+    offer("eggs", 3.0)   offer("tea", 1.0)              a taker sleeps until the first item is due, and is woken
+         now                  now                       earlier where an earlier one arrives
+    ------|--------------------|------- tea ------- eggs ------> time
+                                         ^ take()     ^ take()
+
+One of the threads in `take` is the leader: it alone waits for the first item's time, and the others wait to be told.
+Whoever leaves with an item, or takes the lead away by offering an earlier one, wakes one thread, which becomes the next
+leader. So an item wakes one thread, not all of them.
+
+The source: Doug Lea's `java.util.concurrent.DelayQueue`, with the leader-follower idea of D. Schmidt et al., "Pattern-
+Oriented Software Architecture", volume 2.
+
+    >>> queue = DelayQueue()
+    >>> _ = queue.offer("eggs", 0.001), queue.offer("tea", 0)
+    >>> queue.poll()
+    'tea'
+    >>> queue.take()
+    'eggs'
+"""
+
+from __future__ import annotations
+
+import threading
+from queue import Empty
+from typing import Generic, TypeVar
+
+from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_delay
+from tickwheel.errors import ClosedError
+from tickwheel.wheels.heap import HeapWheel
+
+__all__ = ["DelayQueue"]
+
+T = TypeVar("T")
+
+
+class DelayQueue(Generic[T]):
+    """
+    Items in the order of their deadlines, first offered first among equal ones.
+
+    Every method may be called from any thread.
+
+    Args:
+        clock: What tells the time; waits are as long as it says, so a clock that is moved by hand calls for `wake`.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = MonotonicClock() if clock is None else clock
+        self._heap = HeapWheel()
+        self._changed = threading.Condition()
+        self._leader: int | None = None
+        self._is_closed = False
+
+    def offer(self, item: T, delay: float) -> int:
+        """
+        Put *item* in, to be taken in *delay* seconds, and return its id; O(log n).
+
+        Raises:
+            InvalidDelayError: If *delay* is NaN.
+            ClosedError: After close.
+        """
+        deadline = min(self._clock.monotonic_ns() + to_delay(delay), NEVER)
+        with self._changed:
+            if self._is_closed:
+                raise ClosedError("queue")
+            before = self._heap.next_expiration()
+            id = self._heap.insert(deadline, item)  # noqa: A001 the wheel's word
+            if deadline != NEVER and (before is None or deadline < before):
+                self._wake_one()
+        return id
+
+    def cancel(self, id: int) -> bool:
+        """
+        Take the item of this id out; return whether it was there, which means that nobody will take it.
+        """
+        with self._changed:
+            return self._heap.cancel(id)
+
+    def poll(self) -> T:
+        """
+        Take the first item that is due, without waiting.
+
+        Raises:
+            Empty: If nothing is due.
+            ClosedError: After close.
+        """
+        return self.take(0)
+
+    def take(self, timeout: float | None = None) -> T:
+        """
+        Take the first item as soon as it is due.
+
+        Args:
+            timeout: How many seconds to wait at most; None for as long as it takes.
+
+        Raises:
+            Empty: If nothing was due in that time.
+            ClosedError: After close, also for those who wait already.
+        """
+        ends = NEVER if timeout is None else self._clock.monotonic_ns() + to_delay(timeout)
+        with self._changed:
+            try:
+                while True:
+                    if self._is_closed:
+                        raise ClosedError("queue")
+                    now = self._clock.monotonic_ns()
+                    if due := self._heap.advance(now, 1):
+                        item: T = due[0].payload
+                        return item
+                    if now >= ends:
+                        raise Empty
+                    self._wait(now, ends)
+            finally:
+                if self._leader is None and self._heap.next_expiration() is not None:
+                    self._changed.notify()
+
+    def wake(self) -> None:
+        """
+        Have every waiting thread look at the clock again, which somebody has moved.
+        """
+        with self._changed:
+            self._leader = None
+            self._changed.notify_all()
+
+    def close(self) -> list[tuple[T, float]]:
+        """
+        Refuse everything from now on, and return what was left, with the seconds until it was due; twice is allowed.
+        """
+        with self._changed:
+            self._is_closed = True
+            now = self._clock.monotonic_ns()
+            left = [(item, _remaining(deadline, now)) for _, deadline, item in self._heap.drain()]
+            self._changed.notify_all()
+        return left
+
+    def __len__(self) -> int:
+        with self._changed:
+            return len(self._heap)
+
+    def _wait(self, now: int, ends: int) -> None:
+        due_at = self._heap.next_expiration()
+        if due_at is None or self._leader is not None:
+            self._sleep(now, ends)
+            return
+        self._leader = threading.get_ident()
+        try:
+            self._sleep(now, min(due_at, ends))
+        finally:
+            if self._leader == threading.get_ident():
+                self._leader = None
+
+    def _sleep(self, now: int, until: int) -> None:
+        self._changed.wait(None if until == NEVER else min(seconds(until - now), threading.TIMEOUT_MAX))
+
+    def _wake_one(self) -> None:
+        # The leader waits for a later item: whoever wakes up, be it the leader itself, leads from now on.
+        self._leader = None
+        self._changed.notify()
+
+
+def _remaining(deadline: int, now: int) -> float:
+    return float("inf") if deadline == NEVER else (deadline - now) / 1e9
