@@ -42,15 +42,15 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 _Choice = TypeVar("_Choice", bound=str)
 
 
-def check_key(key: str) -> str:
+def check_key(key: str, name: str = "key") -> str:
     """
     Return *key* if a job can have it: 1 to 512 bytes of UTF-8, no NUL.
     """
     if not isinstance(key, str):
-        raise InvalidJobError("key", key, f"pass a string, not {type(key).__name__}")
+        raise InvalidJobError(name, key, f"pass a string, not {type(key).__name__}")
     if not key:
-        raise InvalidJobError("key", key, "it may not be empty")
-    _check_text("key", key, KEY_BYTES_MAX)
+        raise InvalidJobError(name, key, "it may not be empty")
+    _check_text(name, key, KEY_BYTES_MAX)
     return key
 
 
@@ -118,13 +118,14 @@ def span_ms(name: str, value: float) -> int:
     return ms
 
 
-def at_ms(at: datetime | float, now: int) -> int:
+def at_ms(at: datetime | float, now: int, name: str = "at") -> int:
     """
     Return the instant *at* in ms since the epoch; one that has passed is kept as it is.
 
     Args:
         at: An aware datetime, or seconds since the epoch.
         now: The store's time.
+        name: What to call it in an error.
 
     Raises:
         InvalidDelayError: If it is NaN.
@@ -133,11 +134,11 @@ def at_ms(at: datetime | float, now: int) -> int:
     """
     if isinstance(at, datetime):
         if at.tzinfo is None:
-            raise InvalidJobError("at", at, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
+            raise InvalidJobError(name, at, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
         at = at.timestamp()
-    value = _seconds("at", at)
+    value = _seconds(name, at)
     if value * 1000 - now > FAR_MS:
-        raise InvalidJobError("at", at, "a durable job lies at most 100 years ahead; epoch seconds, not milliseconds")
+        raise InvalidJobError(name, at, "a durable job lies at most 100 years ahead; epoch seconds, not milliseconds")
     return 0 if value <= 0 else math.ceil(value * 1000)
 
 

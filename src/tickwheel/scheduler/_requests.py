@@ -195,12 +195,12 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
     prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
     due_from, due_until, handler = fields.get("due_from"), fields.get("due_until"), fields.get("handler")
     return JobQuery(
-        prefix and _checks.check_key(prefix),
+        prefix and _checks.check_key(prefix, "prefix"),
         None if state is None else _checks.choice("state", state, State),
-        None if due_from is None else _checks.at_ms(due_from, now),
-        None if due_until is None else _checks.at_ms(due_until, now),
+        None if due_from is None else _checks.at_ms(due_from, now, "due_from"),
+        None if due_until is None else _checks.at_ms(due_until, now, "due_until"),
         None if handler is None else _checks.check_handler(handler),
-        None if cursor is None else _checks.check_key(cursor),
+        None if cursor is None else _checks.check_key(cursor, "cursor"),
         limit,
     )
 
