@@ -95,6 +95,7 @@ class Writer:
         waiting_max: int = 100_000,
         retry_s: float = 5.0,
         on_commit: Callable[[Sequence[Write], list[Answer]], None] | None = None,
+        on_unknown: Callable[[], None] | None = None,
     ) -> None:
         """
         Start the thread.
@@ -105,12 +106,14 @@ class Writer:
             waiting_max: How many of the callers' writes may wait.
             retry_s: How long a batch is tried again after transient errors.
             on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
+            on_unknown: Called there when it is not known whether a commit took effect, before anybody gets the error.
         """
         self._store = store
         self._batch_max = batch_max
         self._waiting_max = waiting_max
         self._retry_s = retry_s
         self._on_commit = on_commit
+        self._on_unknown = on_unknown
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
@@ -303,6 +306,9 @@ class Writer:
             self._write(entries[middle:])
             return
         self._count(failures=size)
+        if self._on_unknown is not None and isinstance(error, StoreError) and error.is_unknown:
+            with _REPORTED:
+                self._on_unknown()
         for _, done in entries:
             with _REPORTED:
                 done(error)
