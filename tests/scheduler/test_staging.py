@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tickwheel.observe._events import JobFired, JobSucceeded, StoreFailed
+from tickwheel.observe._events import JobFired, JobSucceeded, SettleRefused, StoreFailed
 from tickwheel.scheduler import SchedulerOptions, SetRequest, StoreError
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.testing import ManualClock
@@ -239,6 +239,38 @@ def test_writes_that_fail(make, events, record, after):
 
     scheduler.set("k", delay=0.2, handler="h", payload=1)
     store.fail("apply", 1, after=after)  # the begin
-    told.wait_for(lambda: any(type(each).__name__ in ("JobSucceeded", "SettleRefused") for each in told.items))
+    told.wait_for(lambda: any(isinstance(each, JobSucceeded | SettleRefused) for each in told.items))
     assert record.items == [1]
     assert scheduler.get("k") is None
+
+
+def test_a_set_of_unknown_end(make, record):
+    """
+    A job whose caller was told that nobody knows fires if it was written after all.
+    """
+    store = FaultyStore()
+    scheduler = make(store).start()
+    scheduler.handler("h")(record)
+    scheduler.set("first", delay=0, handler="h", payload="first")
+    record.wait(1)
+    store.fail("apply", 1, after=True)
+    with pytest.raises(StoreError, match="the test broke apply"):
+        scheduler.set("k", delay=0.2, handler="h", payload="k")
+    assert record.wait(2) == ["first", "k"]
+
+
+def test_a_series_survives_an_unknown_settle(make, record):
+    """
+    A recurring job goes on after a settle that took effect and was not answered.
+    """
+    store = FaultyStore()
+    scheduler = make(store).start()
+
+    @scheduler.handler("h")
+    def handler(_payload, firing):
+        record(firing.job.generation)
+        if len(record.items) == 1:
+            store.fail("apply", 1, after=True)
+
+    scheduler.set("k", every=0.05, handler="h")
+    assert len(set(record.wait(4))) == 4

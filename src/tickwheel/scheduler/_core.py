@@ -147,6 +147,7 @@ class Core:
                     batch_max=self._options.batch_max,
                     waiting_max=self._options.waiting_max,
                     on_commit=self._committed,
+                    on_unknown=self._lost_sight,
                 )
             return self._writer
 
@@ -213,6 +214,14 @@ class Core:
         if self.hooks.is_active:
             for event in events_of(writes, answers):
                 self.hooks.tell(event)
+
+    def _lost_sight(self) -> None:
+        """
+        Look at everything anew: what a commit of unknown end has written was not told to the stager.
+        """
+        owner = self._owner
+        if owner is not None:
+            owner.lost_sight()
 
     # ---- reads -----------------------------------------------------------------------------------------------------
 

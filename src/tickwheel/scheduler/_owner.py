@@ -80,6 +80,12 @@ class Owner:
         if jobs:
             self._stager.written(jobs)
 
+    def lost_sight(self) -> None:
+        """
+        Stage from the beginning: something may have been written that nobody here was told.
+        """
+        self._stager.start_over()
+
     def is_inside(self) -> bool:
         """
         Return whether the caller runs inside one of the handlers.

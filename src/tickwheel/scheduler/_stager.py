@@ -151,6 +151,15 @@ class Stager:
         self._has_changes = True
         self._wake.set()
 
+    def start_over(self) -> None:
+        """
+        Read everything up to the horizon again: something may have been written that nobody here was told.
+        """
+        with self._lock:
+            for shard in self._shards.values():
+                shard.cursor = (0, 0)
+        self._wake.set()
+
     def made_room(self) -> None:
         """
         Go on, if staging stopped for lack of room and half of it is free again.
