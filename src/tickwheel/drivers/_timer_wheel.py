@@ -5,7 +5,6 @@ TimerWheel: what users hold.
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Callable, Hashable
 from contextvars import Context
 from types import TracebackType
@@ -78,7 +77,6 @@ class TimerWheel:
         for verb in ("call_at", "call_later"):
             if getattr(type(self), verb) is getattr(TimerWheel, verb):
                 self.__dict__[verb] = getattr(engine, verb)
-        weakref.finalize(self, driver.abandon).atexit = False
 
     @classmethod
     def asyncio(cls, *, loop: asyncio.AbstractEventLoop | None = None, **options: Any) -> Self:
@@ -93,6 +91,10 @@ class TimerWheel:
             RuntimeError: If no loop is given and none is running.
         """
         return cls(driver=AsyncioDriver(loop), **options)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_keyed"):  # else it was never made
+            self._driver.abandon()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed() else f"{len(self)} pending"

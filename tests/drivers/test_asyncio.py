@@ -1,0 +1,381 @@
+"""
+The asyncio driver keeps the contract, on asyncio's loop and on uvloop; what an event loop has beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import importlib.util
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from tickwheel import AsyncioDriver, ClosedError, TimerWheel
+from tickwheel.testing import ManualClock
+from tickwheel.testing.driver_suite import PATIENCE_S, DriverSuite
+from tickwheel.wheels.heap import HeapWheel
+
+HAS_UVLOOP = importlib.util.find_spec("uvloop") is not None
+
+
+def run_on_uvloop(scenario: Coroutine[Any, Any, None]) -> None:
+    """
+    Run a coroutine on uvloop.
+    """
+    import uvloop  # noqa: PLC0415 - where it is installed
+
+    uvloop.run(scenario)
+
+
+LOOPS = [
+    pytest.param(asyncio.run, id="asyncio"),
+    pytest.param(
+        run_on_uvloop, id="uvloop", marks=pytest.mark.skipif(not HAS_UVLOOP, reason="uvloop is not installed")
+    ),
+]
+
+
+class TestAsyncio(DriverSuite):
+    """
+    The contract suite on asyncio's own loop.
+    """
+
+    pytestmark = pytest.mark.realtime
+
+    def make_wheel(self, **options: Any) -> TimerWheel:
+        """
+        Return a wheel on the running loop.
+        """
+        return TimerWheel.asyncio(**options)
+
+    def play(self, scenario: Any) -> None:
+        """
+        Run a scenario on a new loop, in debug mode, which notices calls from the wrong thread.
+        """
+        asyncio.run(scenario, debug=True)
+
+    async def until(self, signal: threading.Event) -> None:
+        """
+        Wait in a thread, so that the loop runs.
+        """
+        assert await asyncio.to_thread(signal.wait, PATIENCE_S)
+
+
+class TestAsyncioOverHeap(TestAsyncio):
+    """
+    The contract suite on asyncio's own loop over the heap.
+    """
+
+    def make_wheel(self, **options: Any) -> TimerWheel:
+        """
+        Return a wheel over a heap.
+        """
+        return TimerWheel.asyncio(wheel=HeapWheel(), **options)
+
+
+@pytest.mark.skipif(not HAS_UVLOOP, reason="uvloop is not installed")
+class TestUvloop(TestAsyncio):
+    """
+    The contract suite on uvloop, which wakes up early.
+    """
+
+    def play(self, scenario: Any) -> None:
+        """
+        Run a scenario on uvloop.
+        """
+        run_on_uvloop(scenario)
+
+
+async def fired(wheel: TimerWheel, delay: float = 0.0) -> None:
+    """
+    Wait until a timer has fired.
+    """
+    future = asyncio.get_running_loop().create_future()
+    wheel.call_later(delay, future.set_result, None)
+    await asyncio.wait_for(future, PATIENCE_S)
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_fires_in_the_loops_thread(run):
+    """
+    Callbacks run in the thread of the loop, also when another thread set them.
+    """
+
+    async def scenario() -> None:
+        wheel = TimerWheel.asyncio()
+        seen: list[threading.Thread] = []
+        await asyncio.to_thread(wheel.call_later, 0, lambda: seen.append(threading.current_thread()))
+        await fired(wheel, 0.001)
+        assert seen == [threading.current_thread()]
+
+    run(scenario())
+
+
+def test_no_loop():
+    """
+    Without a running loop, and none given, the wheel says what to do.
+    """
+    with pytest.raises(RuntimeError, match="inside a coroutine"):
+        TimerWheel.asyncio()
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_one_handle_for_many_timers(run):
+    """
+    Ten thousand timers cost one wake-up when they are set in one turn, and none while nothing is due.
+    """
+
+    async def scenario() -> None:
+        wheel = TimerWheel.asyncio()
+        for number in range(10_000):
+            wheel.call_later(3_600 - number / 10, print)
+        await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert wheel.stats()["wakeups"] == 0
+        wheel.close()
+
+    run(scenario())
+
+
+def test_one_handle_in_the_loop():
+    """
+    However often the earliest changes, the loop has one living handle of the wheel, and none after close.
+    """
+
+    async def scenario() -> None:
+        loop: Any = asyncio.get_running_loop()
+        wheel = TimerWheel.asyncio()
+        for number in range(50):
+            wheel.call_later(1_000 - number, print)
+            await asyncio.sleep(0)
+        assert len([handle for handle in loop._scheduled if not handle.cancelled()]) == 1
+        wheel.close()
+        await asyncio.sleep(0)
+        assert [handle for handle in loop._scheduled if not handle.cancelled()] == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_errors_go_to_the_loop(run):
+    """
+    Without on_error an error goes to the loop's exception handler, with the timer; with it, there.
+    """
+
+    async def scenario() -> None:
+        told: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        wheel = TimerWheel.asyncio()
+        timer = wheel.call_later(0, lambda: 1 // 0)
+        await fired(wheel)
+        (context,) = told
+        assert type(context["exception"]) is ZeroDivisionError
+        assert context["timer"] is timer
+        own: list[BaseException] = []
+        wheel = TimerWheel.asyncio(on_error=lambda error, _: own.append(error))
+        wheel.call_later(0, lambda: 1 // 0)
+        await fired(wheel)
+        assert (len(told), len(own)) == (1, 1)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_an_exit_leaves_the_loop(kind):
+    """
+    SystemExit and KeyboardInterrupt leave the loop's run, as with its own timers; the siblings are not lost.
+    """
+    loop = asyncio.new_event_loop()
+    count: list[int] = []
+    wheel = TimerWheel.asyncio(loop=loop)
+
+    def leave() -> None:
+        raise kind
+
+    wheel.call_later(0, leave)
+    wheel.call_later(0, count.append, 1)
+    wheel.call_later(0, loop.stop)
+    with pytest.raises(kind):
+        loop.run_forever()
+    assert count == []
+    loop.run_forever()
+    assert count == [1]
+    wheel.close()
+    loop.close()
+
+
+def test_on_a_loop_that_is_not_running():
+    """
+    A wheel on a loop that was given can be set before the loop runs.
+    """
+    loop = asyncio.new_event_loop()
+    wheel = TimerWheel.asyncio(loop=loop)
+    wheel.call_later(0.001, loop.stop)
+    loop.run_forever()
+    assert len(wheel) == 0
+    loop.close()
+
+
+def test_a_closed_loop():
+    """
+    Setting on a wheel whose loop is closed is refused and closes the wheel: nothing waits for a turn that never comes.
+    """
+    loop = asyncio.new_event_loop()
+    wheel = TimerWheel.asyncio(loop=loop)
+    loop.close()
+    with pytest.raises(ClosedError, match="event loop"):
+        wheel.call_later(1, print)
+    assert wheel.closed()
+    assert len(wheel) == 0
+    with pytest.raises(ClosedError):
+        wheel.call_later(1, print)
+
+
+def test_closed_after_its_loop():
+    """
+    A wheel may be closed when its loop is closed already.
+    """
+
+    async def scenario() -> TimerWheel:
+        wheel = TimerWheel.asyncio()
+        wheel.call_later(3_600, print)
+        await asyncio.sleep(0)
+        return wheel
+
+    wheel = asyncio.run(scenario())
+    assert [each.callback for each in wheel.close()] == [print]
+
+
+def test_closed_from_another_thread():
+    """
+    A wheel closed in another thread leaves no living handle in the loop.
+    """
+
+    async def scenario() -> None:
+        loop: Any = asyncio.get_running_loop()
+        wheel = TimerWheel.asyncio()
+        wheel.call_later(3_600, print)
+        await asyncio.sleep(0)
+        await asyncio.to_thread(wheel.close)
+        await asyncio.sleep(0)
+        assert [handle for handle in loop._scheduled if not handle.cancelled()] == []
+
+    asyncio.run(scenario(), debug=True)
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_the_context_of_the_wheel(run):
+    """
+    Callbacks run in the context that the wheel was made in, whoever set them; or in the one that is given.
+    """
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
+
+    async def scenario() -> None:
+        variable.set("of the wheel")
+        wheel = TimerWheel.asyncio()
+        seen: list[str] = []
+        variable.set("of whoever sets")
+        wheel.call_later(0, lambda: seen.append(variable.get()))
+        wheel.call_later(0, lambda: seen.append(variable.get()), context=contextvars.copy_context())
+        await fired(wheel)
+        assert seen == ["of the wheel", "of whoever sets"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_a_crowd_lets_others_in(run):
+    """
+    A crowd of due timers is fired over several turns: other callbacks of the loop come in between, and order is kept.
+    """
+
+    async def scenario() -> None:
+        wheel = TimerWheel.asyncio()
+        order: list[int] = []
+        between: list[int] = []
+
+        def look() -> None:
+            between.append(len(order))
+            if len(order) < 5_000:
+                asyncio.get_running_loop().call_soon(look)
+
+        for number in range(5_000):
+            wheel.call_later(0, order.append, number)
+        look()
+        await fired(wheel)
+        assert order == list(range(5_000))
+        assert len({count for count in between if 0 < count < 5_000}) >= 3
+
+    run(scenario())
+
+
+def test_with_a_manual_clock():
+    """
+    With a manual clock timers fire where the clock is moved, and errors go to the loop all the same.
+    """
+
+    async def scenario() -> None:
+        clock = ManualClock()
+        told: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        wheel = TimerWheel.asyncio(clock=clock)
+        count: list[int] = []
+        wheel.call_later(3_600, count.append, 1)
+        wheel.call_later(3_600, lambda: 1 // 0)
+        clock.advance(3_599)
+        assert count == []
+        clock.advance(1)
+        assert (count, len(told)) == ([1], 1)
+        wheel.close()
+        clock.advance(1)
+
+    asyncio.run(scenario())
+
+
+def test_one_driver_one_wheel():
+    """
+    A driver drives one wheel.
+    """
+
+    async def scenario() -> None:
+        driver = AsyncioDriver()
+        TimerWheel(driver=driver)
+        with pytest.raises(RuntimeError, match="new driver"):
+            TimerWheel(driver=driver)
+
+    asyncio.run(scenario())
+
+
+def test_collected_with_its_loop():
+    """
+    A loop that is gone does not keep the wheel, nor what its timers hold.
+    """
+
+    class Thing:
+        """
+        Something to look for.
+        """
+
+        def __call__(self) -> None:
+            """
+            Be called, in an hour.
+            """
+
+    def count() -> int:
+        gc.collect()
+        return sum(type(each) is Thing for each in gc.get_objects())
+
+    async def scenario(hold: Callable[[TimerWheel], None]) -> None:
+        wheel = TimerWheel.asyncio()
+        wheel.call_later(3_600, Thing())
+        await asyncio.sleep(0)
+        hold(wheel)
+        assert count() == 1
+
+    asyncio.run(scenario(lambda _: None))
+    assert count() == 0

@@ -1,0 +1,198 @@
+"""
+The manual clock: moves when told, stops at each deadline, fires what is attached.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tickwheel import Clock, TimerWheel
+from tickwheel.drivers import SteppedClock
+from tickwheel.testing import ManualClock
+
+
+def test_it_is_a_clock():
+    """
+    It answers the clock's protocol, and that of clocks that are moved by hand.
+    """
+    assert isinstance(ManualClock(), Clock)
+    assert isinstance(ManualClock(), SteppedClock)
+
+
+def test_the_start():
+    """
+    It starts somewhere else each time, tells where, and can be started there again.
+    """
+    starts = {ManualClock().monotonic_ns() for _ in range(20)}
+    assert len(starts) == 20
+    clock = ManualClock()
+    start = clock.monotonic_ns()
+    clock.advance(1)
+    assert repr(clock) == f"ManualClock(start_ns={start}, now_ns={start + 10**9})"
+    assert ManualClock(start).monotonic_ns() == start
+    assert ManualClock(0).monotonic() == 0.0
+
+
+@pytest.mark.parametrize("start", [-1, 2**63 - 1, 2**64])
+def test_no_start(start):
+    """
+    A start that is no time is refused by name.
+    """
+    with pytest.raises(ValueError, match=f"start_ns is {start}"):
+        ManualClock(start)
+
+
+@pytest.mark.parametrize("move", ["advance", "jump"])
+@pytest.mark.parametrize("delay", [-1, -1e-9, float("nan"), float("inf"), 1e300])
+def test_no_delay(move, delay):
+    """
+    Time does not go back, nor to the end of the world.
+    """
+    clock = ManualClock()
+    before = clock.monotonic_ns()
+    with pytest.raises(ValueError, match="delay is"):
+        getattr(clock, move)(delay)
+    assert clock.monotonic_ns() == before
+
+
+def test_advance_stops_at_each_deadline():
+    """
+    While time advances, each timer sees exactly its own time, of all wheels on the clock, and what it sets fires too.
+    """
+    clock = ManualClock()
+    wheels = [TimerWheel(clock=clock) for _ in range(2)]
+    start = clock.monotonic()
+    seen: list[tuple[str, float]] = []
+
+    def note(name: str) -> None:
+        seen.append((name, round(clock.monotonic() - start, 6)))
+
+    wheels[0].call_later(1, note, "a")
+    wheels[1].call_later(2, note, "b")
+    wheels[0].call_later(
+        3, lambda: (note("c"), wheels[1].call_later(0.5, note, "d"), wheels[0].call_later(0, note, "e"))
+    )
+    wheels[1].call_later(5, note, "not yet")
+    clock.advance(4)
+    assert seen == [("a", 1), ("b", 2), ("c", 3), ("e", 3), ("d", 3.5)]
+    assert round(clock.monotonic() - start, 6) == 4
+
+
+def test_jump_goes_in_one_step():
+    """
+    After a jump all that became due fires, and sees the time of arrival.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    start = clock.monotonic()
+    seen: list[float] = []
+    for delay in (1, 2, 3):
+        wheel.call_later(delay, lambda: seen.append(round(clock.monotonic() - start, 6)))
+    clock.jump(2.5)
+    assert seen == [2.5, 2.5]
+
+
+def test_jump_to_next():
+    """
+    It goes to the next deadline, says how far that was, fires it, and stays where nothing is pending.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    fired: list[int] = []
+    wheel.call_later(float("inf"), print)
+    wheel.call_later(0, fired.append, 0)
+    wheel.call_later(7.5, fired.append, 1)
+    wheel.call_later(10, fired.append, 2)
+    assert [clock.jump_to_next() for _ in range(4)] == [0, 7.5, 2.5, None]
+    assert fired == [0, 1, 2]
+
+
+def test_time_passes_inside_a_callback():
+    """
+    Moved inside a callback the clock only moves: that is a slow callback, and what became due fires after it.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    start = clock.monotonic()
+    seen: list[tuple[str, float]] = []
+
+    def note(name: str) -> None:
+        seen.append((name, round(clock.monotonic() - start, 6)))
+
+    wheel.call_later(1, lambda: (clock.jump(3), note("slow")))
+    wheel.call_later(2, note, "late")
+    clock.advance(1)
+    assert seen == [("slow", 4), ("late", 4)]
+    assert round(clock.monotonic() - start, 6) == 4
+
+
+def test_the_wall_is_set_apart():
+    """
+    The time of day goes along, can be set and stepped either way, and timers do not notice.
+    """
+    clock = ManualClock(wall=1_000)
+    wheel = TimerWheel(clock=clock)
+    fired: list[int] = []
+    wheel.call_later(10, fired.append, 1)
+    assert clock.wall_ns() == 1_000 * 10**9
+    clock.advance(5)
+    assert clock.wall_ns() == 1_005 * 10**9
+    clock.step_wall(-3_600)
+    clock.step_wall(86_400.5)
+    assert clock.wall_ns() == (1_005 - 3_600 + 86_400) * 10**9 + 5 * 10**8
+    clock.set_wall(42)
+    assert (clock.wall_ns(), fired) == (42 * 10**9, [])
+    clock.advance(5)
+    assert (clock.wall_ns(), fired) == (47 * 10**9, [1])
+
+
+def test_a_timer_without_end():
+    """
+    A timer that sets itself with no delay for ever is found out, instead of hanging the test.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+
+    def again() -> None:
+        wheel.call_later(0, again)
+
+    again()
+    with pytest.raises(RuntimeError, match="time stands still"):
+        clock.advance(1)
+
+
+def test_attached_once_detached_for_good():
+    """
+    Attached twice is once; a closed wheel is detached, and what was never attached can be detached.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    clock.attach(wheel._engine)
+    fired: list[int] = []
+    wheel.call_later(1, fired.append, 1)
+    clock.advance(1)
+    assert fired == [1]
+    wheel.close()
+    assert clock._attached == []
+    clock.detach(wheel._engine)
+
+
+def test_moved_by_two_threads():
+    """
+    A second thread that moves the time waits for the first, and both moves count.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    start = clock.monotonic_ns()
+    fired: list[int] = []
+    for number in range(200):
+        wheel.call_later(number / 100, fired.append, number)
+    threads = [threading.Thread(target=lambda: [clock.advance(0.01) for _ in range(100)]) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert fired == list(range(200))
+    assert clock.monotonic_ns() == start + 2 * 10**9

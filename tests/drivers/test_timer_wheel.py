@@ -1,0 +1,208 @@
+"""
+TimerWheel itself: its verbs, its subclasses, and what it refuses.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import inspect
+import pickle
+import weakref
+from typing import Any
+
+import pytest
+
+import tickwheel
+from tickwheel import SpanExceededError, TimerWheel, TooManyTimersError
+from tickwheel.testing import ManualClock
+from tickwheel.wheels.heap import HeapWheel
+
+
+def test_the_native_wheel_is_the_default():
+    """
+    Without a wheel of some design the native engine is used.
+    """
+    assert type(TimerWheel()._engine) is tickwheel._core.Engine
+
+
+def test_the_hot_verbs_are_the_engines_own():
+    """
+    call_later and call_at of a wheel are the engine's methods; the class says what they do and how they are called.
+    """
+    wheel = TimerWheel(clock=ManualClock())
+    assert wheel.call_later.__self__ is wheel._engine
+    assert wheel.call_at.__self__ is wheel._engine
+    for verb in (TimerWheel.call_later, TimerWheel.call_at):
+        assert "context" in (verb.__doc__ or "") or "call_later" in (verb.__doc__ or "")
+        names = list(inspect.signature(verb).parameters)
+        assert names[2:] == ["callback", "args", "slack", "context"]
+
+
+@pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
+def test_the_class_level_verbs_work(make):
+    """
+    Called through the class, the two verbs do what the engine's do.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock, wheel=make())
+    fired: list[Any] = []
+    TimerWheel.call_later(wheel, 1, fired.append, "later")
+    TimerWheel.call_at(wheel, wheel.time() + 2, fired.append, "at", slack=0.5)
+    clock.advance(3)
+    assert fired == ["later", "at"]
+
+
+def test_a_subclass_that_overrides_is_called():
+    """
+    A subclass's call_later is used, and may call the one above it; the verb that it leaves alone stays fast.
+    """
+
+    class Counting(TimerWheel):
+        """
+        Counts what is set.
+        """
+
+        count = 0
+
+        def call_later(self, delay: float, callback: Any, /, *args: Any, **options: Any) -> Any:
+            """
+            Count, then set.
+            """
+            self.count += 1
+            return super().call_later(delay, callback, *args, **options)
+
+    clock = ManualClock()
+    wheel = Counting(clock=clock)
+    fired: list[int] = []
+    wheel.call_later(1, fired.append, 1)
+    wheel.call_at(wheel.time(), fired.append, 2)
+    clock.advance(1)
+    assert (wheel.count, fired) == (1, [2, 1])
+    assert wheel.call_at.__self__ is wheel._engine
+
+
+def test_a_subclass_with_its_own_init():
+    """
+    A subclass may add state of its own.
+    """
+
+    class Named(TimerWheel):
+        """
+        Has a name.
+        """
+
+        def __init__(self, name: str, **options: Any) -> None:
+            super().__init__(**options)
+            self.name = name
+
+    wheel = Named("mine", clock=ManualClock())
+    assert wheel.name == "mine"
+    assert repr(wheel) == "<Named 0 pending>"
+
+
+def test_repr_and_truth():
+    """
+    A wheel says how many timers are pending, and is true also when none is.
+    """
+    wheel = TimerWheel(clock=ManualClock())
+    assert (len(wheel), bool(wheel), repr(wheel)) == (0, True, "<TimerWheel 0 pending>")
+    wheel.call_later(1, print)
+    assert (len(wheel), repr(wheel)) == (1, "<TimerWheel 1 pending>")
+    wheel.close()
+    assert repr(wheel) == "<TimerWheel closed>"
+
+
+def test_it_cannot_be_pickled_or_copied():
+    """
+    Pickling and copying a wheel is refused by name.
+    """
+    wheel = TimerWheel(clock=ManualClock())
+    for make in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="TimerWheel cannot be pickled"):
+            make(wheel)
+
+
+def test_time_is_the_clocks():
+    """
+    `time()` reads the wheel's clock in seconds, and `when()` is on it.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    assert wheel.time() == clock.monotonic()
+    timer = wheel.call_later(1.5, print)
+    assert timer.when() == pytest.approx(wheel.time() + 1.5, abs=1e-9)
+    assert wheel.next_expiration() == timer.when()
+
+
+def test_max_pending():
+    """
+    One timer more than max_pending is refused; a cancel makes room.
+    """
+    wheel = TimerWheel(clock=ManualClock(), max_pending=1)
+    timer = wheel.call_later(1, print)
+    with pytest.raises(TooManyTimersError, match="1 timers"):
+        wheel.call_later(1, print)
+    timer.cancel()
+    wheel.call_later(1, print)
+
+
+def test_a_wheel_in_a_cycle_is_collected():
+    """
+    A wheel that its own callbacks, keys and handlers refer to is collected with its timers.
+    """
+
+    def cycle() -> weakref.ref[TimerWheel]:
+        holder: list[Any] = []
+        wheel = TimerWheel(clock=ManualClock(), on_expire=lambda *_: holder, on_error=lambda *_: holder)
+        holder.append(wheel)
+        wheel.call_later(1, holder.append, holder)
+        wheel.set("a", holder, 5)
+        return weakref.ref(wheel)
+
+    watched = cycle()
+    assert watched() is not None
+    gc.collect()
+    assert watched() is None
+
+
+def test_a_wheel_of_limited_span():
+    """
+    A design that cannot hold so long a delay says so, and nothing is set.
+    """
+
+    class Short(HeapWheel):
+        """
+        Refuses all above an hour, as a single ring does.
+        """
+
+        latest = 0
+
+        def advance(self, now: int, limit: int | None = None) -> list[Any]:
+            """
+            Remember the time.
+            """
+            self.latest = now
+            return super().advance(now, limit)
+
+        def _admit(self, deadline: int) -> None:
+            span_ns = 3_600 * 10**9
+            if deadline - self.latest > span_ns:
+                raise SpanExceededError(deadline - self.latest, span_ns)
+
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock, wheel=Short(), on_expire=print)
+    clock.advance(0)
+    wheel._engine.fire_due()
+    timer = wheel.call_later(1, print)
+    when = timer.when()
+    for refused in (
+        lambda: wheel.call_later(4_000, print),
+        lambda: timer.restart(4_000),
+        lambda: wheel.set(1, 2, 4_000),
+    ):
+        with pytest.raises(SpanExceededError):
+            refused()
+    assert (len(wheel), timer.when(), timer.pending(), 1 in wheel) == (1, when, True, False)
+    wheel.check()
+    assert wheel.stats()["sets"] == 1

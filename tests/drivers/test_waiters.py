@@ -1,0 +1,106 @@
+"""
+Waiters: until a time or a wake-up, and no wake-up is lost.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tickwheel import BootClock, MonotonicClock
+from tickwheel.drivers._boot_waiter import BootWaiter
+from tickwheel.drivers._waiter import new_waiter
+
+PATIENCE_S = 20.0
+
+
+class OtherClock(MonotonicClock):
+    """
+    A clock of somebody's own.
+    """
+
+    def monotonic_ns(self) -> int:
+        """
+        Return another time.
+        """
+        return time.monotonic_ns() + 10**15
+
+
+CLOCKS = [MonotonicClock, BootClock, OtherClock]
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
+def test_until_a_time(clock):
+    """
+    A wait ends when the clock reads the time, not before, and says that nobody woke it.
+    """
+    waiter = new_waiter(clock)
+    for delay_ns in (1, 1_000, 100_000, 5_000_000):
+        deadline = clock.monotonic_ns() + delay_ns
+        assert not waiter.wait(deadline)
+        assert clock.monotonic_ns() >= deadline - (0 if type(clock) is not OtherClock else 1_000_000)
+    for past in (0, 1, clock.monotonic_ns() - 1):
+        assert not waiter.wait(past)
+
+
+@pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
+def test_a_token_is_kept(clock):
+    """
+    A wake-up before the wait ends it at once, a thousand of them once, and it is used up then.
+    """
+    waiter = new_waiter(clock)
+    for _ in range(1_000):
+        waiter.wake()
+    assert waiter.wait(None)
+    assert not waiter.wait(clock.monotonic_ns())
+    waiter.wake()
+    assert waiter.wait(0)
+
+
+@pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
+def test_woken_by_another_thread(clock):
+    """
+    A thread that waits for ever, or for an hour, is woken; no wake-up is lost over a thousand rounds.
+    """
+    waiter, answers = new_waiter(clock), new_waiter(MonotonicClock())
+    rounds = 1_000
+
+    def wait() -> None:
+        for number in range(rounds):
+            assert waiter.wait(None if number % 2 else clock.monotonic_ns() + 3_600 * 10**9)
+            answers.wake()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    for _ in range(rounds):
+        waiter.wake()
+        assert answers.wait(time.monotonic_ns() + int(PATIENCE_S * 1e9))
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+@pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
+def test_boot_time_is_waited_for_in_boot_time():
+    """
+    The wait for a BootClock is a timer of the kernel on CLOCK_BOOTTIME, which goes on during suspend.
+    """
+    waiter = new_waiter(BootClock())
+    assert isinstance(waiter, BootWaiter)
+    facts = Path(f"/proc/self/fdinfo/{waiter._timer}").read_text("ascii")
+    assert f"clockid: {time.CLOCK_BOOTTIME}" in facts
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the files of a process in /proc")
+def test_boot_waiters_give_their_files_back():
+    """
+    A waiter that goes closes its two files.
+    """
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(10):
+        BootWaiter()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
