@@ -16,7 +16,8 @@ from tickwheel.scheduler.stores._memory import MemoryStore
 
 __all__ = ["masked", "open_store"]
 
-_PASSWORD: Final = re.compile(r"(?<=:)[^:/?#]*(?=@[^@]*$)|(?<=[?&]password=)[^&]*", re.IGNORECASE)
+_PASSWORD: Final = re.compile(r"(?<=://)(?P<user>[^:@/?]*):.*@", re.DOTALL)
+_PASSWORD_OPTION: Final = re.compile(r"(?<=[?&]password=)[^&]*", re.IGNORECASE)
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
@@ -48,7 +49,7 @@ def masked(url: str) -> str:
     """
     Return *url* without the password that it may hold.
     """
-    return _PASSWORD.sub("***", url)
+    return _PASSWORD_OPTION.sub("***", _PASSWORD.sub(r"\g<user>:***@", url))
 
 
 def _memory(url: str, path: str, options: dict[str, str], clock: Clock | None) -> Store:

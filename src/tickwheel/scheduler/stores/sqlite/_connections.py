@@ -19,8 +19,8 @@ __all__ = ["Connections"]
 
 _WRITER_CACHE_KIB: Final = 65_536
 _READER_CACHE_KIB: Final = 8_192
-_CHECKPOINT_PAGES: Final = 8_000
-"""32 MB: random keys dirty a page each, and the larger the log, the more often one copy stands for several writes."""
+_CHECKPOINT_PAGES: Final = 4_000
+"""Where nobody has a thread for it, a commit that takes the log past this moves it into the database: 16 MB."""
 
 
 class Connections:
@@ -42,11 +42,11 @@ class Connections:
         self._is_closed = False
         self._pid = os.getpid()
         self.write_lock = threading.RLock()
-        self.writer = self._connect(_WRITER_CACHE_KIB)
+        self.writer = self.connect(_WRITER_CACHE_KIB)
         try:
             self._check_log(self.writer.execute("PRAGMA journal_mode = WAL").fetchone()[0])
             self.writer.execute(f"PRAGMA synchronous = {synchronous}")
-            self.writer.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+            self.limit_log(_CHECKPOINT_PAGES)
             self.inode = _inode(path)
         except BaseException:
             self.writer.close()
@@ -81,7 +81,7 @@ class Connections:
             self._check_open()
             connection = self._idle.pop() if self._idle else None
         if connection is None:
-            connection = self._connect(_READER_CACHE_KIB)
+            connection = self.connect()
             connection.execute("PRAGMA query_only = ON")
         try:
             yield connection
@@ -91,6 +91,24 @@ class Connections:
                     connection.close()
                 else:
                     self._idle.append(connection)
+
+    def limit_log(self, pages: int = _CHECKPOINT_PAGES) -> None:
+        """
+        Let the commit that takes the log past *pages* move it into the database.
+        """
+        with self.write_lock:
+            self.writer.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+
+    def connect(self, cache_kib: int = _READER_CACHE_KIB) -> sqlite3.Connection:
+        """
+        Make one more connection, for a thread to keep.
+        """
+        connection = sqlite3.connect(
+            self._path, timeout=self._busy_s, isolation_level=None, check_same_thread=False, cached_statements=64
+        )
+        connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        return connection
 
     def check_file(self) -> None:
         """
@@ -115,14 +133,6 @@ class Connections:
             for connection in (*self._idle, self.writer):
                 connection.close()
             self._idle.clear()
-
-    def _connect(self, cache_kib: int) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path, timeout=self._busy_s, isolation_level=None, check_same_thread=False, cached_statements=64
-        )
-        connection.execute(f"PRAGMA cache_size = -{cache_kib}")
-        connection.execute("PRAGMA temp_store = MEMORY")
-        return connection
 
     def _check_open(self) -> None:
         if self._is_closed:

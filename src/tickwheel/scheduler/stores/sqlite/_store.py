@@ -17,6 +17,7 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
 from tickwheel.scheduler.stores._rows import job_of
 from tickwheel.scheduler.stores.sqlite._batch import Batch, WrongGuessError
+from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
 from tickwheel.scheduler.stores.sqlite._connections import Connections
 from tickwheel.scheduler.stores.sqlite._errors import translated
 from tickwheel.scheduler.stores.sqlite._files import Bell, OwnerLock, ring
@@ -70,6 +71,7 @@ class SqliteStore:
         self._lock = OwnerLock(self._path)
         self._bell = Bell(self._path)
         self._lease: Lease | None = None
+        self._checkpointer: Checkpointer | None = None
         self._seen = 0
         """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
         self.url = f"sqlite:///{os.fspath(path)}"
@@ -162,6 +164,8 @@ class SqliteStore:
             self._lock.give_back()
             raise
         self.abilities = replace(self.abilities, has_notify=self._bell.hang())
+        connections.limit_log(COMMIT_LIMIT_PAGES)
+        self._checkpointer = Checkpointer(connections.connect)
         self._lease = Lease(0, epoch, None, rescued, self.now_ms())
         return [self._lease]
 
@@ -170,9 +174,7 @@ class SqliteStore:
             return []
         self._open_connections().check_file()
         if not self._lock.is_held or self._ledger()[5] != self._lease.epoch:
-            self._lease = None
-            self._bell.take_down()
-            self._lock.give_back()
+            self._step_down()
             return []
         self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
         return [self._lease]
@@ -200,16 +202,27 @@ class SqliteStore:
                 self._seen = 0
         if batch.has_notes:
             ring(self._path)
+        checkpointer = self._checkpointer
+        if checkpointer is not None:
+            checkpointer.wrote(len(writes))
         return answers
 
     def _release(self) -> None:
-        self._lease = None
         try:
             with translated(self.url), self._open_connections().writing() as connection:
                 hand_over(connection)
         finally:
-            self._bell.take_down()
-            self._lock.give_back()
+            self._step_down()
+
+    def _step_down(self) -> None:
+        self._lease = None
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+            self._checkpointer = None
+        with translated(self.url):
+            self._open_connections().limit_log()
+        self._bell.take_down()
+        self._lock.give_back()
 
     def _ledger(self) -> tuple[int, ...]:
         with translated(self.url), self._open_connections().reading() as connection:

@@ -1,0 +1,69 @@
+"""
+The role that moves what is in the write-ahead log into the database, so that no commit has to wait for it.
+
+A checkpoint of some thousand pages scattered over the file takes tenths of a second. SQLite would run it inside the
+commit that passes the limit; here a thread with a connection of its own runs it beside the commits. The log starts anew
+only when a checkpoint has caught up with it; under load the commits see to that themselves, at a higher limit, with
+little left to do.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+__all__ = ["COMMIT_LIMIT_PAGES", "Checkpointer"]
+
+COMMIT_LIMIT_PAGES: Final = 16_000
+"""At 64 MB of log the commits run what is left of a checkpoint themselves."""
+
+_WRITES: Final = 2_000
+"""Writes between two checkpoints; each dirties some two pages, so these are about 16 MB."""
+
+
+class Checkpointer:
+    """
+    A thread that checkpoints whenever enough was written.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        """
+        Start the thread; it makes its connection with *connect*.
+        """
+        self._connect = connect
+        self._written = 0
+        self._wanted = threading.Event()
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name="tickwheel-checkpointer", daemon=True)
+        self._thread.start()
+
+    def wrote(self, writes: int) -> None:
+        """
+        Count *writes*; to be called after each commit, by one thread at a time.
+        """
+        self._written += writes
+        if self._written >= _WRITES:
+            self._written = 0
+            self._wanted.set()
+
+    def close(self) -> None:
+        """
+        End the thread, after the checkpoint that it may be running. Twice is allowed.
+        """
+        self._is_closing = True
+        self._wanted.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        # What goes wrong here goes wrong in the next commit too, and is told there.
+        with suppress(sqlite3.Error):
+            connection = self._connect()
+            try:
+                while self._wanted.wait() and not self._is_closing:
+                    self._wanted.clear()
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            finally:
+                connection.close()
