@@ -1,0 +1,234 @@
+"""
+The crash proof: jobs are set by a client while the process that fires them is killed with SIGKILL, again and again.
+
+    python tests/crash/kill9.py [--jobs 300] [--seconds 15] [--seed N] [--every 1 3] [--keep DIR]
+
+Three kinds of process work on one SQLite file:
+
+* this one sets the jobs, one after the other, and notes which were acknowledged;
+* the owner fires them; its handler appends a line with the fire id to a file before it returns, and a hook appends one
+  when the store has acknowledged the settle;
+* whenever the owner has lived for its random time, this one kills it and starts the next.
+
+At the end the owner may live until nothing is pending. Then every acknowledged job must have fired; a job may have
+fired twice only if its first firing was not settled, and no firing may be early. It prints one line; the exit code is 0
+if all that held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tickwheel.observe._events import JobSucceeded
+from tickwheel.scheduler import Firing, Scheduler, SchedulerOptions, StoreError
+
+PATIENCE_S = 60.0
+"""How long the last owner may take to fire what is left; only a failure takes that long."""
+
+
+def url_of(folder: Path) -> str:
+    """
+    Return the store's URL.
+    """
+    return f"sqlite:///{folder / 'jobs.db'}"
+
+
+def append(path: Path, line: str) -> None:
+    """
+    Append *line* in one write, which a SIGKILL either leaves out or lets through whole.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def own(folder: Path) -> None:
+    """
+    Be the owner, until killed.
+    """
+    scheduler = Scheduler(url_of(folder), options=SchedulerOptions(horizon_s=2.0))
+
+    @scheduler.handler("note")
+    def note(payload: object, firing: Firing) -> None:
+        append(folder / "fired", f"{payload} {firing.fire_id} {firing.lateness_ms:.3f}")
+
+    def settled(event: object) -> None:
+        if isinstance(event, JobSucceeded):
+            append(folder / "settled", f"{event.key}/{event.generation}/{event.attempt}")
+
+    scheduler.subscribe(settled)
+    while True:
+        try:
+            scheduler.start()
+            break
+        except StoreError:
+            time.sleep(0.01)  # the killed one's lock is going
+    append(folder / "owners", str(os.getpid()))
+    signal.pause()
+
+
+@dataclass
+class Owner:
+    """
+    The process that is killed.
+    """
+
+    folder: Path
+    dice: random.Random
+    every: tuple[float, float]
+    kills: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    dies_at: float = 0.0
+
+    def tend(self) -> None:
+        """
+        Start one if there is none, and kill the one whose time is up.
+        """
+        if self.process is None:
+            self.start()
+        elif time.monotonic() >= self.dies_at:
+            self.kill()
+            self.kills += 1
+            self.start()
+
+    def start(self) -> None:
+        """
+        Start one, and draw its time.
+        """
+        command = [sys.executable, str(Path(__file__).resolve()), "--own", str(self.folder)]
+        self.process = subprocess.Popen(command)
+        self.dies_at = time.monotonic() + self.dice.uniform(*self.every)
+
+    def kill(self) -> None:
+        """
+        Kill it, without any chance to end well.
+        """
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+
+@dataclass
+class Outcome:
+    """
+    What the files say.
+    """
+
+    acknowledged: int
+    lost: list[str]
+    duplicates: int
+    wrong: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, folder: Path, acknowledged: set[str]) -> Outcome:
+        """
+        Compare what was acknowledged with what fired and what was settled.
+        """
+        lines = [line.rsplit(" ", 2) for line in (folder / "fired").read_text().splitlines()]
+        fired = Counter(payload for payload, _, _ in lines)
+        order = [fire_id for _, fire_id, _ in lines]
+        settled = set((folder / "settled").read_text().splitlines())
+        # A job whose firing was settled may not fire after it: neither the same fire id again, nor a later attempt.
+        wrong = [fire_id for n, fire_id in enumerate(order) if is_after_settled(fire_id, order[:n], settled)]
+        wrong += [f"{fire_id} came {late} ms late" for _, fire_id, late in lines if float(late) < 0]
+        lost = sorted(acknowledged - set(fired))
+        return cls(len(acknowledged), lost, sum(fired.values()) - len(fired), wrong)
+
+
+def is_after_settled(fire_id: str, before: list[str], settled: set[str]) -> bool:
+    """
+    Return whether an earlier firing of the same generation was acknowledged as settled.
+    """
+    life = fire_id.rpartition("/")[0]
+    return any(each.rpartition("/")[0] == life and each in settled for each in before)
+
+
+def prove(folder: Path, *, jobs: int, seconds: float, seed: int, every: tuple[float, float]) -> tuple[Outcome, int]:
+    """
+    Set *jobs* over *seconds* while owners are killed; return what came of it, and how many were killed.
+    """
+    dice = random.Random(seed)
+    client = Scheduler(url_of(folder))
+    owner = Owner(folder, dice, every)
+    acknowledged: set[str] = set()
+    begin = time.monotonic()
+    try:
+        for n in range(jobs):
+            while time.monotonic() < begin + seconds * n / jobs:
+                owner.tend()
+                time.sleep(0.002)
+            try:
+                client.set(f"job-{n}", delay=dice.uniform(0, 3), payload=f"job-{n}", handler="note")
+                acknowledged.add(f"job-{n}")
+            except StoreError as error:
+                print(f"job-{n} was not acknowledged: {error}", file=sys.stderr)  # noqa: T201
+        while time.monotonic() < begin + seconds:
+            owner.tend()
+            time.sleep(0.002)
+        wait_until_empty(client, owner)
+    finally:
+        owner.kill()
+        client.stop()
+    return Outcome.read(folder, acknowledged), owner.kills
+
+
+def wait_until_empty(client: Scheduler, owner: Owner) -> None:
+    """
+    Let the last owner live until nothing is pending or running.
+    """
+    owner.kill()
+    owner.start()
+    deadline = time.monotonic() + PATIENCE_S
+    while any(client.stats()[state] for state in ("pending", "running")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.1)  # the last hook's line
+
+
+def main() -> int:
+    """
+    Read the command line, prove, print one line, and return the exit code.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--every", type=float, nargs=2, default=(1.0, 3.0), metavar=("FROM", "TO"))
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--keep", type=Path, default=None, metavar="DIR", help="work in DIR and leave it")
+    parser.add_argument("--own", type=Path, default=None, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.own is not None:
+        own(options.own)
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    with tempfile.TemporaryDirectory() as made:
+        folder = options.keep or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("fired", "settled"):
+            (folder / name).touch()
+        outcome, kills = prove(
+            folder, jobs=options.jobs, seconds=options.seconds, seed=seed, every=tuple(options.every)
+        )
+    print(  # noqa: T201
+        f"acknowledged {outcome.acknowledged} of {options.jobs}, lost {len(outcome.lost)}, "
+        f"duplicates {outcome.duplicates}, duplicates of settled or early firings {len(outcome.wrong)}, "
+        f"kills {kills}, seed {seed}"
+    )
+    for line in (*outcome.lost, *outcome.wrong):
+        print(f"  {line}", file=sys.stderr)  # noqa: T201
+    return 1 if outcome.lost or outcome.wrong or outcome.acknowledged < options.jobs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""
+The crash proof in its short form; `python tests/crash/kill9.py` is the long one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("kill9.py")
+
+
+@pytest.mark.realtime
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a POSIX signal")
+def test_nothing_is_lost(capsys):
+    """
+    With the owner killed about every second, every acknowledged job fires, and none whose firing was settled fires again.
+    """
+    command = [sys.executable, str(SCRIPT), "--jobs", "100", "--seconds", "5", "--every", "0.5", "1.2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    with capsys.disabled():
+        print(f"\n{done.stdout.strip()}")  # noqa: T201  the seed belongs into every log
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = re.search(r"acknowledged (\d+) of 100, lost (\d+), .* early firings (\d+), kills (\d+)", done.stdout)
+    assert found is not None, done.stdout
+    acknowledged, lost, wrong, kills = map(int, found.groups())
+    assert (acknowledged, lost, wrong) == (100, 0, 0)
+    assert kills >= 3
