@@ -73,13 +73,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m tickwheel.testing.fuzz", description=__doc__)
     parser.add_argument("--wheel", action="append", choices=sorted(DESIGNS), help="a design; default: all of them")
-    parser.add_argument("--operations", type=int, default=None, help="per design (default: 1000000; native 10000000)")
+    parser.add_argument(
+        "--operations", type=_positive, default=None, help="per design (default: 1000000; native 10000000)"
+    )
     parser.add_argument("--seed", type=int, default=None, help="repeats a run (default: drawn)")
-    parser.add_argument("--check-every", type=int, default=16, help="verify the invariants so often (default: 16)")
+    parser.add_argument(
+        "--check-every", type=_positive, default=16, help="verify the invariants so often (default: 16)"
+    )
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
     names = options.wheel or list(DESIGNS)
     return max(_fuzz(name, seed, options.operations or OPERATIONS[name], options.check_every) for name in names)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        message = f"{text} is not 1 or more"
+        raise argparse.ArgumentTypeError(message)
+    return number
 
 
 def _fuzz(name: str, seed: int, operations: int, check_every: int) -> int:
