@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).with_name("kill9.py")
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a POSIX signal")
 def test_nothing_is_lost(capsys):
     """
-    With the owner killed about every second, every acknowledged job fires, and none whose firing was settled fires again.
+    With the owner killed about every second, every acknowledged job fires, and none fires again once settled.
     """
     command = [sys.executable, str(SCRIPT), "--jobs", "100", "--seconds", "5", "--every", "0.5", "1.2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)

@@ -25,10 +25,10 @@ class AddressRefusedError(OSError):
 
     def __init__(self, address: str) -> None:
         """
-        Name the *address*.
+        Keep the *address*; the text is the same for all, as only then do several of one host come out as one error.
         """
         self.address = address
-        super().__init__(f"the address {address} is not a public one: allow its network, or call another host")
+        super().__init__("its address is not a public one: allow its network, or call another host")
 
 
 class Guard:

@@ -104,6 +104,8 @@ class WebhookTarget:
                 url, data=firing.job.payload, headers=self._headers(firing), allow_redirects=False
             ) as answer:
                 return await _verdict(answer)
+        except client.InvalidURL as error:
+            return Cancel(f"{url} cannot be called: {error.description or 'it is no URL'}")
         except client.ClientConnectorError as error:
             if isinstance(error.os_error, AddressRefusedError):
                 return Cancel(f"{url}: {error.os_error}")

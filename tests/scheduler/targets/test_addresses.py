@@ -1,0 +1,75 @@
+"""
+Which addresses a webhook may reach.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler.targets._addresses import AddressRefusedError, Guard
+
+PUBLIC = ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"]
+REFUSED = [
+    "127.0.0.1",
+    "127.8.9.1",
+    "0.0.0.0",  # noqa: S104  nobody binds here
+    "10.0.0.1",
+    "172.16.0.1",
+    "192.168.1.1",
+    "100.64.0.1",
+    "169.254.169.254",
+    "192.0.2.1",
+    "198.18.0.1",
+    "224.0.0.1",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fc00::1",
+    "fd00:ec2::254",
+    "ff02::1",
+    "::ffff:127.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::7f00:1",
+    "2002:7f00:1::",
+    "2001:0:7f00:1:0:0:80ff:fffe",
+]
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public(address):
+    """
+    A public address may be reached.
+    """
+    Guard().check(address)
+
+
+@pytest.mark.parametrize("address", REFUSED)
+def test_refused(address):
+    """
+    No address of the inside may be reached, however it is wrapped.
+    """
+    with pytest.raises(AddressRefusedError, match="is not a public one: allow its network"):
+        Guard().check(address)
+
+
+def test_allowed():
+    """
+    A network that is allowed may be reached, and no other.
+    """
+    guard = Guard(["10.1.0.0/16", "::1"])
+    guard.check("10.1.2.3")
+    guard.check("::ffff:10.1.2.3")
+    guard.check("::1")
+    with pytest.raises(AddressRefusedError):
+        guard.check("10.2.0.1")
+
+
+def test_a_network_that_is_none():
+    """
+    What is no network cannot be allowed.
+    """
+    with pytest.raises(ValueError, match="localhost"):
+        Guard(["localhost"])

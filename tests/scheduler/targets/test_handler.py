@@ -1,0 +1,131 @@
+"""
+Handlers by name, and what they are called with.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from tickwheel.scheduler import HandlerNotFoundError, InvalidJobError, RetryPolicy
+from tickwheel.scheduler.targets.handler import HandlerTarget
+
+
+def one(payload):
+    """
+    Take the payload.
+    """
+    return payload
+
+
+def two(payload, firing):
+    """
+    Take both.
+    """
+    return payload, firing
+
+
+def named_second(payload, firing=None):
+    """
+    Take both, the second by its name.
+    """
+    return payload, firing
+
+
+def other_default(payload, limit=5):
+    """
+    Take the payload; the second is something else.
+    """
+    return payload, limit
+
+
+def rest(*arguments):
+    """
+    Take whatever comes.
+    """
+    return arguments
+
+
+class Called:
+    """
+    An object that is called.
+    """
+
+    async def __call__(self, payload):
+        """
+        Take the payload.
+        """
+
+
+@pytest.mark.parametrize(
+    ("function", "wants_firing"),
+    [
+        (one, False),
+        (two, True),
+        (named_second, True),
+        (other_default, False),
+        (rest, False),
+        (functools.partial(two, firing=None), False),
+        (Called(), False),
+        ([].append, False),
+    ],
+)
+def test_arguments(function, wants_firing):
+    """
+    A second required argument, or one called firing, gets the firing.
+    """
+    target = HandlerTarget()
+    target.register("h", function)
+    assert target.resolve("h").wants_firing is wants_firing
+
+
+async def coroutine(payload):
+    """
+    Take the payload.
+    """
+
+
+@pytest.mark.parametrize(
+    ("function", "is_async"), [(one, False), (coroutine, True), (Called(), True), (functools.partial(coroutine), True)]
+)
+def test_kinds(function, is_async):
+    """
+    Coroutine functions are told from others, also as objects and partials.
+    """
+    target = HandlerTarget()
+    target.register("h", function)
+    assert target.resolve("h").is_async is is_async
+
+
+@pytest.mark.parametrize("function", [lambda: None, lambda a, b, c: None, lambda a, *, key: None])  # noqa: ARG005
+def test_wrong_arguments(function):
+    """
+    A function that takes neither one nor two arguments is refused when it is registered.
+    """
+    with pytest.raises(TypeError, match=r"let it take \(payload\) or \(payload, firing\)"):
+        HandlerTarget().register("h", function)
+
+
+def test_names():
+    """
+    A name can be taken once, and a missing one says how to register it.
+    """
+    target = HandlerTarget()
+    target.register("h", one, RetryPolicy(attempts=2))
+    assert target.policy("h") == RetryPolicy(attempts=2)
+    with pytest.raises(InvalidJobError, match="handler is 'h': there is one of that name"):
+        target.register("h", two)
+    with pytest.raises(InvalidJobError, match="name the handler"):
+        target.register("", one)
+    with pytest.raises(HandlerNotFoundError, match="no handler is named 'x'"):
+        target.resolve("x")
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+def test_bad_timeouts(timeout):
+    """
+    A timeout is a positive number of seconds.
+    """
+    with pytest.raises(InvalidJobError, match="timeout is"):
+        HandlerTarget().register("h", one, None, timeout)

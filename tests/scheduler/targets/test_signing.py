@@ -1,0 +1,54 @@
+"""
+Signatures of webhooks.
+"""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from tickwheel.scheduler import InvalidJobError, Job
+from tickwheel.scheduler.targets._signing import message_id, read_secret, signature
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  the specification's example
+
+
+def test_the_published_example():
+    """
+    The signature of a known message is what the verifiers of Standard Webhooks expect.
+    """
+    body = b'{"test": 2432232314}'
+    found = signature((read_secret(SECRET),), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
+    assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_two_keys():
+    """
+    While keys are changed, a message carries one signature for each.
+    """
+    old, new = read_secret(SECRET), b"n" * 24
+    found = signature((new, old), "id", 1, b"null").split(" ")
+    assert found == [signature((new,), "id", 1, b"null"), signature((old,), "id", 1, b"null")]
+
+
+@pytest.mark.parametrize(
+    "secret", ["whsec_" + base64.b64encode(b"short").decode(), "whsec_!!!", "", "whsec_" + "A" * 200]
+)
+def test_bad_secrets(secret):
+    """
+    A key that is unreadable or of the wrong length is refused, and not repeated.
+    """
+    with pytest.raises(InvalidJobError) as caught:
+        read_secret(secret)
+    assert secret.removeprefix("whsec_")[:6] not in str(caught.value) or not secret
+
+
+def test_message_ids():
+    """
+    An id is the same for all attempts, differs between lives and keys, and has no dot.
+    """
+    ids = {message_id(Job(key, generation, 0)) for key in ("a", "a.b") for generation in (1, 2)}
+    assert len(ids) == 4
+    assert not any("." in each for each in ids)
+    assert message_id(Job("a", 1, 0, attempt=0)) == message_id(Job("a", 1, 0, attempt=3))

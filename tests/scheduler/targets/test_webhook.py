@@ -1,0 +1,295 @@
+"""
+Webhooks, sent to a real server on the loopback interface.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
+
+import pytest
+
+from tickwheel.observe._events import JobDied, JobFailed, JobSucceeded
+from tickwheel.scheduler import Cancel, Firing, InvalidJobError, Job, Retry, RetryPolicy, State
+from tickwheel.scheduler.targets._signing import read_secret, signature
+from tickwheel.scheduler.targets.webhook import WebhookError, WebhookTarget
+
+pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  the specification's example
+
+
+class Receiver(ThreadingHTTPServer):
+    """
+    Answers as its `answers` say, by path, and keeps what came in.
+    """
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Answering)
+        self.received = []
+        self.answers = {}
+
+    @property
+    def url(self):
+        """
+        Where it listens.
+        """
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Answering(BaseHTTPRequestHandler):
+    """
+    One request.
+    """
+
+    def do_POST(self):
+        """
+        Note it, and answer.
+        """
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.received.append((self.path, dict(self.headers), body))
+        status, headers, text = self.server.answers.get(self.path, (204, {}, ""))
+        if status == "slow":
+            time.sleep(1)  # longer than the sender's patience
+            status = 204
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        with contextlib.suppress(BrokenPipeError):  # the sender's patience is over
+            self.wfile.write(text.encode())
+
+    def log_message(self, *_):
+        """
+        Say nothing.
+        """
+
+
+@pytest.fixture
+def receiver():
+    """
+    Return a listening server.
+    """
+    server = Receiver()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def firing(url, payload=b'{"a":1}', trace=None):
+    """
+    Return a firing of a job that goes to *url*.
+    """
+    return Firing(Job("kä/y 1", 7, 1000, payload, "webhook", url, 1, trace=trace), 2, time.time() * 1000)
+
+
+def sent(url, *, timeout_s=5.0, **options):
+    """
+    Send one firing and return the target's answer.
+    """
+    target = WebhookTarget(timeout_s=timeout_s, **options)
+
+    async def send():
+        try:
+            return await target.resolve(url).function(firing(url, trace="00-" + "a" * 32 + "-" + "b" * 16 + "-01"))
+        finally:
+            await target.close()
+
+    return asyncio.run(send())
+
+
+LOOPBACK = {"allow": ["127.0.0.0/8", "::1"]}
+
+
+def test_what_is_sent(receiver):
+    """
+    The payload goes out as it is, signed, with ids that a receiver can deduplicate by.
+    """
+    assert sent(f"{receiver.url}/hook?x=1", secrets=[SECRET], **LOOPBACK) is None
+    ((path, headers, body),) = receiver.received
+    assert (path, body) == ("/hook?x=1", b'{"a":1}')
+    assert headers["content-type"] == "application/json"
+    assert unquote(headers["tickwheel-fire-id"]) == "kä/y 1/7/2"
+    assert headers["tickwheel-attempt"] == "2"
+    assert headers["traceparent"].startswith("00-aaa")
+    expected = signature((read_secret(SECRET),), headers["webhook-id"], int(headers["webhook-timestamp"]), body)
+    assert headers["webhook-signature"] == expected
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
+
+
+def test_unsigned(receiver):
+    """
+    Without a secret there is an id and no signature.
+    """
+    sent(receiver.url, **LOOPBACK)
+    ((_, headers, _),) = receiver.received
+    assert "webhook-id" in headers
+    assert "webhook-signature" not in headers
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 299])
+def test_success(receiver, status):
+    """
+    Every 2xx is done.
+    """
+    receiver.answers["/"] = (status, {}, "")
+    assert sent(f"{receiver.url}/", **LOOPBACK) is None
+
+
+@pytest.mark.parametrize("status", [300, 400, 404, 429, 500, 503])
+def test_failure(receiver, status):
+    """
+    Any other status is a failed attempt that shows the begin of the answer.
+    """
+    receiver.answers["/"] = (status, {}, "no " * 1000)
+    with pytest.raises(WebhookError, match=f"answered {status} .*: no no") as caught:
+        sent(f"{receiver.url}/", **LOOPBACK)
+    assert len(str(caught.value)) < 400
+
+
+def test_gone(receiver):
+    """
+    410 ends the job.
+    """
+    receiver.answers["/"] = (410, {}, "unsubscribed")
+    answer = sent(f"{receiver.url}/", **LOOPBACK)
+    assert isinstance(answer, Cancel)
+    assert "410" in answer.reason
+    assert "unsubscribed" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "most"),
+    [
+        ("7", 7, 7),
+        ("0", 0, 0),
+        ("99999999", 86_400, 86_400),
+        (format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True), 40, 100),
+        (format_datetime(datetime.now(UTC) - timedelta(seconds=100), usegmt=True), 0, 0),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after(receiver, status, value, least, most):
+    """
+    A receiver that names a time gets the next attempt then, at most a day later.
+    """
+    receiver.answers["/"] = (status, {"retry-after": value}, "")
+    answer = sent(f"{receiver.url}/", **LOOPBACK)
+    assert isinstance(answer, Retry)
+    assert least <= answer.after <= most
+
+
+def test_unreadable_retry_after(receiver):
+    """
+    A Retry-After that names no time leaves the wait to the policy.
+    """
+    receiver.answers["/"] = (503, {"retry-after": "soon"}, "")
+    with pytest.raises(WebhookError, match="503"):
+        sent(f"{receiver.url}/", **LOOPBACK)
+
+
+def test_redirects_are_not_followed(receiver):
+    """
+    A redirect is a failure, and its target is not called.
+    """
+    receiver.answers["/"] = (307, {"location": f"{receiver.url}/elsewhere"}, "")
+    with pytest.raises(WebhookError, match="307"):
+        sent(f"{receiver.url}/", **LOOPBACK)
+    assert [path for path, _, _ in receiver.received] == ["/"]
+
+
+def test_no_answer(receiver):
+    """
+    A receiver that does not answer in time has failed.
+    """
+    receiver.answers["/"] = ("slow", {}, "")
+    with pytest.raises(WebhookError, match=r"did not answer within 0.1 s"):
+        sent(f"{receiver.url}/", timeout_s=0.1, **LOOPBACK)
+
+
+def test_nobody_there(receiver):
+    """
+    A port without a listener is a failed attempt that says so.
+    """
+    url = receiver.url
+    receiver.shutdown()
+    receiver.server_close()
+    with pytest.raises(WebhookError, match="cannot be reached"):
+        sent(url, **LOOPBACK)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f000001", "2130706433", "127.1", "[::ffff:127.0.0.1]"])
+def test_the_inside_is_refused(receiver, host):
+    """
+    However loopback is spelt, nothing is sent there unless it is allowed, and the job ends.
+    """
+    answer = sent(f"http://{host}:{receiver.server_address[1]}/")
+    assert isinstance(answer, Cancel)
+    assert "is not a public one" in answer.reason or "not a canonical IPv4 address" in answer.reason
+    assert receiver.received == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "no url",
+        "ftp://example.com/",
+        "http://",
+        "http://exa mple.com/",
+        "//example.com",
+        "http://[::1",
+        "http://x:0/",
+    ],
+)
+def test_bad_urls(url):
+    """
+    What is no HTTP URL is refused when the job is set.
+    """
+    with pytest.raises(InvalidJobError, match="a webhook needs a URL"):
+        WebhookTarget().check(url)
+
+
+def test_passwords_in_urls():
+    """
+    A URL with a password is refused, and the password not repeated.
+    """
+    with pytest.raises(InvalidJobError, match="leave the password out") as caught:
+        WebhookTarget().check("https://user:hunter2@example.com/")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_through_the_scheduler(receiver, make, url, events):
+    """
+    A webhook job is delivered, tried again after a failure, and parked after 410.
+    """
+    scheduler = make(url, targets={"webhook": WebhookTarget(**LOOPBACK)}).start()
+    told = events(scheduler)
+    receiver.answers["/flaky"] = (500, {}, "")
+    receiver.answers["/gone"] = (410, {}, "")
+    retry = RetryPolicy(attempts=5, base_ms=1)
+    for path in ("fine", "flaky", "gone"):
+        scheduler.set(path, delay=0, target="webhook", handler=f"{receiver.url}/{path}", payload=[path], retry=retry)
+    told.wait_for(lambda: any(isinstance(each, JobFailed) for each in told.items))
+    receiver.answers["/flaky"] = (200, {}, "")
+    found = told.wait_for(lambda: sum(isinstance(each, JobSucceeded | JobDied) for each in told.items) == 3)
+    ends = {each.key: type(each) for each in found if isinstance(each, JobSucceeded | JobDied)}
+    assert ends == {"fine": JobSucceeded, "flaky": JobSucceeded, "gone": JobDied}
+    assert scheduler.get("gone").state is State.DEAD
+    ids = [headers["webhook-id"] for path, headers, _ in receiver.received if path == "/flaky"]
+    assert len(ids) > 1
+    assert len(set(ids)) == 1
+    assert {json.loads(body)[0] for _, _, body in receiver.received} == {"fine", "flaky", "gone"}
