@@ -40,6 +40,7 @@ THIRD_PARTY = {
     "click": "cli",  # one command a file, each of them a click command
     "rich": "cli",  # as click
     "starlette": "service",  # routes, requests and responses are its types throughout
+    "msgspec": "service",  # bodies are its structs, and what reads them its decoders
     "pytest": "testing",  # the suites are pytest classes
     "hypothesis": "testing",  # the state machines are its machines
 }
