@@ -1,3 +1,32 @@
 """
 The HTTP service and its page.
+
+    app         puts the parts together into one ASGI application
+    server      binds, serves, and stops within its time
+    routes      every operation of the API, as a table
+    problems    every answer that is not a success, as a table
+    jobs        set, move, cancel, get, list
+    firings     what fired of late, and how late
+    live        the page's stream of firings and figures
+    figures     stats, forecast, metrics, health
+    wire        what bodies look like, both ways
+    strict_json, intake    what may come in
 """
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from tickwheel.errors import MissingExtraError
+
+for _library in ("msgspec", "starlette", "uvicorn", "httptools", "uvloop", "prometheus_client"):
+    if find_spec(_library) is None:
+        raise MissingExtraError(_library, "service")
+
+from tickwheel.service.app import Service  # noqa: E402  the libraries are there from here on
+from tickwheel.service.errors import AddressError, PublicBindError, TokenFileError  # noqa: E402
+from tickwheel.service.options import ServiceOptions  # noqa: E402
+from tickwheel.service.server import serve  # noqa: E402
+from tickwheel.service.tokens import Tokens  # noqa: E402
+
+__all__ = ["AddressError", "PublicBindError", "Service", "ServiceOptions", "TokenFileError", "Tokens", "serve"]

@@ -1,0 +1,64 @@
+"""
+The service's errors.
+
+    TickwheelError
+      PublicBindError           ValueError    permanent   set a token, or stay on loopback
+      AddressError              OSError       transient   free the port, or take another
+      TokenFileError            ValueError    permanent   mend the line that it names
+"""
+
+from __future__ import annotations
+
+from tickwheel.errors import TickwheelError
+
+__all__ = ["AddressError", "PublicBindError", "TokenFileError"]
+
+
+class PublicBindError(TickwheelError, ValueError):
+    """
+    The service would be reachable from other machines without a token; it was not started.
+    """
+
+    def __init__(self, host: str) -> None:
+        """
+        Name the *host* that was asked for.
+        """
+        self.host = host
+        super().__init__(
+            f"host {host!r} is reachable from other machines and no token is set: "
+            "make one with 'tickwheel token', or bind to 127.0.0.1"
+        )
+
+
+class AddressError(TickwheelError, OSError):
+    """
+    The address cannot be listened on.
+    """
+
+    is_transient = True
+
+    def __init__(self, host: str, port: int, cause: OSError) -> None:
+        """
+        Name the address, and the system's reason.
+        """
+        self.host, self.port = host, port
+        super().__init__()
+        reason = (cause.strerror or str(cause)).lower()
+        remedy = "stop what listens there, or take another port (0 takes any free one)"
+        # OSError takes its arguments in __new__, which ours does not pass on.
+        self.args = (f"{host}:{port} cannot be listened on ({reason}): {remedy}",)
+
+
+class TokenFileError(TickwheelError, ValueError):
+    """
+    The file of tokens cannot be read.
+    """
+
+    def __init__(self, path: str, what: str) -> None:
+        """
+        Name the file and *what* is wrong in it; never a token.
+        """
+        self.path = path
+        super().__init__(
+            f"token file {path!r}: {what}: each line is 'read HASH' or 'write HASH', as 'tickwheel token' prints it"
+        )

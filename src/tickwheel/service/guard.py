@@ -1,0 +1,95 @@
+"""
+Who is let in, before anything else is looked at: the Host header, the origin, the token.
+
+* Without tokens the service trusts whoever reaches loopback. A page on the web reaches it too, through the user's
+  browser: by a name that resolves to 127.0.0.1 (so the Host header must be one of ours), or across origins (so a write
+  with a foreign Origin is refused).
+* With tokens every call of the API needs one; the page's files and the health checks do not, they hold no data.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from tickwheel.service.options import ServiceOptions
+from tickwheel.service.problems import ProblemError, show
+from tickwheel.service.tokens import Access
+
+__all__ = ["Guard"]
+
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OPEN: Final = ("/static/", "/problems/", "/docs")
+_OPEN_PATHS: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico"})
+
+
+class Guard:
+    """
+    Decides by the head of a request.
+    """
+
+    def __init__(self, options: ServiceOptions) -> None:
+        """
+        Let in whom *options* let in.
+        """
+        self._tokens = options.tokens
+        self._hosts = frozenset({"localhost"}) | options.allow_hosts
+
+    def check(self, scope: Scope) -> None:
+        """
+        Raise the problem of a request that is not let in.
+        """
+        headers = Headers(scope=scope)
+        if scope["method"] not in _SAFE:
+            _check_origin(headers)
+        if self._tokens:
+            self._check_token(scope, headers)
+        else:
+            self._check_host(headers)
+
+    def _check_host(self, headers: Headers) -> None:
+        host = headers.get("host", "")
+        name = _hostname(host)
+        if name not in self._hosts and not _is_address(name):
+            message = f"the Host header is {show(host)}, and this service is not called so"
+            raise ProblemError("wrong_host", message, value=host)
+
+    def _check_token(self, scope: Scope, headers: Headers) -> None:
+        path = scope["path"]
+        if path in _OPEN_PATHS or path.startswith(_OPEN):
+            return
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        access = self._tokens.access(token.strip()) if scheme.lower() == "bearer" else Access.NONE
+        if access is Access.NONE:
+            what = "the token is not one of this service" if token else "there is no token"
+            raise ProblemError("unauthorized", what, headers={"www-authenticate": "Bearer"})
+        if access is Access.READ and (scope["method"] not in _SAFE or path.startswith("/debug/")):
+            raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")
+
+
+def _check_origin(headers: Headers) -> None:
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != headers.get("host"):
+        message = f"the request comes from a page of {show(origin)}"
+        raise ProblemError(
+            "forbidden", message, value=origin, remedy="write from this service's own page, or from no page"
+        )
+
+
+def _hostname(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # a bracket without its end
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

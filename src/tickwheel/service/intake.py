@@ -1,0 +1,159 @@
+"""
+What may come in: the key in the address, conditions in the headers, the query, and the body up to its limit.
+
+Everything here raises `ProblemError` for what cannot be read; nothing guesses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Final, NoReturn
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from tickwheel.service.problems import ProblemError, show
+
+__all__ = ["job_key", "query", "read_body", "to_count", "to_instant", "wanted_generation"]
+
+_ETAG: Final = re.compile(r'"(\d{1,19})"')
+_FIELDS_MAX: Final = 32
+_DIGITS_MAX: Final = 9
+_DRAINED_MAX: Final = 64 << 20
+"""How much of a body that is too large is read and forgotten before the connection is cut."""
+_CLOSE: Final = {"connection": "close"}
+
+
+def job_key(raw: bytes, action: str = "") -> str:
+    """
+    Return the key that stands percent-encoded in *raw*, before *action*.
+
+    The raw path is read, not the decoded one, which has question marks for bytes that are no UTF-8.
+    """
+    raw = unquote_to_bytes(raw).removesuffix(action.encode())
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        _unreadable("the key in the address", raw, "percent-encode the bytes of the key in UTF-8")
+
+
+def wanted_generation(headers: Mapping[str, str]) -> int | None:
+    """
+    Return the generation that `If-Match` asks for, 0 for `If-None-Match: *` (only if there is none), or None.
+    """
+    wanted, unwanted = headers.get("if-match"), headers.get("if-none-match")
+    if unwanted is not None:
+        if unwanted.strip() != "*" or wanted is not None:
+            _unreadable("If-None-Match", unwanted, "send 'If-None-Match: *' alone, to set only what is not there")
+        return 0
+    if wanted is None:
+        return None
+    match = _ETAG.fullmatch(wanted.strip())
+    if match is None:
+        _unreadable("If-Match", wanted, 'send one ETag as this service gave it, such as "17" with its quotes')
+    return int(match[1])
+
+
+def query(query_string: bytes, allowed: frozenset[str]) -> dict[str, str]:
+    """
+    Return the query's fields, each of which must be among *allowed* and stand once.
+    """
+    try:
+        pairs = parse_qsl(
+            query_string.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX, separator="&"
+        )
+    except ValueError as error:
+        _unreadable("the query", query_string, f"send at most {_FIELDS_MAX} fields, percent-encoded in UTF-8 ({error})")
+    fields = dict(pairs)
+    for name in fields:
+        if name not in allowed:
+            _invalid("the query's field", name, f"use {', '.join(sorted(allowed)) or 'no field'}")
+    if len(fields) != len(pairs):
+        _invalid("the query", query_string, "give each field once")
+    return fields
+
+
+def to_instant(name: str, text: str) -> datetime | float:
+    """
+    Return *text* as an aware datetime, or as seconds since the epoch.
+    """
+    with suppress(ValueError):
+        return float(text)
+    try:
+        moment = datetime.fromisoformat(text.replace(" ", "+"))  # an unescaped plus arrives as a space
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        _invalid(name, text, "give RFC 3339 with an offset, such as 2030-01-01T09:00:00Z, or seconds since the epoch")
+    return moment
+
+
+def to_count(name: str, text: str, most: int) -> int:
+    """
+    Return *text* as an integer in 1..*most*.
+    """
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX and 1 <= int(text) <= most):
+        _invalid(name, text, f"give an integer in 1..{most}")
+    return int(text)
+
+
+async def read_body(receive: Receive, headers: Mapping[str, str], limit: int, timeout_s: float) -> bytes:
+    """
+    Return the whole body.
+
+    Raises:
+        ProblemError: `unsupported_media_type`, `too_large`, or `slow_body`.
+        ClientDisconnect: If the sender went away in the middle; there is nobody to answer.
+    """
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        message = f"Content-Type is {show(kind)}" if kind else "there is no Content-Type"
+        raise ProblemError("unsupported_media_type", message, value=kind)
+    length = int(headers.get("content-length", "0"))  # the server has checked that it is a number
+    if length > _DRAINED_MAX or (length > limit and "expect" in headers):
+        raise _too_large(limit, _CLOSE)
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _receive_all(receive, limit)
+    except TimeoutError:
+        message = f"the body was not complete after {timeout_s:g} s"
+        raise ProblemError("slow_body", message, headers=_CLOSE) from None
+
+
+async def _receive_all(receive: Receive, limit: int) -> bytes:
+    """
+    Return the body; of one that is too large, read on without keeping it, because few clients listen while they send.
+    """
+    body = bytearray()
+    size = 0
+    is_open = True
+    while is_open:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        size += len(message["body"])
+        if size <= limit:
+            body += message["body"]
+        elif size > _DRAINED_MAX:
+            raise _too_large(limit, _CLOSE)
+        is_open = message["more_body"]
+    if size > limit:
+        raise _too_large(limit)
+    return bytes(body)
+
+
+def _too_large(limit: int, headers: dict[str, str] | None = None) -> ProblemError:
+    return ProblemError("too_large", f"the body has more than {limit} bytes", headers=headers)
+
+
+def _unreadable(what: str, value: object, remedy: str) -> NoReturn:
+    raise ProblemError("malformed_request", f"{what} is {show(value)}: {remedy}", value=value, remedy=remedy)
+
+
+def _invalid(what: str, value: object, remedy: str) -> NoReturn:
+    raise ProblemError("invalid_value", f"{what} is {show(value)}: {remedy}", value=value, remedy=remedy)

@@ -1,0 +1,67 @@
+"""
+The service's options.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+
+from tickwheel.service.errors import PublicBindError
+from tickwheel.service.tokens import Tokens
+
+__all__ = ["ServiceOptions", "is_loopback"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """
+    How the service listens, and what it takes.
+
+    Attributes:
+        host: The address to listen on; one that other machines reach needs tokens.
+        port: The port; 0 takes any free one.
+        tokens: Who may read and write; without any, everybody who reaches the address may.
+        allow_hosts: Names that a Host header may have besides loopback's, where no token is needed.
+        body_bytes_max: The longest body of a single job: a payload of 1 MiB, and what surrounds it.
+        batch_bytes_max: The longest body of a batch.
+        page_max: The most jobs on one page of a list.
+        body_timeout_s: How long a body may take to arrive.
+        header_timeout_s: How long a new connection may take to send its first header block.
+        connections_max: How many connections may be open.
+        watchers_max: How many pages may be live at once.
+        stop_timeout_s: How long a stop may take.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    tokens: Tokens = field(default_factory=Tokens)
+    allow_hosts: frozenset[str] = frozenset()
+    body_bytes_max: int = (1 << 20) + (1 << 16)
+    batch_bytes_max: int = 16 << 20
+    page_max: int = 1000
+    body_timeout_s: float = 30.0
+    header_timeout_s: float = 30.0
+    connections_max: int = 20_000
+    watchers_max: int = 100
+    stop_timeout_s: float = 1.5
+
+    def check(self) -> None:
+        """
+        Refuse to be reached from other machines without a token.
+
+        Raises:
+            PublicBindError: If that would be so.
+        """
+        if not self.tokens and not is_loopback(self.host):
+            raise PublicBindError(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """
+    Tell whether only this machine reaches *host*; a name is trusted only if it is `localhost`.
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

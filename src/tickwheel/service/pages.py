@@ -1,0 +1,77 @@
+"""
+The page and its files, and the addresses of problems.
+
+The page needs no network and no inline code: the policy lets it load its own files and speak with its own service,
+nothing else, and Trusted Types keep any string from becoming markup.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from tickwheel.service.problems import KINDS, ProblemError, show
+from tickwheel.service.replies import document_reply
+
+__all__ = ["PAGE_HEADERS", "Files", "page", "problem_page"]
+
+STATIC: Final = Path(__file__).with_name("static")
+
+_POLICY: Final = (
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "connect-src 'self'",
+    "img-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+)
+PAGE_HEADERS: Final = {
+    "content-security-policy": "; ".join(_POLICY),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+
+
+class Files(StaticFiles):
+    """
+    The page's files, each with the page's headers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(directory=STATIC)
+
+    def file_response(self, *args: object, **kwargs: object) -> Response:
+        """
+        Return the file, to be asked for again each time: an unchanged one is answered with 304.
+        """
+        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # handed on as they came
+        response.headers.update(PAGE_HEADERS)
+        return response
+
+
+async def page(_request: Request) -> Response:
+    """
+    Return the page.
+    """
+    return FileResponse(STATIC / "index.html", headers=PAGE_HEADERS)
+
+
+async def problem_page(request: Request) -> Response:
+    """
+    Explain the problem whose `type` has led here.
+    """
+    name = request.path_params["name"]
+    kind = KINDS.get(name)
+    if kind is None:
+        raise ProblemError("page_not_found", f"no problem is called {show(name)}", value=name)
+    return document_reply({"name": kind.name, "status": kind.status, "title": kind.title, "remedy": kind.remedy})

@@ -1,0 +1,219 @@
+"""
+Every answer that is not a success: RFC 9457 problems, as a table.
+
+A problem names the value and the remedy, in members of those names, beside the standard ones.
+Its `type` is a relative address, as the standard allows, and the service answers it with this table's line.
+
+    malformed_request       400   the address or a header cannot be read
+    malformed_json          400   the body is not strict JSON
+    unauthorized            401   no token, or an unknown one
+    forbidden               403   a read token was used to write, or another site sent the request
+    job_not_found           404
+    page_not_found          404
+    method_not_allowed      405
+    slow_body               408
+    too_late                409   the job is running
+    wrong_generation        412
+    too_large               413
+    unsupported_media_type  415
+    wrong_host              421   the Host header is not one of ours
+    invalid_value           422   well-formed, and no job can have it
+    unknown_handler         422
+    too_many_requests       429
+    internal_error          500   a fault of ours; the log has it
+    store_unavailable       503
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+__all__ = ["KINDS", "Kind", "ProblemError", "show"]
+
+SHOWN_MAX: Final = 100
+"""How many characters of a refused value are shown: enough to find it, too few to echo a body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """
+    One line of the table.
+
+    Attributes:
+        name: Last part of the problem's `type`.
+        status: The HTTP status it travels with.
+        title: What happened, the same each time.
+        remedy: What to do, where the place that raises it has nothing better to say.
+    """
+
+    name: str
+    status: int
+    title: str
+    remedy: str
+
+
+def _table(*kinds: Kind) -> dict[str, Kind]:
+    return {kind.name: kind for kind in kinds}
+
+
+KINDS: Final = _table(
+    Kind(
+        "malformed_request",
+        HTTPStatus.BAD_REQUEST,
+        "The request cannot be read",
+        "mend the part that the detail names",
+    ),
+    Kind(
+        "malformed_json",
+        HTTPStatus.BAD_REQUEST,
+        "The body is not strict JSON",
+        "send one complete JSON object in UTF-8, without NaN, repeated names or deep nesting",
+    ),
+    Kind(
+        "unauthorized",
+        HTTPStatus.UNAUTHORIZED,
+        "A token is needed",
+        "send the header 'Authorization: Bearer TOKEN' with a token of this service",
+    ),
+    Kind(
+        "forbidden",
+        HTTPStatus.FORBIDDEN,
+        "This is not allowed",
+        "use a write token, from a client of this service's own origin",
+    ),
+    Kind(
+        "job_not_found",
+        HTTPStatus.NOT_FOUND,
+        "There is no such job",
+        "look at its firings, or set it again: it was never set, has run, or was cancelled",
+    ),
+    Kind(
+        "page_not_found",
+        HTTPStatus.NOT_FOUND,
+        "There is nothing at this address",
+        "see /openapi.json for what there is",
+    ),
+    Kind(
+        "method_not_allowed",
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        "This address does not take this method",
+        "use one of the methods in the Allow header",
+    ),
+    Kind(
+        "slow_body",
+        HTTPStatus.REQUEST_TIMEOUT,
+        "The body did not arrive in time",
+        "send the whole body at once",
+    ),
+    Kind(
+        "too_late",
+        HTTPStatus.CONFLICT,
+        "It is too late: the job is running",
+        "wait until it has ended, or set the key again for another firing",
+    ),
+    Kind(
+        "wrong_generation",
+        HTTPStatus.PRECONDITION_FAILED,
+        "The job has another generation",
+        "read the job again and decide anew",
+    ),
+    Kind(
+        "too_large",
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "The body is too large",
+        "send less; keep large data elsewhere and its address in the payload",
+    ),
+    Kind(
+        "unsupported_media_type",
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "The body has a type that is not read here",
+        "send JSON with the header 'Content-Type: application/json'",
+    ),
+    Kind(
+        "wrong_host",
+        HTTPStatus.MISDIRECTED_REQUEST,
+        "The request names a host that this service is not",
+        "use the address that the service printed, or start it with --allow-host NAME",
+    ),
+    Kind(
+        "invalid_value",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "A value cannot be used",
+        "mend the value that the detail names",
+    ),
+    Kind(
+        "unknown_handler",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "No such handler is registered",
+        "start the service with --handlers MODULE that registers it, or use the target 'log' or 'webhook'",
+    ),
+    Kind(
+        "too_many_requests",
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "Too much at once",
+        "wait as long as the Retry-After header says",
+    ),
+    Kind(
+        "internal_error",
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "A fault of the service",
+        "see the service's log",
+    ),
+    Kind(
+        "store_unavailable",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The store did not answer",
+        "try again after a moment; see the service's log",
+    ),
+)
+
+
+def show(value: object) -> str:
+    """
+    Return *value* as Python writes it, shortened, with nothing in it that UTF-8 cannot carry.
+    """
+    text = ascii(value) if isinstance(value, str | bytes) and len(value) > SHOWN_MAX else repr(value)
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
+
+
+class ProblemError(Exception):
+    """
+    Ends a request with a problem; raised and answered inside the service.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        detail: str,
+        *,
+        value: object = ...,
+        remedy: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """
+        Take the kind's *name*, a *detail* in one sentence, and the refused *value* where there is one.
+        """
+        super().__init__(detail)
+        self.kind = KINDS[name]
+        self.detail = detail
+        self.value = value
+        self.remedy = remedy or self.kind.remedy
+        self.headers = headers or {}
+
+    def document(self) -> dict[str, object]:
+        """
+        Return the problem as RFC 9457 names its members.
+        """
+        document: dict[str, object] = {
+            "type": f"/problems/{self.kind.name}",
+            "title": self.kind.title,
+            "status": int(self.kind.status),
+            "detail": self.detail,
+            "remedy": self.remedy,
+        }
+        if self.value is not ...:
+            document["value"] = show(self.value)
+        return document

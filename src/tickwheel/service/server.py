@@ -1,0 +1,180 @@
+"""
+Binds, serves, and stops within its time.
+
+uvicorn does the work. Beside it stands what it leaves out: a header block that never comes, or never ends, is cut off;
+signals are ours; and live streams are ended first, so that a stop waits only for requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import uvicorn
+import uvloop
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service.app import Service
+from tickwheel.service.errors import AddressError
+from tickwheel.service.options import ServiceOptions
+
+__all__ = ["listen", "serve"]
+
+_HEADER_BYTES_MAX: Final = 64 * 1024
+_SWEEP_TICKS: Final = 20
+"""uvicorn ticks ten times a second: late connections are looked for every two seconds."""
+
+
+def listen(options: ServiceOptions) -> socket.socket:
+    """
+    Return a socket that listens where *options* say, before anything else is started.
+
+    Raises:
+        AddressError: If the address is taken, not ours, or no address.
+    """
+    host, port = options.host, options.port
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise AddressError(host, port, error) from None
+
+
+def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable[[str], object]) -> None:
+    """
+    Start *scheduler*, serve it until SIGINT or SIGTERM, and stop it.
+
+    Args:
+        scheduler: With its handlers registered; closed on return.
+        options: See there.
+        on_ready: Called with the service's address when it answers.
+
+    Raises:
+        PublicBindError: If other machines would reach the service without a token.
+        AddressError: If the address cannot be listened on.
+        StoreError: If the store cannot be had; `StoreInUseError` if another process owns it.
+    """
+    options.check()
+    with contextlib.closing(listen(options)) as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(scheduler, options, listener, on_ready))
+
+
+async def _serve(
+    scheduler: AsyncScheduler, options: ServiceOptions, listener: socket.socket, on_ready: Callable[[str], object]
+) -> None:
+    service = Service(scheduler, options)
+    config = uvicorn.Config(
+        service,
+        http=_Protocol,
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=options.connections_max,
+        timeout_graceful_shutdown=1,
+    )
+    host, port = listener.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    server = _Server(config, options.header_timeout_s, lambda: on_ready(address), service.end_streams)
+    await scheduler.start()
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        await scheduler.stop(options.stop_timeout_s)
+
+
+class _Protocol(HttpToolsProtocol):
+    """
+    A connection that knows since when it waits for a header block, and how much of one has come.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.waits_since: float | None = self.loop.time()
+        self._header_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        """
+        Parse *data*, and end the connection when the header block grows without end.
+        """
+        super().data_received(data)
+        if self.waits_since is not None:
+            self._header_bytes += len(data)
+            if self._header_bytes > _HEADER_BYTES_MAX and not self.transport.is_closing():
+                self.send_400_response("The header block is too large.")
+
+    def on_message_begin(self) -> None:
+        """
+        Begin to wait for a header block.
+        """
+        super().on_message_begin()
+        self.waits_since = self.loop.time()
+        self._header_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        """
+        End the wait.
+        """
+        self.waits_since = None
+        super().on_headers_complete()
+
+
+class _Server(uvicorn.Server):
+    """
+    uvicorn's server, with our signals, our sweep and our order of stopping.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        header_timeout_s: float,
+        on_ready: Callable[[], object],
+        on_stop: Callable[[], object],
+    ) -> None:
+        super().__init__(config)
+        self._header_timeout_s = header_timeout_s
+        self._on_ready = on_ready
+        self._on_stop = on_stop
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """
+        Stop on SIGINT and SIGTERM, and let the process go on afterwards: the scheduler has to be stopped, too.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """
+        Listen, and say so.
+        """
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """
+        Cut off connections that have waited too long for a header block.
+        """
+        if counter % _SWEEP_TICKS == 0:
+            late = asyncio.get_running_loop().time() - self._header_timeout_s
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, _Protocol) and (connection.waits_since or late) < late:
+                    connection.transport.close()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """
+        End the live streams, then wait for the requests.
+        """
+        self._on_stop()
+        await super().shutdown(sockets)

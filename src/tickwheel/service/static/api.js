@@ -1,0 +1,45 @@
+// Requests to the service we came from. A problem (RFC 9457) is thrown as an Error that carries it.
+
+import { byId } from "./dom.js";
+
+export class Problem extends Error {
+  constructor(status, document) {
+    super(document.detail ?? document.title ?? `status ${status}`);
+    this.status = status;
+    this.remedy = document.remedy;
+  }
+}
+
+const TOKEN = "tickwheel.token";
+
+export function headers(extra = {}) {
+  const token = sessionStorage.getItem(TOKEN);
+  return token ? { ...extra, authorization: `Bearer ${token}` } : extra;
+}
+
+export async function call(method, path, { body, generation, onlyNew } = {}) {
+  const extra = {};
+  if (body !== undefined) extra["content-type"] = "application/json";
+  if (generation !== undefined) extra["if-match"] = `"${generation}"`;
+  if (onlyNew) extra["if-none-match"] = "*";
+  const answer = await fetch(path, {
+    method,
+    headers: headers(extra),
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  if (answer.status === 401) askForToken();
+  if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => ({})));
+  return answer.json();
+}
+
+export const jobPath = (key, action = "") => `/v1/jobs/${encodeURIComponent(key)}${action}`;
+
+export function askForToken() {
+  const dialog = byId("sign-in");
+  if (!dialog.open) dialog.showModal();
+}
+
+byId("token-form").addEventListener("submit", (event) => {
+  sessionStorage.setItem(TOKEN, new FormData(event.target).get("token"));
+  location.reload();
+});

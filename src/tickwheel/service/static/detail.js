@@ -1,0 +1,155 @@
+// One job: what it is, what became of it of late, and what can be done with it.
+
+import { call, jobPath } from "./api.js";
+import { byId, el } from "./dom.js";
+import { attempt, toast } from "./toasts.js";
+import { clockTimeMs, lateness, moment, plural, recurrence, span, until } from "./words.js";
+
+const dialog = byId("detail");
+const UNITS = { s: 1, min: 60, h: 3600, d: 86_400 };
+
+export async function openJob(key, onChange) {
+  const history = await call("GET", `/v1/firings?${new URLSearchParams({ key })}`).catch(() => ({ firings: [] }));
+  const job = await call("GET", jobPath(key)).catch((problem) => {
+    if (problem.status !== 404) throw problem;
+    return null;
+  });
+  dialog.replaceChildren(...(job ? [head(key), facts(job), payload(job), past(history), actions(job, onChange)] : [head(key), gone(), past(history)]));
+  if (!dialog.open) dialog.showModal();
+}
+
+const close = () => dialog.close();
+dialog.addEventListener("click", (event) => event.target === dialog && close()); // the backdrop
+dialog.addEventListener("close", () => dialog.replaceChildren());
+setInterval(() => {
+  const left = dialog.querySelector("[data-due]");
+  if (left) left.textContent = until(Number(left.dataset.due));
+}, 100);
+
+const head = (key) =>
+  el("header", {}, el("h2", { id: "detail-title" }, key), el("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: close }, "✕"));
+
+const gone = () => el("p", { class: "empty" }, "This job is no longer there: it has run, or was cancelled.");
+
+function facts(job) {
+  const due = Date.parse(job.due_at);
+  const rows = [
+    ["State", job.state],
+    ["Due", el("span", {}, moment(due), job.state === "pending" ? el("span", { class: "left", "data-due": due }, until(due)) : null)],
+    ["Repeats", job.recurrence && recurrence(job.recurrence)],
+    ["Goes to", job.handler ? `${job.target} ${job.handler}` : job.target],
+    ["Attempts", job.attempt ? `${job.attempt} of ${job.retry.attempts}` : `none yet, at most ${job.retry.attempts}`],
+    ["Next tries", nextTries(job)],
+    ["Expires", job.expires_at && moment(Date.parse(job.expires_at))],
+    ["Error", job.error],
+    ["Generation", String(job.generation)],
+    ["Set", moment(Date.parse(job.first_set_at))],
+    ["Trace", job.trace],
+  ];
+  return el("dl", {}, ...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", { class: name.toLowerCase().replace(" ", "-") }, value)]));
+}
+
+function nextTries({ state, attempt: begun, retry }) {
+  if (state === "dead" || begun >= retry.attempts - 1) return null;
+  const waits = [];
+  for (let n = begun; n < Math.min(begun + 4, retry.attempts - 1); n++) waits.push(span(1000 * waitAfter(n, retry)));
+  return `if it fails, after ${waits.join(", then ")}` + (retry.jitter ? `, give or take ${Math.round(retry.jitter * 100)} %` : "");
+}
+
+function waitAfter(n, { kind, base_s, max_s, waits_s }) {
+  if (kind === "list") return waits_s.length ? waits_s[Math.min(n, waits_s.length - 1)] : 0;
+  return Math.min(max_s, kind === "linear" ? base_s * (n + 1) : base_s * 2 ** n);
+}
+
+const payload = (job) =>
+  el("details", { open: job.payload !== null }, el("summary", {}, "Payload"), el("pre", { tabindex: 0 }, JSON.stringify(job.payload, null, 2)));
+
+function past({ firings }) {
+  if (!firings.length) return null;
+  const rows = firings.slice(-5).reverse().map((firing) =>
+    el("li", {}, `${clockTimeMs(Date.parse(firing.fired_at))} `, el("span", { class: `outcome ${firing.outcome}` }, firing.outcome), ` +${lateness(firing.lateness_ms)}`, firing.error ? el("p", { class: "error" }, firing.error) : null));
+  return el("section", { class: "past" }, el("h3", {}, `${plural(firings.length, "recent firing")}`), el("ul", {}, ...rows));
+}
+
+function actions(job, onChange) {
+  const act = (work) => async () => (await attempt(work)) && (close(), onChange());
+  if (job.state === "dead") {
+    return el("div", { class: "actions" }, sure("Remove", "Really remove?", act(() => cancel(job, onChange))), button("Replay", "primary", act(() => replay(job))));
+  }
+  if (job.state === "running") return el("p", { class: "empty" }, "It is running: it can be neither moved nor cancelled.");
+  return el("div", { class: "actions" },
+    moveForm(job, onChange),
+    sure("Cancel job", "Really cancel?", act(() => cancel(job, onChange))),
+    sure("Run now", "Really run now?", act(() => run(job)), "primary"),
+  );
+}
+
+const button = (text, look, onclick) => el("button", { type: "button", class: look, onclick }, text);
+
+// A button that asks once more before it acts, and forgets when the focus goes elsewhere.
+function sure(text, question, onSure, look = "danger") {
+  let isAsked = false;
+  const node = button(text, look, () => {
+    if (isAsked) return onSure();
+    isAsked = true;
+    node.textContent = question;
+    node.classList.add("asked");
+  });
+  node.addEventListener("blur", () => {
+    isAsked = false;
+    node.textContent = text;
+    node.classList.remove("asked");
+  });
+  return node;
+}
+
+function moveForm(job, onChange) {
+  const form = el("form", { class: "move" },
+    el("label", {}, "Move to", el("input", { name: "amount", type: "number", min: 0, step: "any", value: 60, required: true, "aria-label": "How long from now" })),
+    el("select", { name: "unit", "aria-label": "Unit" }, ...Object.keys(UNITS).map((unit) => el("option", {}, unit))),
+    el("span", {}, "from now"),
+    el("button", { type: "submit" }, "Move"),
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const { amount, unit } = Object.fromEntries(new FormData(form));
+    if (await attempt(() => move(job, Number(amount) * UNITS[unit], onChange))) close(), onChange();
+  });
+  return form;
+}
+
+async function move(job, delay, onChange) {
+  const answer = await call("PATCH", jobPath(job.key), { body: { delay }, generation: job.generation });
+  toast(`Moved ${job.key} to ${moment(Date.parse(answer.job.due_at))}`, async () => {
+    await call("PATCH", jobPath(job.key), { body: { at: job.due_at }, generation: answer.job.generation });
+    onChange();
+  });
+}
+
+async function run(job) {
+  await call("POST", jobPath(job.key, ":run"), { generation: job.generation });
+  toast(`Running ${job.key} now`);
+}
+
+async function replay(job) {
+  await call("POST", jobPath(job.key, ":replay"), { generation: job.generation });
+  toast(`Replaying ${job.key}`);
+}
+
+async function cancel(job, onChange) {
+  await call("DELETE", jobPath(job.key), { generation: job.generation });
+  toast(`${job.state === "dead" ? "Removed" : "Cancelled"} ${job.key}`, job.state === "dead" ? null : async () => {
+    await call("PUT", jobPath(job.key), { body: again(job), onlyNew: true });
+    onChange();
+  });
+}
+
+// What sets the job anew as it was.
+function again({ due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace }) {
+  const body = { payload, target, handler, retry, trace, at: due_at };
+  if (expires_at) body.expires = (Date.parse(expires_at) - Date.parse(due_at)) / 1000;
+  if (rule?.cron) Object.assign(body, { cron: rule.cron, tz: rule.tz });
+  if (rule?.every_ms) body.every = rule.every_ms / 1000;
+  if (rule) Object.assign(body, { misfire: rule.misfire, jitter: rule.jitter_ms / 1000 });
+  return body;
+}

@@ -1,0 +1,58 @@
+// The wheel of the coming minute: sixty slots, and a hand that is now. A slot behind the hand is due in the next turn.
+
+import { byId, svg } from "./dom.js";
+import { heat } from "./strips.js";
+import { count, now_ms, span } from "./words.js";
+
+const SLOTS = 60;
+const CALM = matchMedia("(prefers-reduced-motion: reduce)");
+
+export class Dial {
+  constructor(parent) {
+    this.slots = Array.from({ length: SLOTS }, (_, i) => svg("path", { d: wedge(i, 84, 108), class: "h0" }));
+    this.hand = svg("g", { class: "hand" }, svg("line", { x1: 0, y1: -62, x2: 0, y2: -114 }), svg("circle", { cx: 0, cy: -76, r: 3.5 }));
+    this.pulses = svg("g");
+    this.big = svg("text", { class: "big", y: 4 });
+    this.small = svg("text", { class: "small", y: 26 });
+    const marks = Array.from({ length: 12 }, (_, i) => svg("line", { class: "mark", x1: 0, y1: -76, x2: 0, y2: -80, transform: `rotate(${i * 30})` }));
+    this.chart = svg("svg", { viewBox: "-120 -120 240 240", role: "img" }, ...marks, ...this.slots, this.pulses, this.hand, this.big, this.small);
+    parent.append(this.chart);
+    this.next_ms = null;
+    this.turn();
+  }
+
+  // `strip` is the forecast of the next minute, second by second.
+  show({ since, counts }, next_ms, pending) {
+    const first = Math.floor(Date.parse(since) / 1000);
+    counts.forEach((n, i) => this.slots[(first + i) % SLOTS].setAttribute("class", `h${heat(n)}`));
+    this.next_ms = next_ms;
+    const total = counts.reduce((sum, n) => sum + n, 0);
+    this.small.textContent = next_ms == null ? "nothing pending" : "to the next";
+    this.chart.setAttribute("aria-label", `The wheel of the next minute: ${count(total)} of ${count(pending)} pending jobs are due in it.`);
+  }
+
+  // A ripple where the hand stands, for a firing.
+  pulse() {
+    if (CALM.matches || this.pulses.childElementCount > 6) return;
+    const ring = svg("circle", { class: "pulse", r: 4, transform: `rotate(${angle()}) translate(0 -96)` });
+    ring.addEventListener("animationend", () => ring.remove());
+    this.pulses.append(ring);
+  }
+
+  turn() {
+    this.hand.setAttribute("transform", `rotate(${CALM.matches ? Math.floor(angle() / 6) * 6 : angle()})`);
+    const left = this.next_ms == null ? null : this.next_ms - now_ms();
+    this.big.textContent = left == null ? "–" : left > 0 ? span(left) : "due";
+    requestAnimationFrame(() => this.turn());
+  }
+}
+
+const angle = () => ((now_ms() / 1000) % SLOTS) * 6;
+
+function wedge(i, inner, outer) {
+  const from = ((i + 0.08) / SLOTS) * 2 * Math.PI, to = ((i + 0.92) / SLOTS) * 2 * Math.PI;
+  const at = (r, a) => `${(r * Math.sin(a)).toFixed(2)} ${(-r * Math.cos(a)).toFixed(2)}`;
+  return `M${at(inner, from)}L${at(outer, from)}A${outer} ${outer} 0 0 1 ${at(outer, to)}L${at(inner, to)}A${inner} ${inner} 0 0 0 ${at(inner, from)}Z`;
+}
+
+export const dial = () => new Dial(byId("dial"));

@@ -1,0 +1,48 @@
+// The row of figures, and how the lateness of firings is spread.
+
+import { el, svg, sync } from "./dom.js";
+import { count, lateness } from "./words.js";
+
+const FIGURES = [
+  ["pending", "Pending", (s) => count(s.pending)],
+  ["running", "Running", (s) => count(s.running)],
+  ["fired", "Fired", (s) => count(s.fired)],
+  ["failed", "Failed", (s) => count(s.failed)],
+  ["dead", "Dead", (s) => count(s.dead)],
+  ["p50", "Late p50", (s) => lateness(s.lateness.p50_ms)],
+  ["p99", "Late p99", (s) => lateness(s.lateness.p99_ms)],
+  ["max", "Late max", (s) => lateness(s.lateness.max_ms)],
+];
+
+export function showFigures(parent, stats) {
+  sync(
+    parent,
+    FIGURES,
+    ([key]) => key,
+    ([key, name]) => el("div", { class: `figure ${key}` }, el("b"), el("span", {}, name)),
+    (node, [key, , say]) => {
+      node.firstElementChild.textContent = say(stats);
+      node.classList.toggle("alarm", key === "dead" && stats.dead > 0);
+    },
+  );
+}
+
+// `histogram` is a list of [upper bound in ms or null, count], as the service keeps it since its start.
+export function showLateness(parent, { histogram, p50_ms, p99_ms }) {
+  const total = histogram.reduce((sum, [, n]) => sum + n, 0);
+  parent.hidden = total === 0;
+  if (!total) return;
+  const highest = Math.max(...histogram.map(([, n]) => n));
+  const bars = histogram.map(([bound, n], i) => {
+    const height = n ? Math.max(1.5, (36 * n) / highest) : 0;
+    const label = `${bound == null ? "later" : `up to ${lateness(bound)}`}: ${count(n)}`;
+    return svg("rect", { x: i * 10, y: 40 - height, width: 8, height, rx: 1 }, svg("title", {}, label));
+  });
+  const label = `Lateness of ${count(total)} firings: half within ${lateness(p50_ms)}, 99 of 100 within ${lateness(p99_ms)}.`;
+  const chart = svg("svg", { viewBox: `0 0 ${histogram.length * 10 - 2} 40`, preserveAspectRatio: "none", role: "img", "aria-label": label }, ...bars);
+  const low = histogram[0][0], high = histogram.at(-2)?.[0];
+  parent.replaceChildren(
+    chart,
+    el("p", { "aria-hidden": "true" }, el("span", {}, `under ${lateness(low)}`), el("span", {}, "lateness"), el("span", {}, `over ${lateness(high)}`)),
+  );
+}

@@ -1,0 +1,58 @@
+// What fired and how late, newest first, as the stream tells it.
+
+import { byId, el, sync } from "./dom.js";
+import { clockTimeMs, lateness } from "./words.js";
+
+const SHOWN = 60;
+
+export class Firings {
+  constructor(onOpen) {
+    this.onOpen = onOpen;
+    this.byId = new Map();
+    this.isHeld = false;
+    const hold = byId("hold");
+    hold.addEventListener("click", () => {
+      this.isHeld = !this.isHeld;
+      hold.setAttribute("aria-pressed", this.isHeld);
+      hold.textContent = this.isHeld ? "Go on" : "Hold";
+      this.show();
+    });
+  }
+
+  // Returns how many of them are new.
+  take({ firings, is_snapshot }) {
+    if (is_snapshot) this.byId.clear();
+    const before = this.byId.size;
+    for (const firing of firings) this.byId.set(firing.fire_id, firing);
+    const fresh = is_snapshot ? 0 : this.byId.size - before;
+    for (const old of [...this.byId.keys()].slice(0, -SHOWN)) this.byId.delete(old);
+    this.show();
+    return fresh;
+  }
+
+  show() {
+    if (this.isHeld) return;
+    const newest = [...this.byId.values()].sort((a, b) => Date.parse(b.fired_at) - Date.parse(a.fired_at));
+    sync(byId("firings"), newest, (firing) => firing.fire_id, (firing) => this.make(firing), update);
+    byId("firings-empty").hidden = newest.length > 0;
+  }
+
+  make(firing) {
+    const row = el(
+      "button",
+      { type: "button", class: "row fired", onclick: () => this.onOpen(firing.key) },
+      el("span", { class: "when" }, clockTimeMs(Date.parse(firing.fired_at))),
+      el("span", { class: "key" }, firing.key),
+      el("span", { class: "outcome" }),
+      el("span", { class: "late" }, `+${lateness(firing.lateness_ms)}`),
+    );
+    return el("li", { class: "new" }, row);
+  }
+}
+
+function update(node, firing) {
+  const outcome = node.querySelector(".outcome");
+  outcome.textContent = firing.outcome + (firing.attempt > 1 ? `, attempt ${firing.attempt}` : "");
+  outcome.className = `outcome ${firing.outcome}`;
+  outcome.title = firing.error ?? "";
+}

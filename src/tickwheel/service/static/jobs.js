@@ -1,0 +1,95 @@
+// The list of jobs: search by prefix, state and part of the calendar; each row opens the job.
+
+import { call } from "./api.js";
+import { byId, el, sync } from "./dom.js";
+import { attempt } from "./toasts.js";
+import { moment, now_ms, recurrence, until } from "./words.js";
+
+const PAGE = 50;
+
+export class Jobs {
+  constructor(onOpen) {
+    this.onOpen = onOpen;
+    this.list = byId("jobs");
+    this.query = { prefix: "", state: "pending" };
+    this.limit = PAGE;
+    this.asked = 0;
+    const form = byId("search");
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("input", () => this.ask(Object.fromEntries(new FormData(form))));
+    byId("more").addEventListener("click", () => {
+      this.limit += PAGE;
+      this.refresh();
+    });
+    setInterval(() => this.tick(), 100);
+  }
+
+  // Ask for jobs of `change`, which is a part of the query.
+  ask(change) {
+    this.query = { ...this.query, ...change };
+    this.limit = PAGE;
+    const { part } = this.query;
+    const filter = byId("filter");
+    filter.hidden = !part;
+    if (part) {
+      const clear = el("button", { type: "button", class: "quiet", onclick: () => this.ask({ part: null }) }, "Show all");
+      filter.replaceChildren(`Due ${part.label} `, clear);
+    }
+    return this.refresh();
+  }
+
+  async refresh() {
+    const asked = ++this.asked;
+    const { prefix, state, part } = this.query;
+    const isByDue = state === "pending" && !prefix; // the order of instants is that of all pending jobs
+    const fields = new URLSearchParams({ limit: this.limit, ...(isByDue ? { order: "due" } : { prefix, state }) });
+    if (part) {
+      fields.set("due_from", part.from / 1000);
+      fields.set("due_until", part.until / 1000);
+    }
+    await attempt(async () => {
+      const page = await call("GET", `/v1/jobs?${fields}`);
+      if (asked === this.asked) this.show(page); // an older answer does not overwrite a newer one
+    });
+  }
+
+  show({ jobs, cursor }) {
+    sync(this.list, jobs, (job) => job.key, (job) => this.make(job), update);
+    const empty = byId("jobs-empty");
+    empty.hidden = jobs.length > 0;
+    empty.textContent = this.query.prefix || this.query.part ? `No ${this.query.state} job matches.` : `No job is ${this.query.state}.`;
+    byId("more").hidden = !cursor && jobs.length < this.limit;
+    this.tick();
+  }
+
+  make(job) {
+    const button = el(
+      "button",
+      { type: "button", class: "row", onclick: () => this.onOpen(job.key) },
+      el("span", { class: "when" }),
+      el("span", { class: "key" }, job.key),
+      el("span", { class: "where" }),
+      el("span", { class: "at" }),
+    );
+    return el("li", {}, button);
+  }
+
+  tick() {
+    for (const node of this.list.children) {
+      const { due, state } = node.dataset;
+      const text = state === "pending" ? until(Number(due)) : state;
+      const when = node.querySelector(".when");
+      if (when.textContent !== text) when.textContent = text;
+      node.classList.toggle("soon", state === "pending" && due - now_ms() < 5000);
+    }
+  }
+}
+
+function update(node, job) {
+  const due = Date.parse(job.due_at);
+  const at = node.querySelector(".at");
+  Object.assign(node.dataset, { due, state: job.state });
+  node.querySelector(".where").textContent = job.handler ? `${job.target} ${job.handler}` : job.target;
+  at.textContent = job.state === "dead" ? (job.error ?? "") : moment(due) + (job.recurrence ? " ↻" : "");
+  at.title = job.recurrence ? recurrence(job.recurrence) : "";
+}

@@ -1,0 +1,68 @@
+// How numbers, spans and instants are said. The server's clock is the only clock: its offset to ours is kept here.
+
+let offset_ms = 0;
+
+export const now_ms = () => Date.now() + offset_ms;
+
+export function setClock(server_ms) {
+  offset_ms = server_ms - Date.now();
+}
+
+const whole = new Intl.NumberFormat("en");
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (n, compactFrom = 100_000) => (n < compactFrom ? whole.format(n) : compact.format(n));
+
+export const plural = (n, noun) => `${whole.format(n)} ${noun}${n === 1 ? "" : "s"}`;
+
+export function lateness(ms) {
+  if (ms == null) return "–";
+  if (ms < 10) return `${ms.toFixed(2)} ms`;
+  if (ms < 100) return `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  return span(ms);
+}
+
+// A length of time in its two largest units: "2.4 s", "4 min 10 s", "3 d 4 h".
+export function span(ms) {
+  const s = ms / 1000;
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 60) return `${Math.floor(s)} s`;
+  if (s < 3600) return pair(s, 60, "min", 1, "s");
+  if (s < 86_400) return pair(s, 3600, "h", 60, "min");
+  if (s < 365 * 86_400) return pair(s, 86_400, "d", 3600, "h");
+  return pair(s, 365.25 * 86_400, "y", 86_400, "d");
+}
+
+function pair(s, large, largeName, small, smallName) {
+  const rest = Math.floor((s % large) / small);
+  return `${Math.floor(s / large)} ${largeName}` + (rest ? ` ${rest} ${smallName}` : "");
+}
+
+export function until(ms) {
+  const left = ms - now_ms();
+  return left > 0 ? span(left) : "due";
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const year = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
+
+export const clockTime = (ms) => clock.format(ms);
+
+export const clockTimeMs = (ms) => `${clock.format(ms)}.${String(Math.floor(ms) % 1000).padStart(3, "0")}`;
+
+// The clock time, with its day where it is not today's.
+export function moment(ms) {
+  const then = new Date(ms), today = new Date(now_ms());
+  if (then.toDateString() === today.toDateString()) return clock.format(then);
+  const named = then.getFullYear() === today.getFullYear() ? day.format(then) : year.format(then);
+  return `${named}, ${clock.format(then)}`;
+}
+
+// A recurrence, as a person would say it.
+export function recurrence({ cron, tz, every_ms, misfire, jitter_ms }) {
+  const rule = cron ? `${cron} in ${tz}` : `every ${span(every_ms)}`;
+  const jitter = jitter_ms ? `, spread over ${span(jitter_ms)}` : "";
+  return rule + jitter + (misfire === "once" ? "" : `, missed runs: ${misfire}`);
+}

@@ -1,0 +1,103 @@
+"""
+JSON as I-JSON (RFC 7493) wants it: UTF-8, no NaN, no lone surrogates, no name twice, no bottomless nesting.
+
+msgspec decodes and checks types. Two things it lets pass are checked beside it, by code that runs in C:
+a name that stands twice in one object (the second would silently win), and nesting deeper than anybody means.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from tickwheel.service.problems import ProblemError, show
+
+__all__ = ["DEPTH_MAX", "decode", "encode"]
+
+T = TypeVar("T")
+
+DEPTH_MAX: Final = 100
+"""How deep arrays and objects may nest: far past real payloads, far below any recursion limit."""
+
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
+
+encode = msgspec.json.Encoder().encode
+"""Return a value as JSON bytes."""
+
+
+def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """
+    Return what *body* says, checked by *decoder*.
+
+    Raises:
+        ProblemError: `malformed_json` where it is no strict JSON, `invalid_value` where a value has the wrong type.
+    """
+    if is_deep(body):
+        raise ProblemError("malformed_json", f"the body nests arrays and objects deeper than {DEPTH_MAX} levels")
+    try:
+        value = decoder.decode(body)
+        _UNIQUE.decode(body.decode())
+    except msgspec.ValidationError as error:
+        raise _invalid(body, str(error)) from None
+    except _RepeatedNameError as error:
+        name = error.args[0]
+        message = f"the name {show(name)} stands twice in one object"
+        raise ProblemError("malformed_json", message, value=name, remedy="give each name once") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProblemError("malformed_json", f"the body cannot be read: {error}", value=body) from None
+    return value
+
+
+def is_deep(body: bytes) -> bool:
+    """
+    Tell whether *body* nests deeper than `DEPTH_MAX`; true only of what has so many brackets outside its strings.
+    """
+    if body.count(b"[") + body.count(b"{") <= DEPTH_MAX:
+        return False
+    brackets = _STRINGS.sub(b"", body).translate(_ONE_KIND, _ALL_BUT_BRACKETS)
+    for _ in range(DEPTH_MAX):  # each turn peels the innermost level
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
+
+
+class _RepeatedNameError(Exception):
+    """
+    Carries the name that stands twice.
+    """
+
+
+def _unique(pairs: list[tuple[str, object]]) -> None:
+    if len(dict(pairs)) == len(pairs):
+        return
+    seen = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise _RepeatedNameError(name)
+        seen.add(name)
+
+
+_UNIQUE: Final = json.JSONDecoder(object_pairs_hook=_unique)
+
+
+def _invalid(body: bytes, message: str) -> ProblemError:
+    """
+    Return the problem for msgspec's *message*, with the value that its path points to.
+    """
+    what, _, path = message.partition(" - at `$")
+    path = path.rstrip("`")
+    value: Any = body
+    try:
+        value = msgspec.json.decode(body)
+        for name, index in re.findall(r"\.([^.\[]+)|\[(\d+)\]", path):
+            value = value[name or int(index)]
+    except (LookupError, TypeError, msgspec.DecodeError, UnicodeDecodeError):
+        value = body  # what decodes only in part is shown as it came
+    where = path.lstrip(".") or "the body"
+    return ProblemError("invalid_value", f"{where} is {show(value)}: {what[:1].lower()}{what[1:]}", value=value)

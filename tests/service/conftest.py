@@ -1,0 +1,209 @@
+"""
+A real server in a process of its own, on a free port and a fresh database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+START_S = 30
+STOP_S = 10
+
+
+@dataclass
+class Answer:
+    """
+    What the server answered.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """
+        The body, decoded.
+        """
+        return json.loads(self.body)
+
+
+class Live:
+    """
+    A stream of server-sent events, which a test waits on.
+    """
+
+    def __init__(self, answer: http.client.HTTPResponse) -> None:
+        self._answer = answer
+
+    def event(self) -> tuple[str, Any]:
+        """
+        Return the next event's name and data.
+        """
+        name = self._answer.readline().decode().removeprefix("event: ").strip()
+        data = json.loads(self._answer.readline().decode().removeprefix("data: "))
+        assert self._answer.readline() == b"\n"
+        return name, data
+
+    def firing(self, key: str, outcome: str) -> Any:
+        """
+        Wait for a firing of *key* that ended with *outcome*.
+        """
+        while True:
+            name, data = self.event()
+            for firing in data["firings"] if name == "firings" else ():
+                if (firing["key"], firing["outcome"]) == (key, outcome):
+                    return firing
+
+
+class Server:
+    """
+    One `tickwheel serve`, and a client for it.
+    """
+
+    def __init__(self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tickwheel.cli", "serve", "--port", "0", *arguments],
+            cwd=folder,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"} | dict(environment or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self.errors: list[str] = []
+        self._news: queue.Queue[str | None] = queue.Queue()
+        self._readers = [
+            threading.Thread(target=self._read, args=(self.process.stdout, self.lines, self._news.put)),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.errors, lambda _line: None)),
+        ]
+        for reader in self._readers:
+            reader.start()
+        line = self.line_with("page ")
+        self.host, self.port = re.search(r"http://([\w.]+):(\d+)/", line).groups()
+        self.port = int(self.port)
+
+    @staticmethod
+    def _read(stream: Any, lines: list[str], tell: Any) -> None:
+        with stream:
+            for line in stream:
+                lines.append(line)
+                tell(line)
+        tell(None)
+
+    def line_with(self, text: str, timeout: float = START_S) -> str:
+        """
+        Wait for the next line on the console that contains *text*.
+        """
+        while True:
+            line = self._news.get(timeout=timeout)
+            assert line is not None, f"the server ended without {text!r}: {''.join(self.errors)}"
+            if text in line:
+                return line
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        raw: bytes | None = None,
+    ) -> Answer:
+        """
+        Send one request on a connection of its own.
+
+        Args:
+            method: As it is sent.
+            path: As it is sent, percent-encoded already.
+            body: To be sent as JSON.
+            headers: Besides those of a JSON body.
+            raw: To be sent as it is, instead of *body*.
+        """
+        data = raw if raw is not None else None if body is None else json.dumps(body).encode()
+        sent = ({} if data is None else {"content-type": "application/json"}) | dict(headers or {})
+        with contextlib.closing(http.client.HTTPConnection(self.host, self.port, timeout=30)) as connection:
+            connection.request(method, path, data, sent)
+            answer = connection.getresponse()
+            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+
+    def job(
+        self, method: str, key: str, body: Any = None, headers: Mapping[str, str] | None = None, action: str = ""
+    ) -> Answer:
+        """
+        Send one request about the job of *key*.
+        """
+        return self.ask(method, f"/v1/jobs/{quote(key, safe='')}{action}", body, headers)
+
+    @contextlib.contextmanager
+    def live(self) -> Iterator[Live]:
+        """
+        Open the stream of firings and figures.
+        """
+        with contextlib.closing(http.client.HTTPConnection(self.host, self.port, timeout=30)) as connection:
+            connection.request("GET", "/v1/live")
+            with connection.getresponse() as answer:
+                assert answer.headers["content-type"].startswith("text/event-stream")
+                yield Live(answer)
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        """
+        Send the signal, and return the exit code.
+        """
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            for reader in self._readers:
+                reader.join(STOP_S)
+
+
+@pytest.fixture
+def start(tmp_path) -> Iterator[Any]:
+    """
+    Return what starts a server in a folder of the test; whatever was started is stopped.
+    """
+    started: list[Server] = []
+
+    def start_server(*arguments: str, folder: Path = tmp_path, environment: Mapping[str, str] | None = None) -> Server:
+        started.append(Server(folder, *arguments, environment=environment))
+        return started[-1]
+
+    yield start_server
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[Server]:
+    """
+    Return one server for all tests of a module, with the handlers of `handlers.py`.
+    """
+    server = Server(tmp_path_factory.mktemp("served"), "--handlers", "service_handlers", environment=HANDLERS)
+    yield server
+    assert server.stop() == 0
+    assert not [line for line in server.errors if "Traceback" in line]
+
+
+HANDLERS = {"PYTHONPATH": str(Path(__file__).parent)}

@@ -1,0 +1,386 @@
+"""
+Bad input over HTTP: each refusal is a problem that names the value and the remedy, nothing is lost, nothing is a 5xx.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from urllib.parse import quote
+
+import pytest
+
+FAR = {"delay": 3600, "target": "log"}
+
+
+def check_problem(answer, status, name, *parts):
+    """
+    Check that *answer* is the problem *name*, with a remedy, and with *parts* in its detail.
+    """
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json
+    assert (answer.status, problem["status"], problem["type"]) == (status, status, f"/problems/{name}"), problem
+    assert problem["title"]
+    assert problem["remedy"]
+    for part in parts:
+        assert part in problem["detail"]
+
+
+@pytest.fixture
+def kept(server):
+    """
+    Return a job's key; the test may not change the job.
+    """
+    before = server.job("PUT", "kept", FAR).json["job"]
+    yield "kept"
+    assert server.job("GET", "kept").json == before
+    server.job("DELETE", "kept")
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ({"delay": None}, "delay is None"),
+        ({"delay": "3"}, "delay is '3'"),
+        ({"delay": True}, "delay is True"),
+        ({"delay": 1e300}, "delay is 1e+300"),
+        ({"delay": 3155760001}, "delay is 3155760001"),
+        ({}, "delay"),
+        ({"delay": 1, "at": 1}, "delay"),
+        ({"at": "tomorrow"}, "at is 'tomorrow'"),
+        ({"at": "2050-01-01T00:00:00"}, "at is '2050-01-01T00:00:00'"),
+        ({"at": 1e300}, "at is"),
+        ({"at": "9999-12-31T23:59:59Z"}, "at is"),
+        ({"every": 0}, "every is 0"),
+        ({"every": -1}, "every is -1"),
+        ({"every": 1, "cron": "* * * * *"}, "every"),
+        ({"cron": ""}, "cron is ''"),
+        ({"cron": "hello"}, "cron is 'hello'"),
+        ({"cron": "61 * * * *"}, "cron is '61 * * * *'"),
+        ({"cron": "0 0 31 2 *"}, "cron is '0 0 31 2 *'"),
+        ({"cron": "* * * * *", "tz": "Mars/Olympus"}, "tz is 'Mars/Olympus'"),
+        ({"cron": "* " * 100_000}, "cron is"),
+        ({"delay": 1, "misfire": "never"}, "misfire is 'never'"),
+        ({"delay": 1, "mode": "append"}, "mode is 'append'"),
+        ({"delay": 1, "retry": {"attempts": 0}}, "retry.attempts is 0"),
+        ({"delay": 1, "retry": {"kind": "random"}}, "retry.kind is 'random'"),
+        ({"delay": 1, "retry": {"jitter": 2}}, "retry.jitter is 2"),
+        ({"delay": 1, "expires": -1}, "expires is -1"),
+        ({"delay": 1, "max_wait": 5, "mode": "keep"}, "max_wait is 5"),
+        ({"delay": 1, "trace": "x"}, "trace is 'x'"),
+        ({"delay": 1, "target": "nowhere"}, "nowhere"),
+        ({"delay": 1, "target": "handler"}, "handler"),
+        ({"delay": 1, "target": "webhook", "handler": "ftp://example.com"}, "ftp://example.com"),
+        ({"delay": 1, "target": "log", "handler": "a\0b"}, "handler is"),
+        ({"delay": 1, "target": "log", "handler": "x" * 5_000}, "handler is"),
+        ({"delay": 1, "wait": 5}, "unknown field `wait`"),
+        ([], "the body is []"),
+        ("delay", "the body is 'delay'"),
+        (5, "the body is 5"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_bad_values_of_set(server, kept, body, part):
+    """
+    A value that no job can have is a 422 which names it.
+    """
+    if isinstance(body, dict) and "target" not in body and "handler" not in body:
+        body = body | {"target": "log"}
+    check_problem(server.job("PUT", kept, body), 422, "invalid_value", part)
+
+
+def test_unknown_handler(server, kept):
+    """
+    A handler that is not registered is a 422, and nothing is stored.
+    """
+    check_problem(server.job("PUT", kept, {"delay": 1, "handler": "nobody"}), 422, "unknown_handler", "'nobody'")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b'{"delay": 3',
+        b'{"delay": NaN}',
+        b'{"delay": Infinity}',
+        b'{"delay": 1, "delay": 2}',
+        b'{"delay": 1, "payload": {"a": 1, "a": 2}}',
+        b'{"delay": 1, "payload": "\\ud800"}',
+        b'{"delay": 1, "payload": "\xff"}',
+        b'{"delay": 1, "payload": "a\x00b"}',
+        b'{"delay": 1, "payload": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"delay": 1, "payload": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
+        b"\x00\x01\x02",
+        b"<xml/>",
+    ],
+    ids=lambda raw: repr(raw[:40]),
+)
+def test_malformed_json(server, kept, raw):
+    """
+    A body that is no strict JSON is a 400, whoever reads it.
+    """
+    path = f"/v1/jobs/{kept}"
+    check_problem(server.ask("PUT", path, raw=raw, headers={"content-type": "application/json"}), 400, "malformed_json")
+
+
+def test_huge_number(server, kept):
+    """
+    A number past the largest float is refused by its field.
+    """
+    answer = server.ask(
+        "PUT", f"/v1/jobs/{kept}", raw=b'{"delay": 1e400}', headers={"content-type": "application/json"}
+    )
+    check_problem(answer, 422, "invalid_value", "delay")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/xml",
+        "",
+        "json",
+        "multipart/form-data; boundary=x",
+    ],
+)
+def test_content_type(server, kept, kind):
+    """
+    A body that does not say it is JSON is a 415.
+    """
+    check_problem(server.ask("PUT", f"/v1/jobs/{kept}", FAR, {"content-type": kind}), 415, "unsupported_media_type")
+
+
+def test_content_type_with_parameters(server):
+    """
+    Parameters of the content type are let pass.
+    """
+    answer = server.ask("PUT", "/v1/jobs/utf8", FAR, {"content-type": "Application/JSON; charset=utf-8"})
+    assert answer.status == 201
+    server.job("DELETE", "utf8")
+
+
+@pytest.mark.parametrize("method", ["PUT", "GET", "DELETE", "PATCH"])
+@pytest.mark.parametrize(
+    "key", ["", "k" * 513, "k" * 10_240, "é" * 257, "a\0b"], ids=lambda key: f"{key[:3]!r}x{len(key)}"
+)
+def test_bad_keys(server, method, key):
+    """
+    A key that is empty, longer than 512 bytes, or has a NUL is a 422 in every verb.
+    """
+    body = {"PUT": FAR, "PATCH": {"delay": 1}}.get(method)
+    check_problem(server.job(method, key, body), 422, "invalid_value", "key is")
+
+
+@pytest.mark.parametrize("path", ["%ff", "a%c3", "%ed%a0%80"])
+def test_key_that_is_no_utf8(server, path):
+    """
+    Bytes in the address that are no UTF-8, lone surrogates among them, are a 400.
+    """
+    check_problem(server.ask("PUT", f"/v1/jobs/{path}", FAR), 400, "malformed_request", "the key in the address")
+
+
+def test_slash_of_the_prefix_is_no_part_of_a_key(server):
+    """
+    An address whose own slash is percent-encoded is none of ours.
+    """
+    check_problem(server.ask("PUT", "/v1/jobs%2Fabc", FAR), 404, "page_not_found")
+
+
+def test_large_bodies(server, kept):
+    """
+    A body of 10 MB is a 413, whether its length is told beforehand or not; one of 1 MiB goes through.
+    """
+    huge = {"delay": 3600, "target": "log", "payload": "x" * 10_000_000}
+    check_problem(server.job("PUT", kept, huge), 413, "too_large")
+
+    def chunks():
+        for _ in range(200):
+            yield b" " * 50_000
+
+    check_problem(
+        server.ask("PUT", f"/v1/jobs/{kept}", raw=chunks(), headers={"content-type": "application/json"}),
+        413,
+        "too_large",
+    )
+    assert server.job("PUT", "large", FAR | {"payload": "x" * ((1 << 20) - 2)}).status == 201
+    too_large = server.job("PUT", "large", FAR | {"payload": "x" * ((1 << 20) - 1)})
+    check_problem(too_large, 422, "invalid_value", "payload is", "the limit is 1048576")
+    server.job("DELETE", "large")
+
+
+@pytest.mark.parametrize("header", ["17", 'W/"17"', '"x"', '"1", "2"', "*", '"-1"', '"99999999999999999999"', '"1'])
+def test_conditions_that_cannot_be_read(server, kept, header):
+    """
+    A condition that is no single entity tag of ours is a 400, and not ignored.
+    """
+    for method, body in (("PUT", FAR), ("PATCH", {"delay": 1}), ("DELETE", None)):
+        check_problem(server.job(method, kept, body, {"if-match": header}), 400, "malformed_request", "If-Match")
+
+
+def test_unknown_job(server):
+    """
+    Verbs on a job that is not there are a 404 that names the key.
+    """
+    for method, body in (("GET", None), ("PATCH", {"delay": 1}), ("DELETE", None)):
+        check_problem(server.job(method, "never/set", body), 404, "job_not_found", "'never/set'")
+    for action in (":run", ":replay"):
+        check_problem(server.job("POST", "never/set", action=action), 404, "job_not_found", "'never/set'")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0",
+        "limit=1001",
+        "limit=-1",
+        "limit=x",
+        "limit=1e3",
+        "limit=٣",
+        "limit=" + "9" * 5_000,
+        "state=done",
+        "due_from=yesterday",
+        "due_from=2050-01-01T00:00:00",
+        "due_from=nan",
+        "due_until=inf",
+        "order=random",
+        "order=due&prefix=a",
+        "prefix=a&prefix=b",
+        "prefix=%00",
+        "prefix=" + "k" * 513,
+        "handler=%00",
+        "cursor=%00",
+    ],
+    ids=lambda query: query[:24],
+)
+def test_bad_queries(server, query):
+    """
+    A field of a query that cannot be, or is not known, is a 422 that names it.
+    """
+    check_problem(
+        server.ask("GET", f"/v1/jobs?{quote(query, safe='=&%-:')}"), 422, "invalid_value", query.partition("=")[0]
+    )
+
+
+@pytest.mark.parametrize("query", ["prefix=%ff", "a=1&" * 100])
+def test_unreadable_queries(server, query):
+    """
+    A query that is no UTF-8 or has too many fields is a 400.
+    """
+    check_problem(server.ask("GET", f"/v1/jobs?{query}"), 400, "malformed_request", "the query")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("POST", "/v1/jobs", "GET, HEAD"),
+        ("DELETE", "/v1/stats", "GET, HEAD"),
+        ("POST", "/", "GET, HEAD"),
+        ("PUT", "/static/page.css", "GET, HEAD"),
+        ("BREW", "/v1/jobs/x", "DELETE, GET, HEAD, PATCH, POST, PUT"),
+    ],
+)
+def test_wrong_methods(server, method, path, allow):
+    """
+    A method that an address does not take is a 405 which tells those that it takes.
+    """
+    answer = server.ask(method, path)
+    if answer.status == 400:  # the parser itself does not know the method
+        assert method == "BREW"
+        return
+    check_problem(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"] == allow
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nothing",
+        "/v1",
+        "/v1/",
+        "/v1/jobs/x:explode",
+        "/static/../app.py",
+        "/static/%2e%2e/app.py",
+        "/static/none.js",
+        "/problems/none",
+    ],
+)
+def test_unknown_addresses(server, path):
+    """
+    What is not there is a 404, also by way of the page's files.
+    """
+    method = "POST" if "explode" in path else "GET"
+    check_problem(server.ask(method, path), 404, "page_not_found")
+
+
+def test_every_problem_is_explained(server):
+    """
+    The `type` of a problem leads to its explanation.
+    """
+    problem = server.job("GET", "never/set").json
+    explained = server.ask("GET", problem["type"])
+    assert (explained.status, explained.json["status"]) == (200, 404)
+
+
+def exchange(server, data: bytes) -> bytes:
+    """
+    Send *data* as it is, end the sending side, and return whatever comes back.
+    """
+    answer = b""
+    with socket.create_connection((server.host, server.port), timeout=30) as connection, suppress(ConnectionError):
+        with suppress(OSError):  # the other side may have closed already
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+        while chunk := connection.recv(65_536):
+            answer += chunk
+    return answer
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01",
+        b"GET\r\n\r\n",
+        b"GET /v1/jobs/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+        b"PUT /v1/jobs/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * 200_000 + b"\r\n\r\n",
+        b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+    ids=lambda data: repr(data[:40]),
+)
+def test_no_http(server, data):
+    """
+    What is no HTTP, or has a head without end, is answered with a 4xx or a closed connection.
+    """
+    answer = exchange(server, data)
+    assert not answer or answer.startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.usefixtures("kept")
+def test_truncated_body(server):
+    """
+    A body that ends before its length is not taken for a whole one.
+    """
+    head = b"PUT /v1/jobs/kept HTTP/1.1\r\nHost: ::1\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
+    data = head + b'{"delay": 1}'
+    answer = exchange(server, data)
+    assert not answer or answer.startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "[::1", "127.0.0.1.evil.example", "a b"])
+def test_foreign_host_header(server, host):
+    """
+    A name that is not ours, which a page on the web could make point here, is refused.
+    """
+    check_problem(server.ask("GET", "/v1/jobs", headers={"host": host}), 421, "wrong_host")
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1"])
+def test_foreign_origin(server, kept, origin):
+    """
+    A page of another origin cannot write.
+    """
+    check_problem(server.job("DELETE", kept, None, {"origin": origin}), 403, "forbidden")
+    check_problem(server.job("POST", kept, None, {"origin": origin}, action=":run"), 403, "forbidden")

@@ -1,0 +1,193 @@
+"""
+The verbs over HTTP: what each answers, and with which status.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+FAR = {"delay": 3600, "target": "log"}
+
+
+def test_life_of_a_job(server):
+    """
+    A job is created, replaced, moved, read and cancelled, and its generation grows with every write.
+    """
+    created = server.job("PUT", "life/of a/job", FAR | {"payload": {"n": 1}})
+    assert (created.status, created.json["outcome"]) == (201, "created")
+    replaced = server.job("PUT", "life/of a/job", FAR | {"payload": {"n": 2}})
+    assert (replaced.status, replaced.json["outcome"]) == (200, "replaced")
+    moved = server.job("PATCH", "life/of a/job", {"delay": 7200})
+    assert (moved.status, moved.json["outcome"]) == (200, "moved")
+    found = server.job("GET", "life/of a/job")
+    assert found.json == moved.json["job"]
+    assert found.json["payload"] == {"n": 2}
+    generations = [answer.json["job"]["generation"] for answer in (created, replaced, moved)]
+    assert generations == sorted(set(generations))
+    assert found.headers["etag"] == moved.headers["etag"] == f'"{generations[-1]}"'
+    cancelled = server.job("DELETE", "life/of a/job")
+    assert cancelled.json == {"outcome": "cancelled", "job": found.json}
+    assert "etag" not in cancelled.headers
+    assert server.job("GET", "life/of a/job").status == 404
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "a",
+        "a/b/c",
+        "/",
+        "a//b/",
+        "ключ",
+        "\U0001f600",
+        "a?b#c&d=e",
+        "100%",
+        "a:run",
+        "a\nb",
+        "..a",
+        " ",
+        "'; DROP TABLE jobs; --",
+        "é" * 256,
+    ],
+)
+def test_keys(server, key):
+    """
+    Any UTF-8 without NUL is a key, percent-encoded in the address, and comes back as it was.
+    """
+    assert server.job("PUT", key, FAR).status == 201
+    found = server.job("GET", key)
+    assert (found.status, found.json["key"]) == (200, key)
+    listed = server.ask("GET", "/v1/jobs?limit=1000").json["jobs"]
+    assert key in [job["key"] for job in listed]
+    assert server.job("DELETE", key).json["outcome"] == "cancelled"
+
+
+def test_conditions(server):
+    """
+    A write with the generation of before is refused and changes nothing; with the present one it goes through.
+    """
+    old = server.job("PUT", "conditions", FAR).headers["etag"]
+    new = server.job("PATCH", "conditions", {"delay": 7200}).headers["etag"]
+    for method, body in (("PUT", FAR), ("PATCH", {"delay": 1}), ("DELETE", None)):
+        refused = server.job(method, "conditions", body, {"if-match": old})
+        assert (refused.status, refused.json["type"]) == (412, "/problems/wrong_generation")
+        assert refused.headers["etag"] == new
+    assert server.job("PUT", "conditions", FAR, {"if-none-match": "*"}).status == 412
+    assert server.job("GET", "conditions").headers["etag"] == new
+    assert server.job("DELETE", "conditions", None, {"if-match": new}).status == 200
+    assert server.job("PUT", "conditions", FAR, {"if-none-match": "*"}).status == 201
+    server.job("DELETE", "conditions")
+
+
+def test_list_pages(server):
+    """
+    A list with a cursor gives every job of the prefix once, in the order of the keys.
+    """
+    keys = [f"page/{n:03}" for n in range(25)]
+    for key in keys:
+        assert server.job("PUT", key, FAR).status == 201
+    found: list[str] = []
+    path = "/v1/jobs?prefix=page/&limit=10"
+    answer = server.ask("GET", path)
+    while True:
+        found += [job["key"] for job in answer.json["jobs"]]
+        if answer.json["cursor"] is None:
+            break
+        answer = server.ask("GET", f"{path}&cursor={answer.json['cursor']}")
+    assert found == keys
+    for key in keys:
+        server.job("DELETE", key)
+
+
+def test_list_by_time(server):
+    """
+    A list can be narrowed to those that fall due in a part of time, from its begin and before its end.
+    """
+    server.job("PUT", "time/early", {"at": "2050-01-01T00:00:00Z", "target": "log"})
+    server.job("PUT", "time/late", {"at": 2524608000 + 3600, "target": "log"})
+    path = "/v1/jobs?prefix=time/&due_from=2050-01-01T01:00:00%2B01:00&due_until=2524608001"
+    assert [job["key"] for job in server.ask("GET", path).json["jobs"]] == ["time/early"]
+    assert server.job("GET", "time/late").json["due_at"] == "2050-01-01T01:00:00Z"
+    for key in ("time/early", "time/late"):
+        server.job("DELETE", key)
+
+
+def test_run_now_fires(server):
+    """
+    A far job that is run now fires, and its firing is told with its lateness and outcome.
+    """
+    server.job("PUT", "run", {"delay": 3600, "target": "log", "payload": "now"})
+    assert server.job("POST", "run", action=":run").json["outcome"] == "moved"
+    server.line_with('fired "run"')
+
+
+def test_dead_letter_is_replayed(server):
+    """
+    A job whose attempts are used up is dead, keeps its error, and can be replayed and removed.
+    """
+    with server.live() as live:
+        server.job("PUT", "dies", {"delay": 0, "handler": "fails", "retry": {"attempts": 1}})
+        live.firing("dies", "died")
+        job = server.job("GET", "dies").json
+        assert job["state"] == "dead"
+        assert "<script>alert('no')</script>" in job["error"]
+        listed = server.ask("GET", "/v1/jobs?state=dead&prefix=dies").json["jobs"]
+        assert [each["key"] for each in listed] == ["dies"]
+        replayed = server.job("POST", "dies", action=":replay").json
+        assert (replayed["outcome"], replayed["job"]["state"]) == ("replayed", "pending")
+        live.firing("dies", "died")
+    again = server.job("GET", "dies").json
+    assert (again["state"], again["error"]) == ("dead", job["error"])
+    assert server.job("DELETE", "dies").json["outcome"] == "cancelled"
+
+
+def test_firings(server):
+    """
+    A firing is told live and listed, with its instant, its lateness, which is never negative, and its outcome.
+    """
+    with server.live() as live:
+        server.job("PUT", "fires", {"delay": 0.05, "handler": "works"})
+        told = live.firing("fires", "succeeded")
+    (firing,) = server.ask("GET", "/v1/firings?key=fires").json["firings"]
+    assert firing == told
+    assert firing["lateness_ms"] >= 0
+    assert firing["fired_at"] >= firing["due_at"]
+
+
+def test_live_begins_with_a_snapshot(server):
+    """
+    A new stream tells the figures and the last firings first, so that nothing has to be resumed.
+    """
+    with server.live() as live:
+        server.job("PUT", "before", {"delay": 0, "handler": "works"})
+        live.firing("before", "succeeded")
+    with server.live() as live:
+        name, stats = live.event()
+        assert (name, stats["fired"] >= 1) == ("stats", True)
+        name, news = live.event()
+        assert (name, news["is_snapshot"]) == ("firings", True)
+        assert "before" in [firing["key"] for firing in news["firings"]]
+
+
+def test_recurring(server):
+    """
+    A job with a cron line is due at its next instant and shows its rule.
+    """
+    body = {"cron": "0 0 1 1 *", "tz": "Europe/Berlin", "target": "log"}
+    job = server.job("PUT", "new year", body).json["job"]
+    assert job["due_at"].endswith("-12-31T23:00:00Z")
+    assert (job["recurrence"]["cron"], job["recurrence"]["tz"]) == ("0 0 1 1 *", "Europe/Berlin")
+    server.job("DELETE", "new year")
+
+
+def test_figures(server):
+    """
+    Stats, metrics and health are told, and the metrics are in Prometheus' format.
+    """
+    stats = server.ask("GET", "/v1/stats").json
+    assert {"pending", "running", "dead", "fired", "lateness", "now"} <= stats.keys()
+    metrics = server.ask("GET", "/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain")
+    assert b'tickwheel_jobs{state="pending"}' in metrics.body
+    assert b'tickwheel_lateness_seconds_bucket{le="+Inf"}' in metrics.body
+    assert server.ask("GET", "/healthz").status == server.ask("GET", "/readyz").status == 200

@@ -1,0 +1,243 @@
+"""
+The life of the server: start, stop, restart, and what it refuses to start on.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+STOP_BOUND_S = 4  # the promise is 2 s; a loaded machine gets twice that
+
+
+SLOW = """
+import threading
+
+def register(scheduler):
+    @scheduler.handler("slow")
+    def slow(payload):
+        print("slow begun", flush=True)
+        threading.Event().wait(60)
+"""
+
+
+def serve(folder, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """
+    Run `tickwheel serve` where it is not expected to start.
+    """
+    return subprocess.run(
+        [sys.executable, "-m", "tickwheel.cli", "serve", "--port", "0", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def check_refusal(answer, code: int, *parts: str) -> None:
+    """
+    Check that it ended with *code* and one line that has all *parts*.
+    """
+    assert answer.returncode == code, answer.stderr
+    assert answer.stderr.count("\n") == 1, answer.stderr
+    assert answer.stderr.startswith("tickwheel: ")
+    for part in parts:
+        assert part in answer.stderr
+
+
+def test_prints_what_to_do(start):
+    """
+    It prints the page's address, and a curl line that sets a job three seconds ahead whose firing shows on the console.
+    """
+    server = start()
+    line = server.line_with("curl ")
+    assert f"http://127.0.0.1:{server.port}/v1/jobs/" in line
+    curl = line.partition("try ")[2].strip()
+    subprocess.run(["sh", "-c", f"{curl} --silent --fail"], check=True, capture_output=True, timeout=30)
+    assert '"hello"' in server.line_with("fired ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stops_in_time(start, number):
+    """
+    A stop ends within its bound, also with a live page and idle connections open, and is a success.
+    """
+    server = start()
+    live = socket.create_connection((server.host, server.port))
+    live.sendall(b"GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert live.recv(100).startswith(b"HTTP/1.1 200")
+    idle = socket.create_connection((server.host, server.port))
+    begin = time.monotonic()
+    assert server.stop(number) == 0
+    assert time.monotonic() - begin < STOP_BOUND_S
+    assert "stopped\n" in server.lines
+    live.close()
+    idle.close()
+
+
+def test_stops_in_time_while_a_handler_runs(start, tmp_path):
+    """
+    A handler that does not end holds no stop up; its job is there after the next start.
+    """
+    (tmp_path / "slow.py").write_text(SLOW)
+    server = start("--handlers", "slow")
+    server.job("PUT", "sleeper", {"delay": 0, "handler": "slow"})
+    server.line_with("slow begun")
+    begin = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - begin < STOP_BOUND_S
+    again = start("--handlers", "slow")
+    again.line_with("slow begun")
+
+
+def test_jobs_survive_a_restart(start):
+    """
+    What was set before a stop is there after the next start, as it was, and fires.
+    """
+    server = start()
+    far = server.job("PUT", "far", {"delay": 3600, "target": "log", "payload": [1]}).json["job"]
+    soon = server.job("PUT", "soon", {"delay": 1, "target": "log"}).json["job"]
+    assert server.stop() == 0
+    again = start()
+    assert again.job("GET", "far").json == far
+    again.line_with('fired "soon"')
+    assert soon["state"] == "pending"
+
+
+def test_jobs_survive_a_kill(start):
+    """
+    What was acknowledged before kill -9 is there after the next start.
+    """
+    server = start()
+    jobs = [server.job("PUT", f"k{n}", {"delay": 3600, "target": "log"}).json["job"] for n in range(20)]
+    assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+    again = start()
+    assert [again.job("GET", f"k{n}").json for n in range(20)] == jobs
+
+
+def test_second_server_on_the_same_file(start, tmp_path):
+    """
+    A file that another server fires is refused, in one line, and the first goes on.
+    """
+    server = start()
+    check_refusal(serve(tmp_path), 6, "tickwheel.db")
+    assert server.ask("GET", "/readyz").status == 200
+
+
+def test_port_in_use(start, tmp_path):
+    """
+    A port in use is refused, in one line which names it.
+    """
+    server = start()
+    check_refusal(
+        serve(tmp_path, "--store", "sqlite:///other.db", "--port", str(server.port)), 8, str(server.port), "in use"
+    )
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "no.such.host.invalid", "192.0.2.1"])  # noqa: S104  it is to be refused
+def test_public_address_without_a_token(tmp_path, host):
+    """
+    An address that other machines reach is refused without a token.
+    """
+    check_refusal(serve(tmp_path, "--host", host), 10, repr(host), "token")
+    assert not (tmp_path / "tickwheel.db").exists()
+
+
+def test_address_that_is_not_ours(tmp_path, monkeypatch):
+    """
+    With a token, an address of another machine is refused by the system, in one line.
+    """
+    monkeypatch.setenv("TICKWHEEL_WRITE_TOKEN", "secret")
+    answer = serve(tmp_path, "--host", "192.0.2.1")
+    check_refusal(answer, 8, "192.0.2.1")
+    assert "secret" not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"this is no database, but it is a file with some text in it\n" * 100, b"SQLite format 3\0" + b"\xff" * 5_000],
+)
+def test_file_that_is_no_database(tmp_path, content):
+    """
+    A file that is no store is refused, in one line which names it, and is left as it was.
+    """
+    (tmp_path / "tickwheel.db").write_bytes(content)
+    check_refusal(serve(tmp_path), 7, "tickwheel.db")
+    assert (tmp_path / "tickwheel.db").read_bytes() == content
+
+
+def test_store_in_a_folder_that_is_not_there(tmp_path):
+    """
+    A store that cannot be made is refused, in one line.
+    """
+    check_refusal(serve(tmp_path, "--store", "sqlite:///none/tickwheel.db"), 7, "none/tickwheel.db")
+
+
+@pytest.mark.parametrize("store", ["", "nonsense", "mysql://localhost/x", "sqlite://", "sqlite:///"])
+def test_store_url_that_is_none(tmp_path, store):
+    """
+    A store's URL that names none is refused, in one line.
+    """
+    answer = serve(tmp_path, "--store", store)
+    check_refusal(answer, answer.returncode, repr(store)[1:-1] or "store")
+    assert answer.returncode in (2, 7)
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        (None, "No module named"),
+        ("", "register"),
+        ("register = 5", "register"),
+        ("def register(", "SyntaxError"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_handlers_that_cannot_be_had(tmp_path, source, part):
+    """
+    A module of handlers that cannot be imported, or registers none, is refused with the reason.
+    """
+    if source is not None:
+        (tmp_path / "mine.py").write_text(source)
+    check_refusal(serve(tmp_path, "--handlers", "mine"), 2, "mine", part)
+
+
+def test_tokens(start):
+    """
+    With tokens: nobody without one, readers read, writers write; the page's files and health are open.
+    """
+    server = start(environment={"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40})
+    read, write = {"authorization": "Bearer " + "r" * 40}, {"authorization": "bearer " + "w" * 40}
+    wrong = {"authorization": "Bearer " + "x" * 40}
+    body = {"delay": 3600, "target": "log"}
+    for headers, get, put in (({}, 401, 401), (wrong, 401, 401), (read, 404, 403), (write, 404, 201)):
+        assert server.job("GET", "a", None, headers).status == get
+        assert server.job("PUT", "a", body, headers).status == put
+    for path in ("/v1/jobs", "/v1/stats", "/v1/live", "/metrics", "/v1/firings", "/v1/forecast"):
+        answer = server.ask("GET", path)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    for path in ("/", "/healthz", "/readyz", "/static/main.js"):
+        assert server.ask("GET", path).status == 200
+    for number in range(1, 10):
+        assert server.ask("GET", "/v1/stats", headers={"authorization": "Basic " + "w" * number}).status == 401
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [("admin " + "0" * 64, "line 1"), ("read 123", "line 1"), (None, "cannot be read"), ("\xff", "cannot be read")],
+)
+def test_bad_token_file(tmp_path, content, part):
+    """
+    A file of tokens that cannot be read is refused, and no part of it is shown.
+    """
+    if content is not None:
+        (tmp_path / "tokens").write_bytes(content.encode("latin-1"))
+    answer = serve(tmp_path, "--tokens", "tokens")
+    check_refusal(answer, 2, "tokens", part)
+    assert "0" * 64 not in answer.stderr

@@ -1,0 +1,125 @@
+"""
+JSON that comes in: what is refused, and how the refusal names it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+msgspec = pytest.importorskip("msgspec", reason="the service extra is not installed")
+
+from tickwheel.service.problems import ProblemError  # noqa: E402
+from tickwheel.service.strict_json import DEPTH_MAX, decode, is_deep  # noqa: E402
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True):
+    """
+    A body with one number and anything.
+    """
+
+    delay: float = 0.0
+    payload: Any = None
+
+
+DECODER = msgspec.json.Decoder(Body)
+
+
+def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
+    """
+    Return a body whose payload lies *levels* deep, its own object counted.
+    """
+    return f'{{"payload":{open_ * (levels - 1)}{close * (levels - 1)}}}'.encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b'{"delay":1',
+        b'{"delay":NaN}',
+        b'{"delay":Infinity}',
+        b'{"payload":"\\ud800"}',
+        b'{"payload":"\xff"}',
+        b'{"payload":"\x00"}',
+        b"\xef\xbb\xbf{}",
+        b"{'delay':1}",
+        b'{"delay":1}{"delay":2}',
+        nested(100_000),
+        nested(DEPTH_MAX + 1),
+        b"[" * 100_000,
+        b'{"payload":' + b'{"a":' * 5_000 + b"1" + b"}" * 5_000 + b"}",
+    ],
+    ids=lambda body: repr(body[:30]),
+)
+def test_malformed(body):
+    """
+    What is no strict JSON is a malformed body, whatever is wrong with it.
+    """
+    with pytest.raises(ProblemError) as caught:
+        decode(body, DECODER)
+    assert caught.value.kind.name == "malformed_json"
+    assert caught.value.kind.status == 400
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"delay":1,"delay":2}', b'{"payload":{"a":1,"b":2,"\\u0061":3}}', b'{"payload":[[{"a":1,"a":1}]]}']
+)
+def test_repeated_name(body):
+    """
+    A name that stands twice in one object, at any depth and however written, is refused and named.
+    """
+    with pytest.raises(ProblemError, match="stands twice") as caught:
+        decode(body, DECODER)
+    assert caught.value.value in {"delay", "a"}
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        (b'{"delay":"soon"}', "delay is 'soon': expected `float`, got `str`"),
+        (b'{"delay":null}', "delay is None: expected `float`, got `null`"),
+        (b'{"delay":true}', "delay is True: expected `float`, got `bool`"),
+        (b'{"delay":1e400}', "delay is"),
+        (b'{"dellay":1}', "unknown field `dellay`"),
+        (b"[1]", "the body is [1]: expected `object`, got `array`"),
+    ],
+)
+def test_wrong_type(body, detail):
+    """
+    A value of the wrong type is named with its place, itself, and what was expected.
+    """
+    with pytest.raises(ProblemError) as caught:
+        decode(body, DECODER)
+    assert caught.value.kind.name == "invalid_value"
+    assert detail in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": [1, {"b": None}]}, "\0", "é😀", 10**30, 1e308, -0.0, [[]] * 500, {"a": 1, "A": 2}]
+)
+def test_values_come_through(value):
+    """
+    Any JSON value that is not refused is decoded as it was.
+    """
+    assert decode(msgspec.json.encode({"payload": value}), DECODER).payload == value
+
+
+def test_depth_is_counted_outside_of_strings():
+    """
+    Brackets in strings do not nest, also after an escaped quote.
+    """
+    assert decode(b'{"payload":"\\"' + b"[" * 1_000 + b'"}', DECODER).payload == '"' + "[" * 1_000
+    assert decode(nested(DEPTH_MAX), DECODER).delay == 0
+    assert is_deep(nested(DEPTH_MAX + 1, '{"a":', "}"))
+
+
+def test_what_is_shown_is_short():
+    """
+    A huge wrong value is cut in the answer.
+    """
+    with pytest.raises(ProblemError) as caught:
+        decode(b'{"delay":"' + b"x" * 1_000_000 + b'"}', DECODER)
+    assert len(msgspec.json.encode(caught.value.document())) < 1_000
