@@ -1,3 +1,30 @@
 """
 The command line, one command a file.
+
+    app            the group, which imports a command when it is called
+    exits          the exit codes, and which error has which
+    options        the options that commands share
+    values         durations, times and JSON as they are typed
+    output         tables for people, JSON lines for programs
+    serve, set, move, cancel, get, list, import_, bench    the commands
 """
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """
+    Run the command line, and end the process with its exit code.
+    """
+    for library in ("click", "rich"):
+        if find_spec(library) is None:
+            print(f"tickwheel: {library} is not installed: pip install 'tickwheel[cli]'", file=sys.stderr)  # noqa: T201  nothing else is there to print with
+            sys.exit(9)
+    from tickwheel.cli.app import run  # noqa: PLC0415  click is there from here on
+
+    sys.exit(run(sys.argv[1:]))

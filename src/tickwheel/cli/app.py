@@ -1,0 +1,96 @@
+"""
+The group of commands: it imports one when it is called, and says what went wrong in one line.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from tickwheel.cli.exits import ExitCode, Refused, exit_code_of, table
+from tickwheel.errors import TickwheelError
+
+__all__ = ["run"]
+
+COMMANDS: Final = {
+    "serve": "serve",
+    "set": "set",
+    "move": "move",
+    "cancel": "cancel",
+    "get": "get",
+    "list": "list",
+    "import": "import_",
+    "bench": "bench",
+}
+"""Each command, and the module that has it as `command`, in the order of the help text."""
+
+
+class _Commands(click.Group):
+    """
+    A group that imports a command when it is asked for.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """
+        Return the names, in the order of the table.
+        """
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """
+        Import the command.
+        """
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"tickwheel.cli.{COMMANDS[cmd_name]}")
+        command: click.Command = module.command
+        return command
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """
+        Print the exit codes as they stand.
+        """
+        formatter.write(f"\nExit codes:\n{table()}\n")
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="tickwheel", message="%(prog)s %(version)s")
+def cli() -> None:
+    """
+    Timers that survive a crash: set a job by key, move it, cancel it, and see it fire.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """
+    Run one command; return its exit code. Only a fault of ours shows a traceback.
+    """
+    try:
+        with cli.make_context("tickwheel", list(arguments)) as context:
+            cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:  # --help, --version
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except Refused as refusal:
+        return _say(str(refusal), refusal.code)
+    except TickwheelError as error:
+        return _say(str(error), exit_code_of(error))
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has seen enough. What is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.DONE
+
+
+def _say(message: str, code: ExitCode) -> int:
+    click.echo(f"tickwheel: {message}", err=True)
+    return code

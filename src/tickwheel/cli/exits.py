@@ -1,0 +1,81 @@
+"""
+The exit codes, and which error has which. This is the one place that says so; `tickwheel --help` prints it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Self
+
+from tickwheel.errors import MissingExtraError, TickwheelError
+from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
+
+__all__ = ["ExitCode", "Refused", "exit_code_of", "table"]
+
+
+class ExitCode(IntEnum):
+    """
+    How the process ended.
+    """
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Self:
+        """
+        Make a member that carries its *meaning*.
+        """
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    DONE = 0, "done"
+    FAILED = 1, "a fault of tickwheel, or of the system"
+    USAGE = 2, "the command, or a value in it, is wrong"
+    NOT_FOUND = 3, "there is no such job"
+    TOO_LATE = 4, "the job is running"
+    WRONG_GENERATION = 5, "the job has another generation"
+    STORE_IN_USE = 6, "another process owns the store"
+    NO_STORE = 7, "the file is no store of ours, or cannot be opened"
+    NO_ADDRESS = 8, "the address cannot be listened on"
+    MISSING_EXTRA = 9, "a library is not installed"
+    REFUSED = 10, "refused for safety: a public address without a token"
+    INTERRUPTED = 130, "interrupted by Ctrl-C"
+
+
+class Refused(Exception):  # noqa: N818  an answer, not an error
+    """
+    Ends a command with *message* on stderr and *code*.
+    """
+
+    def __init__(self, code: ExitCode, message: str) -> None:
+        """
+        Take both.
+        """
+        super().__init__(message)
+        self.code = code
+
+
+def exit_code_of(error: TickwheelError) -> ExitCode:
+    """
+    Return the code of a command that ends with *error*.
+    """
+    match error:
+        case MissingExtraError():
+            return ExitCode.MISSING_EXTRA
+        case StoreInUseError():
+            return ExitCode.STORE_IN_USE
+        case StoreFormatError():
+            return ExitCode.NO_STORE
+        case StoreError():
+            return ExitCode.FAILED if error.is_transient else ExitCode.NO_STORE
+        case ValueError():
+            return ExitCode.USAGE
+    return ExitCode.FAILED
+
+
+def table() -> str:
+    """
+    Return the codes as lines of text.
+    """
+    return "\n".join(f"  {code.value:>3}  {code.meaning}" for code in ExitCode)

@@ -1,0 +1,28 @@
+"""
+`tickwheel get`: show a job.
+"""
+
+from __future__ import annotations
+
+import click
+
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.options import json_option, opened, store_option
+from tickwheel.cli.output import print_job
+
+__all__ = ["command"]
+
+
+@click.command("get")
+@click.argument("key")
+@store_option
+@json_option
+def command(key: str, store: str, as_json: bool) -> None:
+    """
+    Show the job KEY.
+    """
+    with opened(store) as scheduler:
+        job = scheduler.get(key)
+    if job is None:
+        raise Refused(ExitCode.NOT_FOUND, f"no job has the key {key!r}: it was never set, has run, or was cancelled")
+    print_job(job, as_json=as_json)

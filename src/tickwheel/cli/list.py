@@ -1,0 +1,78 @@
+"""
+`tickwheel list`: list jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import click
+
+from tickwheel.cli.options import json_option, opened, store_option
+from tickwheel.cli.output import job_facts, local_time, print_json, print_rows
+from tickwheel.cli.values import MOMENT
+from tickwheel.scheduler import Job, Scheduler
+
+__all__ = ["command"]
+
+_COLUMNS = ("key", "state", "due", "target", "handler", "attempt")
+_PAGE = 1000
+
+
+@click.command("list")
+@click.argument("prefix", default="")
+@click.option("--state", type=click.Choice(["pending", "running", "dead"]), help="Only those in this state.")
+@click.option("--handler", metavar="NAME", help="Only those of this handler.")
+@click.option("--due-from", type=MOMENT, help="Only those due from this time on.")
+@click.option("--due-until", type=MOMENT, help="Only those due before this time.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
+@click.option("--all", "has_all", is_flag=True, help="All of them, whatever the limit.")
+@store_option
+@json_option
+def command(
+    *,
+    prefix: str,
+    state: str | None,
+    handler: str | None,
+    due_from: datetime | float | None,
+    due_until: datetime | float | None,
+    limit: int,
+    has_all: bool,
+    store: str,
+    as_json: bool,
+) -> None:
+    """
+    List the jobs whose key begins with PREFIX, in the order of their keys.
+    """
+    asked = {"state": state, "handler": handler, "due_from": due_from, "due_until": due_until}
+    with opened(store) as scheduler:
+        jobs = islice(_jobs(scheduler, prefix, asked), None if has_all else limit)
+        if as_json:
+            for job in jobs:
+                print_json(job_facts(job))
+        else:
+            print_rows(_COLUMNS, map(_row, jobs), right=("attempt",))
+
+
+def _jobs(scheduler: Scheduler, prefix: str, asked: dict[str, Any]) -> Iterator[Job]:
+    cursor = None
+    while True:
+        page = scheduler.list(prefix, cursor=cursor, limit=_PAGE, **asked)
+        yield from page.jobs
+        if page.cursor is None:
+            return
+        cursor = page.cursor
+
+
+def _row(job: Job) -> tuple[object, ...]:
+    return (
+        job.key,
+        job.state.value,
+        local_time(job.due_at),
+        job.target,
+        job.handler,
+        f"{job.attempt}/{job.retry.attempts}",
+    )

@@ -1,0 +1,73 @@
+"""
+The options that commands share, and the store that they open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.scheduler import Scheduler
+
+__all__ = ["DEFAULT_STORE", "generation_option", "json_option", "opened", "store_option"]
+
+DEFAULT_STORE: Final = "sqlite:///tickwheel.db"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SQLITE: Final = "sqlite:///"
+
+
+def store_option(function: F) -> F:
+    """
+    Add `--store`.
+    """
+    return click.option(
+        "--store",
+        metavar="URL",
+        default=DEFAULT_STORE,
+        envvar="TICKWHEEL_STORE",
+        show_default=True,
+        show_envvar=True,
+        help="Where the jobs are.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """
+    Add `--json`.
+    """
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, one document a line.")(function)
+
+
+def generation_option(function: F) -> F:
+    """
+    Add `--if-generation`.
+    """
+    return click.option(
+        "--if-generation", type=int, metavar="N", help="Only if the job has this generation; 0: only if there is none."
+    )(function)
+
+
+@contextlib.contextmanager
+def opened(store: str, *, has_to_exist: bool = True) -> Iterator[Scheduler]:
+    """
+    Open *store* as a client, which fires nothing; a server may own it meanwhile.
+
+    Raises:
+        Refused: If it is a file that is not there, and *has_to_exist*.
+    """
+    path = store.removeprefix(_SQLITE)
+    if has_to_exist and store.startswith(_SQLITE) and not Path(path).exists():
+        remedy = "begin one with 'tickwheel serve' or 'tickwheel set', or name another with --store"
+        raise Refused(ExitCode.NO_STORE, f"there is no file {path!r}: {remedy}")
+    scheduler = Scheduler(store)
+    try:
+        yield scheduler
+    finally:
+        scheduler.stop()

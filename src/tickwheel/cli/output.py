@@ -1,0 +1,123 @@
+"""
+What is printed: a table for people, tab-separated lines for pipes, JSON lines for programs.
+
+Keys and errors are anybody's text: whatever a terminal could take for a command is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.scheduler._model import Answer, Job, Outcome
+
+__all__ = ["job_facts", "local_time", "print_answer", "print_job", "print_rows", "printable"]
+
+_REFUSALS = {
+    Outcome.NOT_FOUND: (ExitCode.NOT_FOUND, "no job has the key {key!r}: it was never set, has run, or was cancelled"),
+    Outcome.TOO_LATE: (ExitCode.TOO_LATE, "job {key!r} is running: it can be neither moved nor cancelled any more"),
+}
+
+
+def printable(text: str) -> str:
+    """
+    Return *text* with everything escaped that is no printable character.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def local_time(ms: int) -> str:
+    """
+    Return *ms* since the epoch as ISO 8601 in the local zone, to the millisecond.
+    """
+    return datetime.fromtimestamp(ms / 1000, UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
+
+
+def print_json(document: Any) -> None:
+    """
+    Print *document* on one line.
+    """
+    click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> None:
+    """
+    Print *rows* under *columns*: as a table on a terminal, else tab-separated without the heading.
+    """
+    if not sys.stdout.isatty():
+        for row in rows:
+            click.echo("\t".join(printable(str(cell)) for cell in row))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
+    Console().print(table)
+
+
+def job_facts(job: Job) -> dict[str, Any]:
+    """
+    Return *job* as a document of plain values; times in ISO 8601.
+    """
+    facts: dict[str, Any] = {
+        "key": job.key,
+        "generation": job.generation,
+        "state": job.state.value,
+        "due_at": local_time(job.due_at),
+        "target": job.target,
+        "handler": job.handler,
+        "payload": json.loads(job.payload),
+        "attempt": job.attempt,
+        "attempts": job.retry.attempts,
+        "recurrence": None if job.recurrence is None else json.loads(job.recurrence),
+        "expires_at": None if job.expires_at is None else local_time(job.expires_at),
+        "error": job.error,
+        "trace": job.trace,
+    }
+    return facts
+
+
+def print_job(job: Job, *, as_json: bool) -> None:
+    """
+    Print all of one *job*.
+    """
+    facts = job_facts(job)
+    if as_json:
+        print_json(facts)
+        return
+    facts["payload"] = json.dumps(facts["payload"], ensure_ascii=False)
+    if facts["recurrence"]:
+        facts["recurrence"] = json.dumps(facts["recurrence"])
+    print_rows(("", ""), [(name, value) for name, value in facts.items() if value not in (None, "")])
+
+
+def print_answer(key: str, answer: Answer, *, as_json: bool) -> None:
+    """
+    Print what came of a write.
+
+    Raises:
+        Refused: If the write was refused.
+    """
+    if answer.outcome is Outcome.WRONG_GENERATION:
+        found = "there is none" if answer.job is None else f"it has {answer.job.generation}"
+        message = f"job {key!r} has not the generation that was asked for, {found}: read it again and decide anew"
+        raise Refused(ExitCode.WRONG_GENERATION, message)
+    if answer.outcome in _REFUSALS:
+        code, text = _REFUSALS[answer.outcome]
+        raise Refused(code, text.format(key=key))
+    if as_json:
+        print_json({"outcome": answer.outcome.value, "job": answer.job and job_facts(answer.job)})
+        return
+    job = None if answer.outcome is Outcome.CANCELLED else answer.job
+    due = f", due {local_time(job.due_at)}, generation {job.generation}" if job else ""
+    click.echo(f"{answer.outcome.value} {printable(key)}{due}")

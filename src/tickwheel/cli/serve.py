@@ -1,0 +1,104 @@
+"""
+`tickwheel serve`: fire the jobs of a store, and serve its API and page.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.options import store_option
+from tickwheel.scheduler import AsyncScheduler
+
+__all__ = ["command"]
+
+if TYPE_CHECKING:
+    from tickwheel.service import Tokens
+
+_EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
+
+
+@click.command("serve")
+@store_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 takes a free one."
+)
+@click.option(
+    "--handlers", metavar="MODULE", multiple=True, help="A module whose register(scheduler) registers handlers."
+)
+@click.option(
+    "--tokens",
+    metavar="FILE",
+    envvar="TICKWHEEL_TOKENS",
+    show_envvar=True,
+    help="A file of tokens, as 'tickwheel token' prints them.",
+)
+@click.option("--allow-host", metavar="NAME", multiple=True, help="Another name that clients may call this service by.")
+def command(
+    *, store: str, host: str, port: int, handlers: tuple[str, ...], tokens: str | None, allow_host: tuple[str, ...]
+) -> None:
+    """
+    Fire the jobs of a store, and serve its API and page, until Ctrl-C.
+    """
+    from tickwheel import service  # noqa: PLC0415  its libraries are an extra of their own
+
+    _log_to_stderr()
+    options = service.ServiceOptions(host=host, port=port, tokens=_tokens(tokens), allow_hosts=frozenset(allow_host))
+    scheduler = AsyncScheduler(store)
+    for name in handlers:
+        _registrar(name)(scheduler)
+    try:
+        service.serve(scheduler, options, lambda address: _announce(address, store))
+    except service.PublicBindError as error:
+        raise Refused(ExitCode.REFUSED, str(error)) from None
+    except service.AddressError as error:
+        raise Refused(ExitCode.NO_ADDRESS, str(error)) from None
+    click.echo("stopped")
+
+
+def _tokens(path: str | None) -> Tokens:
+    from tickwheel.service import Tokens  # noqa: PLC0415  as above
+
+    environment = Tokens.of(read=os.environ.get("TICKWHEEL_READ_TOKEN"), write=os.environ.get("TICKWHEEL_WRITE_TOKEN"))
+    return environment if path is None else environment + Tokens.from_file(path)
+
+
+def _registrar(name: str) -> Callable[[AsyncScheduler], object]:
+    """
+    Return the function that registers the handlers of module *name*.
+    """
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:  # noqa: BLE001  it is the user's module, and may raise anything
+        reason = f"{type(error).__name__}: {error}"
+        message = (
+            f"--handlers {name!r} cannot be imported ({reason}): name a module that python -c 'import {name}' takes"
+        )
+        raise Refused(ExitCode.USAGE, message) from None
+    register: Callable[[AsyncScheduler], object] | None = getattr(module, "register", None)
+    if not callable(register):
+        remedy = "write 'def register(scheduler)' in it, which decorates with @scheduler.handler(name)"
+        raise Refused(ExitCode.USAGE, f"--handlers {name!r} has no function 'register': {remedy}")
+    return register
+
+
+def _announce(address: str, store: str) -> None:
+    click.echo(f"tickwheel fires {store}, Ctrl-C stops it")
+    click.echo(f"page  {address}/")
+    click.echo(f"try   curl -X PUT {address}/v1/jobs/hello -H 'content-type: application/json' -d '{_EXAMPLE}'")
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -1,0 +1,60 @@
+"""
+`tickwheel set`: set a job, or replace it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from tickwheel.cli.options import generation_option, json_option, opened, store_option
+from tickwheel.cli.output import print_answer
+from tickwheel.cli.values import DURATION, JSON, MOMENT
+from tickwheel.scheduler import RetryPolicy
+
+__all__ = ["command"]
+
+
+@click.command("set")
+@click.argument("key")
+@click.option("--delay", type=DURATION, help="How long from now, as in 3, 10m, 2h30m.")
+@click.option("--at", type=MOMENT, help="When, as in 2030-01-01T09:00; local time unless it has an offset.")
+@click.option("--every", type=DURATION, help="Come back in this interval, in a fixed phase.")
+@click.option("--cron", metavar="LINE", help="Come back by the calendar, as in '0 9 * * MON-FRI'.")
+@click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone that --cron is read in.")
+@click.option(
+    "--misfire",
+    type=click.Choice(["once", "all", "skip"]),
+    default="once",
+    show_default=True,
+    help="What to do about runs that were missed.",
+)
+@click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
+@click.option("--payload", type=JSON, help="What the target gets; - reads it from stdin.")
+@click.option("--target", default="handler", show_default=True, help="Where it goes: handler, webhook, log.")
+@click.option("--handler", metavar="NAME", help="Which one: the handler's name, the webhook's address.")
+@click.option("--attempts", type=int, metavar="N", help="How often at most it is tried.")
+@click.option("--expires", type=DURATION, help="Do not fire it when it is later than this.")
+@click.option(
+    "--mode",
+    type=click.Choice(["replace", "keep", "earliest"]),
+    default="replace",
+    show_default=True,
+    help="What to do with a pending job of this key.",
+)
+@click.option("--max-wait", type=DURATION, help="With replace: do not put it off for longer than this.")
+@generation_option
+@store_option
+@json_option
+def command(key: str, store: str, as_json: bool, attempts: int | None, **fields: Any) -> None:
+    """
+    Set the job KEY, or replace it.
+
+    Give --delay or --at; or --every or --cron for a job that comes back.
+    """
+    if attempts is not None:
+        fields["retry"] = replace(RetryPolicy(), attempts=attempts)
+    with opened(store, has_to_exist=False) as scheduler:
+        print_answer(key, scheduler.set(key, **fields), as_json=as_json)

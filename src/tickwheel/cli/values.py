@@ -1,0 +1,97 @@
+"""
+Durations, times and JSON, as people type them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import datetime
+from typing import Any, Final
+
+import click
+
+__all__ = ["DURATION", "JSON", "MOMENT"]
+
+_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_PARTS: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|min|s|m|h|d|w)")
+
+
+class _Duration(click.ParamType[float]):
+    """
+    Seconds, or numbers with units: `90`, `1.5s`, `10m`, `2h30m`, `7d`.
+    """
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return float(value)
+        except ValueError:
+            pass
+        sign, text = (-1, value[1:]) if value.startswith("-") else (1, value)
+        parts = _PARTS.findall(text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            self.fail(
+                f"{value!r} is no duration: write seconds, or numbers with units as in 90, 1.5s, 10m, 2h30m, 7d",
+                param,
+                ctx,
+            )
+        return sign * sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+class _Moment(click.ParamType[datetime | float]):
+    """
+    An ISO 8601 time, in the local zone where it has none, or seconds since the epoch.
+    """
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime | float:
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]  # converted already
+        try:
+            return float(value)
+        except ValueError:
+            pass
+        try:
+            return datetime.fromisoformat(value).astimezone()
+        except (ValueError, OverflowError):
+            self.fail(
+                f"{value!r} is no time: write local time as in 2030-01-01T09:00, add an offset, or give epoch seconds",
+                param,
+                ctx,
+            )
+
+
+class _Json(click.ParamType[Any]):
+    """
+    A JSON value, or `-` to read it from stdin.
+    """
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = sys.stdin.read() if value == "-" else value
+        try:
+            return json.loads(text)
+        except RecursionError:
+            self.fail("the payload is nested too deeply: flatten it", param, ctx)
+        except ValueError as error:
+            self.fail(f"{shortened(text)} is no JSON ({error}): quote text twice, as in '\"text\"'", param, ctx)
+
+
+def shortened(text: str) -> str:
+    """
+    Return *text* quoted, and cut where it is long.
+    """
+    shown = ascii(text)
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."  # noqa: PLR2004
+
+
+DURATION: Final = _Duration()
+MOMENT: Final = _Moment()
+JSON: Final = _Json()

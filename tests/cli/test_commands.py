@@ -1,0 +1,244 @@
+"""
+The commands on a store of their own: what they print, and how they exit.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tickwheel.cli.exits import ExitCode
+from tickwheel.cli.values import DURATION
+
+
+def test_life_of_a_job(run):
+    """
+    A job is set, shown, moved, listed and cancelled.
+    """
+    answer = run("set", "tea", "--delay", "1h", "--target", "log", "--payload", '{"cups": 2}')
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith("created tea, due ")
+    assert run("set", "tea", "--delay", "2h", "--target", "log").stdout.startswith("replaced tea")
+    assert run("move", "tea", "--delay", "3h").stdout.startswith("moved tea")
+    facts = json.loads(run("get", "tea", "--json").stdout)
+    assert (facts["key"], facts["state"], facts["payload"], facts["target"]) == ("tea", "pending", None, "log")
+    assert "tea\tpending\t" in run("list").stdout
+    assert run("list", "coffee").stdout == ""
+    assert run("cancel", "tea").stdout == "cancelled tea\n"
+    assert run("list").stdout == ""
+
+
+def test_json_lines(run):
+    """
+    With --json, a list is one document a line, in the order of the keys, over as many pages as there are.
+    """
+    lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1200))
+    assert run("import", "crontab", "-", "--prefix", "j/", stdin=lines).stdout == "imported 1200 jobs\n"
+    found = [json.loads(line) for line in run("list", "--all", "--json").stdout.splitlines()]
+    keys = [job["key"] for job in found]
+    assert len(keys) == 1200
+    assert keys == sorted(keys)
+    assert len(run("list").stdout.splitlines()) == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("1.5", 1.5),
+        ("90s", 90),
+        ("10m", 600),
+        ("10min", 600),
+        ("2h30m", 9000),
+        ("1d", 86_400),
+        ("1w", 604_800),
+        ("250ms", 0.25),
+    ],
+)
+def test_durations(text, seconds):
+    """
+    Durations are seconds, or numbers with units.
+    """
+    assert DURATION.convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--delay", "nan"), "nan"),
+        (("--delay", "inf"), "inf"),
+        (("--delay", "1e300"), "1e+300"),
+        (("--delay", "None"), "'None'"),
+        (("--delay", "soon"), "'soon'"),
+        (("--delay", ""), "''"),
+        (("--delay", "1x"), "'1x'"),
+        (("--delay", "1h 5"), "'1h 5'"),
+        (("--at", "tomorrow"), "'tomorrow'"),
+        (("--at", "nan"), "nan"),
+        (("--at", "9999-12-31"), "'9999-12-31'"),
+        (("--at", "2300-01-01"), "at is"),
+        (("--at", "99999999999999999999"), "at is"),
+        ((), "delay"),
+        (("--delay", "1", "--at", "2050-01-01"), "delay"),
+        (("--every", "0"), "every is"),
+        (("--cron", "hello"), "cron is 'hello'"),
+        (("--cron", "0 0 31 2 *"), "never fires"),
+        (("--cron", "* * * * *", "--tz", "Mars"), "tz is 'Mars'"),
+        (("--delay", "1", "--payload", "{"), "is no JSON"),
+        (("--delay", "1", "--payload", "[" * 100_000), "deep"),
+        (("--delay", "1", "--payload", '"\\ud800"'), "surrogate"),
+        (("--delay", "1", "--payload", "NaN"), "payload is"),
+        (("--delay", "1", "--attempts", "0"), "retry.attempts is 0"),
+        (("--delay", "1", "--mode", "append"), "append"),
+        (("--delay", "1", "--target", "nowhere"), "nowhere"),
+        (("--delay", "1", "--target", "webhook", "--handler", "ftp://example.com"), "ftp://example.com"),
+        (("--delay", "1", "--if-generation", "x"), "'x'"),
+        (("--delay", "1", "--nonsense"), "--nonsense"),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else "",
+)
+def test_bad_values(run, arguments, part):
+    """
+    A bad value is named on stderr, the exit code says usage, and nothing is stored.
+    """
+    target = () if "--target" in arguments else ("--target", "log")
+    answer = run("set", "kept", *arguments, *target)
+    assert answer.returncode == 2, answer.stderr
+    assert part in answer.stderr
+    assert answer.stdout == ""
+    assert run("list").stdout == ""
+
+
+def test_negative_delay_is_due_now(run):
+    """
+    A delay below zero is due now.
+    """
+    assert run("set", "late", "--delay", "-5", "--target", "log").returncode == 0
+
+
+@pytest.mark.parametrize("key", ["", "k" * 513, "k" * 10_240])
+def test_bad_keys(run, key):
+    """
+    A key that is empty or too long is refused by every command that takes one.
+    """
+    run("set", "other", "--delay", "1h", "--target", "log")
+    for arguments in (
+        ("set", key, "--delay", "1", "--target", "log"),
+        ("move", key, "--delay", "1"),
+        ("cancel", key),
+        ("get", key),
+    ):
+        answer = run(*arguments)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert "key is" in answer.stderr
+        assert len(answer.stderr) < 500
+
+
+def test_key_that_is_no_utf8(tmp_path):
+    """
+    Bytes that are no UTF-8 are refused as a key.
+    """
+    answer = subprocess.run(
+        [sys.executable, "-m", "tickwheel.cli", "set", b"\xff", "--delay", "1", "--target", "log"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert answer.returncode == 2
+    assert b"surrogate" in answer.stderr
+
+
+def test_unknown_job(run):
+    """
+    Commands on a job that is not there exit with 3 and name it.
+    """
+    run("set", "other", "--delay", "1h", "--target", "log")
+    for arguments in (("move", "none", "--delay", "1"), ("cancel", "none"), ("get", "none")):
+        answer = run(*arguments)
+        assert (answer.returncode, answer.stdout) == (3, "")
+        assert "'none'" in answer.stderr
+
+
+def test_wrong_generation(run):
+    """
+    A wrong generation exits with 5, and changes nothing.
+    """
+    run("set", "a", "--delay", "1h", "--target", "log")
+    before = run("get", "a", "--json").stdout
+    for arguments in (("set", "a", "--delay", "1", "--target", "log"), ("move", "a", "--delay", "1"), ("cancel", "a")):
+        assert run(*arguments, "--if-generation", "999999").returncode == 5
+    assert run("set", "a", "--delay", "1", "--target", "log", "--if-generation", "0").returncode == 5
+    assert run("get", "a", "--json").stdout == before
+
+
+def test_no_store(run, tmp_path):
+    """
+    Reading from a file that is not there exits with 7, and makes none.
+    """
+    for arguments in (("list",), ("get", "a"), ("cancel", "a"), ("move", "a", "--delay", "1")):
+        answer = run(*arguments)
+        assert answer.returncode == 7
+        assert "tickwheel.db" in answer.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_that_is_no_store(run, tmp_path):
+    """
+    A file that is no store exits with 7, and is left as it was.
+    """
+    (tmp_path / "tickwheel.db").write_text("no database" * 100)
+    for arguments in (("list",), ("set", "a", "--delay", "1", "--target", "log")):
+        answer = run(*arguments)
+        assert answer.returncode == 7, answer.stderr
+        assert answer.stderr.count("\n") == 1
+    assert (tmp_path / "tickwheel.db").read_text() == "no database" * 100
+
+
+def test_keys_cannot_command_the_terminal(run):
+    """
+    Control characters in a key are printed escaped.
+    """
+    run("set", "red\x1b[31m\nline", "--delay", "1h", "--target", "log")
+    for arguments in (("list",), ("get", "red\x1b[31m\nline"), ("cancel", "red\x1b[31m\nline")):
+        assert "red\\x1b[31m\\nline" in run(*arguments).stdout
+
+
+def test_broken_pipe(run, tmp_path):
+    """
+    Whoever reads only the first lines gets them, and no complaint.
+    """
+    lines = "\n".join(f"{n % 60} * * * * job {n} {'x' * 200}" for n in range(3000))
+    run("import", "crontab", "-", stdin=lines)
+    listing = subprocess.Popen(
+        [sys.executable, "-m", "tickwheel.cli", "list", "--all", "--json"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert listing.stdout.readline().startswith(b"{")
+    listing.stdout.close()
+    assert listing.wait(30) == 0
+    with listing.stderr as stderr:
+        assert stderr.read() == b""
+
+
+def test_help_names_the_exit_codes(run):
+    """
+    The help prints every exit code with its meaning, as they are used.
+    """
+    text = run("--help").stdout
+    for code in ExitCode:
+        assert f"{code.value}  {code.meaning}" in text
+
+
+def test_no_command(run):
+    """
+    Without a command the help is shown, and an unknown one is named.
+    """
+    assert run().returncode == 2
+    answer = run("explode")
+    assert answer.returncode == 2
+    assert "explode" in answer.stderr
