@@ -5,6 +5,31 @@ use pyo3::ffi;
 /// Marks a pointer to a tuple `(callback, *args)`.
 const PACKED: usize = 1;
 
+extern "C-unwind" {
+    /// As `ffi::PyObject_Vectorcall`, but declared as what it is: a call that may unwind, see `Park`.
+    fn PyObject_Vectorcall(
+        callback: *mut ffi::PyObject,
+        args: *const *mut ffi::PyObject,
+        count: usize,
+        names: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject;
+}
+
+/// Stops a thread that is unwound.
+///
+/// At its end the interpreter (before 3.14) ends other threads with `pthread_exit` as soon as they want the GIL. That unwinds
+/// their stacks, and an unwinding that is none of Rust's aborts the process where it meets Rust. So a thread whose callback is
+/// still running then is parked, without the GIL, until the process is gone.
+struct Park;
+
+impl Drop for Park {
+    fn drop(&mut self) {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
 /// An owned reference that must be released by hand.
 #[derive(Clone, Copy)]
 pub(crate) struct Call(pub(crate) *mut ffi::PyObject);
@@ -84,7 +109,10 @@ impl Call {
         unsafe {
             let words = self.words();
             let (callback, args) = (words[0], &words[1..]);
-            ffi::PyObject_Vectorcall(callback, args.as_ptr(), args.len(), std::ptr::null_mut())
+            let guard = Park;
+            let result = PyObject_Vectorcall(callback, args.as_ptr(), args.len(), std::ptr::null_mut());
+            std::mem::forget(guard);
+            result
         }
     }
 

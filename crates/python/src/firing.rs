@@ -14,7 +14,7 @@ use crate::payload::{Held, Payload};
 use crate::timer::{self, TimerObject, FIRING};
 
 /// Entries that a turn with a limit may file anew before it gives way: about a millisecond's worth.
-const WORK: usize = 32_768;
+const WORK: usize = 16_384;
 
 /// The calling thread, as a number that is never 0.
 pub(crate) fn this_thread() -> u64 {

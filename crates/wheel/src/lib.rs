@@ -35,6 +35,7 @@
 mod check;
 pub mod due;
 pub mod geometry;
+mod opening;
 pub mod slab;
 mod slots;
 mod stats;

@@ -59,7 +59,7 @@ pub(crate) struct Entry<P> {
 #[derive(Debug)]
 struct Chunk<P> {
     /// `None` while nothing lives here.
-    entries: Option<Box<[Entry<P>]>>,
+    entries: Option<Box<[Entry<P>; CHUNK]>>,
     /// The generation that a chunk made anew begins with: above all that its former entries had.
     first_generation: u32,
     free: u32,
@@ -95,13 +95,13 @@ impl<P> Slab<P> {
         filled * CHUNK * size_of::<Entry<P>>() + self.chunks.capacity() * size_of::<Chunk<P>>()
     }
 
-    /// Put a payload in, with its links unset.
+    /// Put a payload in, at the end of a list whose tail is `previous`.
     ///
     /// # Panics
     ///
     /// With four billion entries.
     #[inline]
-    pub(crate) fn insert(&mut self, deadline: u64, sequence: u64, payload: P) -> Id {
+    pub(crate) fn insert(&mut self, deadline: u64, sequence: u64, place: u16, previous: u32, payload: P) -> Id {
         let number = match self.with_room.last() {
             Some(&number) => number,
             None => self.grow(),
@@ -117,6 +117,9 @@ impl<P> Slab<P> {
         chunk.live += 1;
         entry.deadline = deadline;
         entry.sequence = sequence;
+        entry.previous = previous;
+        entry.next = NIL;
+        entry.place = place;
         entry.payload = Some(payload);
         let id = Id::new(entry.generation, number << CHUNK_BITS | offset);
         if chunk.free == NIL {
@@ -269,7 +272,7 @@ impl<P> Chunk<P> {
             place: 0,
             payload: None,
         });
-        self.entries = Some(entries.collect());
+        self.entries = entries.collect::<Box<[Entry<P>]>>().try_into().ok();
         self.free = 0;
     }
 
@@ -294,7 +297,7 @@ mod tests {
         let mut slab = Slab::new();
         let mut seen = std::collections::HashSet::new();
         for round in 0..10_000u64 {
-            let id = slab.insert(round, round, round);
+            let id = slab.insert(round, round, 0, NIL, round);
             assert!(seen.insert(id));
             let index = slab.find(id).expect("just inserted");
             assert_eq!(slab.remove(index), round);
@@ -306,7 +309,7 @@ mod tests {
     #[test]
     fn memory_is_given_back_when_a_crowd_has_left() {
         let mut slab = Slab::new();
-        let ids: Vec<Id> = (0..100_000).map(|n| slab.insert(n, n, n)).collect();
+        let ids: Vec<Id> = (0..100_000).map(|n| slab.insert(n, n, 0, NIL, n)).collect();
         let full = slab.bytes();
         for &id in &ids {
             let index = slab.find(id).expect("it lives");
@@ -314,7 +317,7 @@ mod tests {
         }
         slab.check();
         assert!(slab.bytes() < full / 10, "{} of {full} bytes are still held", slab.bytes());
-        let again: Vec<Id> = (0..100_000).map(|n| slab.insert(n, n, n)).collect();
+        let again: Vec<Id> = (0..100_000).map(|n| slab.insert(n, n, 0, NIL, n)).collect();
         assert!(ids.iter().all(|&id| slab.find(id).is_none()), "old ids stay stale in chunks made anew");
         assert!(again.iter().all(|&id| slab.find(id).is_some()));
         slab.check();
@@ -323,10 +326,10 @@ mod tests {
     #[test]
     fn an_entry_out_of_generations_is_retired() {
         let mut slab = Slab::new();
-        let id = slab.insert(0, 0, 0);
+        let id = slab.insert(0, 0, 0, NIL, 0);
         slab.at_mut(id.index()).generation = LAST_GENERATION;
         assert_eq!(slab.remove(id.index()), 0);
-        let next = slab.insert(0, 0, 0);
+        let next = slab.insert(0, 0, 0, NIL, 0);
         assert_ne!(next.index(), id.index());
         slab.check();
     }

@@ -75,19 +75,33 @@ impl Slots {
         }
     }
 
+    /// The last entry of a list.
+    #[inline]
+    pub(crate) fn tail(&self, place: Place) -> u32 {
+        self.lists[place as usize].tail
+    }
+
     /// Append an entry, whose deadline is set, to a list.
     #[inline]
     pub(crate) fn append<P>(&mut self, slab: &mut Slab<P>, place: Place, index: u32) {
-        let list = &mut self.lists[place as usize];
-        let tail = std::mem::replace(&mut list.tail, index);
-        list.len += 1;
+        let tail = self.tail(place);
         let entry = slab.at_mut(index);
         entry.place = place;
         entry.previous = tail;
         entry.next = NIL;
+        let deadline = entry.deadline;
+        self.appended(slab, place, index, deadline);
+    }
+
+    /// Make an entry, which refers back to the tail of a list, the tail.
+    #[inline]
+    pub(crate) fn appended<P>(&mut self, slab: &mut Slab<P>, place: Place, index: u32, deadline: u64) {
+        let list = &mut self.lists[place as usize];
+        let tail = std::mem::replace(&mut list.tail, index);
+        list.len += 1;
         let (level, slot) = split(place);
-        if entry.deadline <= list.least {
-            list.least = entry.deadline;
+        if deadline <= list.least {
+            list.least = deadline;
             self.least_known[level] |= 1 << slot;
         }
         if tail == NIL {

@@ -9,16 +9,6 @@ use crate::stats::Stats;
 /// The deadline that is never due: the largest `i64`.
 pub const NEVER: u64 = i64::MAX as u64;
 
-/// A slot with no more entries than this is sorted where it stands; a fuller one is cascaded.
-///
-/// Sorting costs some 10 ns per entry and cascading 15 ns per entry and level, so a sort is the cheaper; but what is sorted early
-/// makes the due set longer for those who are set into the time it spans. Measured flat between 32 and 256.
-const SPARSE: usize = 64;
-
-/// A slot that has passed as a whole is sorted up to this size: nothing can be set into it any more. A sort of so many takes a
-/// millisecond, which bounds the pause.
-const OVERDUE: usize = 16_384;
-
 /// An entry as it leaves.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expired<P> {
@@ -56,7 +46,7 @@ pub struct Wheel<P> {
     pub(crate) cascading: Option<(usize, usize)>,
     pub(crate) turn: Option<u64>,
     sequence: u64,
-    stats: Stats,
+    pub(crate) stats: Stats,
 }
 
 impl<P> Wheel<P> {
@@ -105,8 +95,13 @@ impl<P> Wheel<P> {
     pub fn insert(&mut self, deadline: u64, payload: P) -> Id {
         self.stats.sets += 1;
         let sequence = self.next_sequence();
-        let id = self.slab.insert(deadline, sequence, payload);
-        self.file(id.index(), deadline);
+        let Some(place) = self.place_for(deadline) else {
+            let id = self.slab.insert(deadline, sequence, IN_HEAP, NIL, payload);
+            self.due.insert(&mut self.slab, id.index());
+            return id;
+        };
+        let id = self.slab.insert(deadline, sequence, place, self.slots.tail(place), payload);
+        self.slots.appended(&mut self.slab, place, id.index(), deadline);
         id
     }
 
@@ -281,13 +276,19 @@ impl<P> Wheel<P> {
     /// Put an entry that is in no list where its deadline says.
     #[inline]
     fn file(&mut self, index: u32, deadline: u64) {
-        if self.turn.is_some_and(|now| deadline <= now) {
-            self.slots.append(&mut self.slab, HELD, index);
-        } else if let Some(level) = level_for(deadline, self.hand) {
-            self.slots.append(&mut self.slab, place(level, slot_for(deadline, level)), index);
-        } else {
-            self.due.insert(&mut self.slab, index);
+        match self.place_for(deadline) {
+            Some(place) => self.slots.append(&mut self.slab, place, index),
+            None => self.due.insert(&mut self.slab, index),
         }
+    }
+
+    /// The list for what is set now; `None`: the due set.
+    #[inline]
+    fn place_for(&self, deadline: u64) -> Option<u16> {
+        if self.turn.is_some_and(|now| deadline <= now) {
+            return Some(HELD);
+        }
+        level_for(deadline, self.hand).map(|level| place(level, slot_for(deadline, level)))
     }
 
     /// Take an entry out of wherever it is, leaving it in the slab.
@@ -304,100 +305,5 @@ impl<P> Wheel<P> {
                 }
             }
         }
-    }
-
-    /// The first slot with entries that begins at or before `until`, or the one half cascaded.
-    #[inline]
-    fn first_begun(&self, until: u64) -> Option<(usize, usize)> {
-        if self.cascading.is_some() {
-            return self.cascading;
-        }
-        let (level, slot) = self.slots.first()?;
-        (slot_start(self.hand, level, slot) <= until).then_some((level, slot))
-    }
-
-    /// Empty a slot that begins: into the due set if it is sparse, else to the levels below.
-    fn open(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
-        let place = place(level, slot);
-        let start = slot_start(self.hand, level, slot);
-        self.hand = self.hand.max(start);
-        let last = slot_last(start, level);
-        if level > 0 && (self.cascading.is_some() || !self.is_sparse(place, last, now)) {
-            if self.cascading.is_none() {
-                self.stats.cascaded[level] += 1;
-            }
-            self.cascade(level, slot, work);
-            return;
-        }
-        self.stats.sorted[level] += 1;
-        let mut index = self.slots.head(place);
-        self.slots.clear(place);
-        while index != NIL {
-            let entry = self.slab.at(index);
-            let (next, deadline) = (entry.next, entry.deadline);
-            if deadline <= last {
-                self.due.arrive(&mut self.slab, index);
-            } else {
-                self.stats.refiles += 1;
-                self.refile(index, deadline);
-            }
-            *work = work.saturating_sub(1);
-            index = next;
-        }
-        self.due.settle(&mut self.slab);
-    }
-
-    /// File the entries of a slot anew, as far as `work` allows. The hand stands at the slot's start, so none comes back to it.
-    fn cascade(&mut self, level: usize, slot: usize, work: &mut usize) {
-        let place = place(level, slot);
-        while *work > 0 {
-            let index = self.slots.head(place);
-            if index == NIL {
-                break;
-            }
-            self.slots.unlink(&mut self.slab, index);
-            let deadline = self.slab.at(index).deadline;
-            self.stats.cascades += 1;
-            self.refile(index, deadline);
-            *work -= 1;
-        }
-        self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
-    }
-
-    /// As `file`, for an entry that was set before this turn began, or counts as such.
-    fn refile(&mut self, index: u32, deadline: u64) {
-        match level_for(deadline, self.hand) {
-            Some(level) => {
-                self.slots.append(&mut self.slab, place(level, slot_for(deadline, level)), index);
-            }
-            None => self.due.insert(&mut self.slab, index),
-        }
-    }
-
-    /// Whether a slot that begins is better sorted than cascaded.
-    fn is_sparse(&self, place: u16, last: u64, now: u64) -> bool {
-        self.slots.len(place) <= if last <= now { OVERDUE } else { SPARSE }
-    }
-
-    /// Find the least deadline of a list by walking it; entries that were moved past `until` go where they belong.
-    fn walk_least(&mut self, place: u16, until: u64) -> Option<u64> {
-        let mut least = None;
-        let mut index = self.slots.head(place);
-        while index != NIL {
-            let entry = self.slab.at(index);
-            let (next, deadline) = (entry.next, entry.deadline);
-            if deadline > until {
-                self.slots.unlink(&mut self.slab, index);
-                self.stats.refiles += 1;
-                self.refile(index, deadline);
-            } else if least.is_none_or(|least| deadline < least) {
-                least = Some(deadline);
-            }
-            index = next;
-        }
-        if let Some(least) = least {
-            self.slots.set_least(place, least);
-        }
-        least
     }
 }

@@ -1,0 +1,111 @@
+//! What happens when time reaches a slot: it is sorted into the due set, or cascaded to the levels below.
+
+use crate::geometry::{level_for, slot_for, slot_last, slot_start};
+use crate::slab::NIL;
+use crate::slots::place;
+use crate::wheel::Wheel;
+
+/// A slot that begins with no more entries than this is sorted where it stands; a fuller one is cascaded.
+///
+/// What is sorted early makes the due set longer for those who are set into the time it spans, so the bound is low. Firing 10,000 to
+/// a million timers in steps of a millisecond costs the same, within a tenth, for any bound from 16 to 1,024.
+const SPARSE: usize = 64;
+
+impl<P> Wheel<P> {
+    /// The first slot with entries that begins at or before `until`, or the one half cascaded.
+    #[inline]
+    pub(crate) fn first_begun(&self, until: u64) -> Option<(usize, usize)> {
+        if self.cascading.is_some() {
+            return self.cascading;
+        }
+        let (level, slot) = self.slots.first()?;
+        (slot_start(self.hand, level, slot) <= until).then_some((level, slot))
+    }
+
+    /// Empty a slot that begins: into the due set if it is sparse, else to the levels below.
+    pub(crate) fn open(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
+        let place = place(level, slot);
+        let start = slot_start(self.hand, level, slot);
+        self.hand = self.hand.max(start);
+        let last = slot_last(start, level);
+        if level > 0 && (self.cascading.is_some() || !self.is_sorted_whole(place, last <= now, *work)) {
+            if self.cascading.is_none() {
+                self.stats.cascaded[level] += 1;
+            }
+            self.cascade(level, slot, work);
+            return;
+        }
+        self.stats.sorted[level] += 1;
+        let mut index = self.slots.head(place);
+        self.slots.clear(place);
+        while index != NIL {
+            let entry = self.slab.at(index);
+            let (next, deadline) = (entry.next, entry.deadline);
+            if deadline <= last {
+                self.due.arrive(&mut self.slab, index);
+            } else {
+                self.stats.refiles += 1;
+                self.refile(index, deadline);
+            }
+            *work = work.saturating_sub(1);
+            index = next;
+        }
+        self.due.settle(&mut self.slab);
+    }
+
+    /// File the entries of a slot anew, as far as `work` allows. The hand stands at the slot's start, so none comes back to it.
+    fn cascade(&mut self, level: usize, slot: usize, work: &mut usize) {
+        let place = place(level, slot);
+        while *work > 0 {
+            let index = self.slots.head(place);
+            if index == NIL {
+                break;
+            }
+            self.slots.unlink(&mut self.slab, index);
+            let deadline = self.slab.at(index).deadline;
+            self.stats.cascades += 1;
+            self.refile(index, deadline);
+            *work -= 1;
+        }
+        self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
+    }
+
+    /// As `file`, for an entry that was set before this turn began, or counts as such.
+    fn refile(&mut self, index: u32, deadline: u64) {
+        match level_for(deadline, self.hand) {
+            Some(level) => {
+                self.slots.append(&mut self.slab, place(level, slot_for(deadline, level)), index);
+            }
+            None => self.due.insert(&mut self.slab, index),
+        }
+    }
+
+    /// Whether a slot is sorted as it stands: it is sparse, or it has passed as a whole, so that nothing can be set into it any more,
+    /// and the work allowed covers it. For a million overdue timers that is a quarter cheaper than cascading them.
+    fn is_sorted_whole(&self, place: u16, is_overdue: bool, work: usize) -> bool {
+        let len = self.slots.len(place);
+        len <= SPARSE || is_overdue && len <= work
+    }
+
+    /// Find the least deadline of a list by walking it; entries that were moved past `until` go where they belong.
+    pub(crate) fn walk_least(&mut self, place: u16, until: u64) -> Option<u64> {
+        let mut least = None;
+        let mut index = self.slots.head(place);
+        while index != NIL {
+            let entry = self.slab.at(index);
+            let (next, deadline) = (entry.next, entry.deadline);
+            if deadline > until {
+                self.slots.unlink(&mut self.slab, index);
+                self.stats.refiles += 1;
+                self.refile(index, deadline);
+            } else if least.is_none_or(|least| deadline < least) {
+                least = Some(deadline);
+            }
+            index = next;
+        }
+        if let Some(least) = least {
+            self.slots.set_least(place, least);
+        }
+        least
+    }
+}
