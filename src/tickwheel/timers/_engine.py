@@ -52,6 +52,7 @@ class WheelEngine:
         self.on_error: ErrorHandler | None = None
         self.runner: Callable[[Any], object] | None = None
         self._filing = Filing(wheel)
+        self._has_ticks = wheel.abilities.tick_ns > 0
         self._max_pending = max_pending
         self._lock = new_lock(INNER)
         self._armed = UNARMED
@@ -97,6 +98,7 @@ class WheelEngine:
             message = f"callback is {callback!r}: pass something that can be called"
             raise TypeError(message)
         timer = WheelTimer(self, deadline, callback, args, context)
+        self._stand_at_now()
         with self._lock:
             if self._is_closed:
                 raise ClosedError
@@ -105,6 +107,15 @@ class WheelEngine:
             is_earlier = self._is_earlier(deadline)
         self._tell(is_earlier)
         return timer
+
+    def _stand_at_now(self) -> None:
+        """
+        Bring a wheel with ticks up to now, delivering nothing: it files, and measures its span, from where it stands.
+        """
+        if self._has_ticks:
+            now = self.clock.monotonic_ns()
+            with self._lock:
+                self._filing.stand_at(now)
 
     def _admit(self, timer: WheelTimer) -> None:
         """
@@ -123,6 +134,7 @@ class WheelEngine:
         """
         Move *timer* to *deadline*, or begin a new life of one that is firing; return whether it is going to fire then.
         """
+        self._stand_at_now()
         with self._lock:
             live, before = self._filing.live, timer.deadline
             if timer in live:

@@ -66,6 +66,13 @@ class Filing:
         in_wheel = self._step(self.wheel.next_expiration)
         return min((deadline for deadline in (in_batch, in_wheel) if deadline is not None), default=None)
 
+    def stand_at(self, now: int) -> None:
+        """
+        Bring the wheel up to *now*, delivering nothing.
+        """
+        if not self.is_in_step:
+            self._step(self.wheel.advance, now, 0)
+
     def collect(self, now: int, limit: int | None) -> None:
         """
         Take from the wheel what is due; it joins what an earlier turn left in the batch.
