@@ -22,9 +22,17 @@ from tickwheel.timers._locks import MIDDLE, new_lock
 
 __all__ = ["ThreadDriver"]
 
+TURN_MAX: Final = 1024
+"""Callbacks in one turn at most. A turn's other work is bounded by it too, so that a crowd falling due never holds the
+interpreter for long; the next turn follows at once."""
+
 GRACE_S: Final = 1.0
 """How long the end of the interpreter waits for callbacks that are running; after that they die with it."""
 
+RETRY_NS: Final = 1_000_000
+"""How long to leave alone an engine that another thread is firing."""
+
+_is_ending: Final = threading.Event()
 _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
 
 
@@ -121,7 +129,8 @@ class ThreadDriver:
         """
         with self._lock:
             if self._thread is None and not self._is_stopped:
-                self._start_thread()
+                if not _is_ending.is_set():
+                    self._start_thread()
             else:
                 self._waiter.wake()
 
@@ -151,7 +160,9 @@ class ThreadDriver:
                 if is_notice:
                     continue
             try:
-                engine.fire_due()
+                if not engine.fire_due():
+                    # Due, and yet nothing to do: the child of a fork, whose only old thread is still in a callback.
+                    self._waiter.wait(clock.monotonic_ns() + RETRY_NS)
             except BaseException:  # noqa: BLE001 - see the class: the driver goes on
                 _report(me)
 
@@ -176,6 +187,7 @@ def _stop_all() -> None:
     """
     End the threads while the interpreter is whole: one that is caught asleep later would die somewhere in native code.
     """
+    _is_ending.set()
     drivers = list(_running)
     for driver in drivers:
         driver.stop()
