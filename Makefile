@@ -57,7 +57,7 @@ run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--por
 
 # pytest comes last, so that its summary closes the output. -P and the empty PYTHONPATH keep the source tree out:
 # what is tested is the installed wheel.
-test: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
+test: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
 	cargo test --quiet --locked --package tickwheel-core
 	env -u PYTHONPATH $(BIN)/python -P -m pytest $(ARGS)
 
@@ -85,6 +85,7 @@ lint: $(VENV)/.dev ## check form and style of Python and Rust
 
 types: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## check the types, and the stubs against the built module
 	$(BIN)/mypy
+	$(BIN)/mypy --strict benchmarks
 	$(BIN)/python -P -m mypy.stubtest tickwheel._core --mypy-config-file pyproject.toml
 
 fuzz: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## ten million random operations against the model

@@ -92,6 +92,8 @@ class Bar:
     """
     A bar that a subject has to clear: a limit on one row, or on the ratio of a peer's row to it.
 
+    Without a limit the figure is only shown.
+
     Attributes:
         work: The row of the subject.
         clock: Of both rows.
@@ -134,5 +136,9 @@ class Bar:
 
     def _verdict(self, pending: int, figure: float, unit: str) -> Verdict:
         is_met = (self.at_least is None or figure >= self.at_least) and (self.at_most is None or figure <= self.at_most)
-        bar = f"at least {self.at_least:g}" if self.at_least is not None else f"at most {self.at_most:g}"
+        bar = "no bar"
+        if self.at_least is not None:
+            bar = f"at least {self.at_least:g}"
+        elif self.at_most is not None:
+            bar = f"at most {self.at_most:g}"
         return Verdict(self.work, self.subject, pending, figure, unit, bar, is_met)

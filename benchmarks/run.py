@@ -33,17 +33,22 @@ def interleaved(cases: Sequence[Case], reps: int) -> list[Row]:
         for case in cases if rep % 2 == 0 else reversed(cases):
             if rep >= (case.reps or reps):
                 continue
-            print(f"\r\033[K{rep + 1}/{reps} {case.work} {case.subject} {case.pending:,}", end="", file=sys.stderr)
+            _show(f"{rep + 1}/{reps} {case.work} {case.subject} {case.pending:,}")
             for measure in in_fresh_process(case):
                 key = (measure.work, case.subject, case.pending, measure.unit, measure.clock)
                 found[key].append(measure.value)
-    print("\r\033[K", end="", file=sys.stderr)
+    _show("")
     order = {(case.work, case.pending, case.subject): place for place, case in enumerate(cases)}
     rows = [
         Row(work, subject, pending, statistics.median(values), unit, clock, len(values))
         for (work, subject, pending, unit, clock), values in found.items()
     ]
     return sorted(rows, key=lambda row: order.get((row.work, row.pending, row.subject), len(order)))
+
+
+def _show(progress: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{progress}", end="", flush=True, file=sys.stderr)
 
 
 def in_fresh_process(case: Case) -> list[Measure]:

@@ -14,6 +14,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from threading import Event
 
 from benchmarks.model import Measure
@@ -127,7 +128,7 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
                 whens[place] = instant(place)
                 targets.append(whens[place])
             yield None
-            spent.append(timed(lambda places=places, targets=targets: contender.move(handles, places, targets)))
+            spent.append(timed(partial(contender.move, handles, places, targets)))
         found += per_operation(work, spent, CHUNK)
 
 

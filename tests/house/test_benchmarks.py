@@ -1,0 +1,88 @@
+"""
+The benchmarks are a program that works: it measures, computes ratios, and writes what it found.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def model(root):
+    """
+    Return the nouns of the benchmarks, which lie beside the package and not in it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(root))
+        import benchmarks.model  # noqa: PLC0415 - it can only be imported from here
+
+        yield benchmarks.model
+
+
+def row(subject, value, pending=1000):
+    """
+    Return a row as it stands in the JSON.
+    """
+    return {"work": "set", "subject": subject, "pending": pending, "value": value, "unit": "ns", "clock": "cpu"}
+
+
+def test_a_ratio_is_computed_from_rows(model):
+    """
+    A bar against a peer divides the peer's value by the subject's, population by population.
+    """
+    rows = [row("asyncio", 1200), row("tickwheel", 100), row("asyncio", 900, 5), row("tickwheel", 100, 5)]
+    verdicts = model.Bar("set", against="asyncio", at_least=10).judge(rows)
+    assert [(each.pending, each.figure, each.is_met) for each in verdicts] == [(1000, 12.0, True), (5, 9.0, False)]
+
+
+def test_a_bar_without_rows_says_nothing(model):
+    """
+    A bar whose peer was not measured gives no verdict.
+    """
+    assert model.Bar("set", against="rloop", at_least=2).judge([row("tickwheel", 100)]) == []
+
+
+def test_a_limit_is_met_exactly_at_it(model):
+    """
+    A figure that equals the limit clears the bar, and a larger one does not.
+    """
+    bar = model.Bar("set", at_most=80)
+    assert [bar.judge([row("tickwheel", value)])[0].is_met for value in (80, 80.1)] == [True, False]
+
+
+@pytest.mark.parametrize("subject", ["asyncio", "heapq", "tickwheel", "tickwheel-asyncio", "uvloop", "rloop"])
+@pytest.mark.parametrize("work", ["call_later+cancel", "reschedule", "set+fire", "longest pause", "lateness"])
+def test_every_timer_work_runs(root, subject, work):
+    """
+    Every contender gets through every work, and nothing of it is lost.
+    """
+    if subject in {"uvloop", "rloop"} and find_spec(subject) is None:
+        pytest.skip(f"{subject} is not installed: requirements/bench.txt brings it")
+    case = {"module": "benchmarks.timers", "work": work, "subject": subject, "pending": 200}
+    settings = {"lateness": {"count": 500}, "longest pause": {}}.get(work, {"chunks": 3})
+    command = [sys.executable, "-m", "benchmarks.run", json.dumps(case | {"settings": settings})]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, check=False)
+    assert answer.returncode == 0, answer.stderr
+    measures = {measure["work"]: measure["value"] for measure in json.loads(answer.stdout)}
+    assert work in measures or f"{work} p50" in measures
+    assert measures.get("lost", 0) == 0
+
+
+def test_the_program_writes_rows_and_bars(root, tmp_path):
+    """
+    `python -m benchmarks` prints a table and writes machine, versions, rows and bars.
+    """
+    file = tmp_path / "found.json"
+    command = [sys.executable, "-m", "benchmarks", "durable", "--quick", "--reps", "1", "--json", str(file)]
+    command += ["--work", "lateness", "--subject", "tickwheel"]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(file.read_text("utf-8"))
+    assert {"machine", "versions", "conditions", "rows", "bars"} <= set(found)
+    assert set(found["rows"][0]) == {"work", "subject", "pending", "value", "unit", "clock", "reps"}
+    assert "lateness p50" in answer.stdout
