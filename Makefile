@@ -20,7 +20,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: help run test test-all check format lint types fuzz dev lock clean wheel
+.PHONY: help bench-core run test test-all check format lint types fuzz sanitize dev lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -91,7 +91,15 @@ types: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## check the types, and the 
 fuzz: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## ten million random operations against the model
 	$(BIN)/python -P -m tickwheel.testing.fuzz $(ARGS)
 
+# Under valgrind every read and write of freed memory is seen; PYTHONMALLOC=malloc lets it see single objects.
+sanitize: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## run the tests of the native engine under valgrind
+	PYTHONMALLOC=malloc valgrind --quiet --error-exitcode=9 --leak-check=no $(BIN)/python -P -m pytest \
+	    -p no:cacheprovider tests/core tests/timers/test_native_engine.py $(ARGS)
+
 # ---- measure ---------------------------------------------------------------------------------------------------------
+
+bench-core: ## measure the core alone, without Python
+	cargo bench --quiet --locked --package tickwheel-core
 
 bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio, cache, durable, http or lab
 	$(BIN)/python -m benchmarks $* --json bench-$*.json $(ARGS)

@@ -41,7 +41,6 @@ CHOOSERS = {"scheduler.stores._open", "scheduler.stores", "scheduler.targets"}
 THIRD_PARTY = {
     "click": "cli",  # one command a file, each of them a click command
     "rich": "cli",  # as click
-    "msgspec": "service",  # the shapes of bodies are its structs
     "starlette": "service",  # routes, requests and responses are its types throughout
     "msgspec": "service",  # bodies are its structs, and what reads them its decoders
     "pytest": "testing",  # the suites are pytest classes
