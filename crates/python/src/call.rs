@@ -15,6 +15,13 @@ extern "C-unwind" {
     ) -> *mut ffi::PyObject;
 }
 
+type Vectorcall = unsafe extern "C-unwind" fn(
+    *mut ffi::PyObject,
+    *const *mut ffi::PyObject,
+    usize,
+    *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
 /// Stops a thread that is unwound.
 ///
 /// At its end the interpreter (before 3.14) ends other threads with `pthread_exit` as soon as they want the GIL. That unwinds
@@ -110,7 +117,9 @@ impl Call {
             let words = self.words();
             let (callback, args) = (words[0], &words[1..]);
             let guard = Park;
-            let result = PyObject_Vectorcall(callback, args.as_ptr(), args.len(), std::ptr::null_mut());
+            // Behind a pointer that the compiler cannot see through: it also knows the function as one that never unwinds.
+            let vectorcall = std::hint::black_box(PyObject_Vectorcall as Vectorcall);
+            let result = vectorcall(callback, args.as_ptr(), args.len(), std::ptr::null_mut());
             std::mem::forget(guard);
             result
         }
