@@ -39,16 +39,25 @@ _RETRY_S: Final = 0.5
 
 class Armer:
     """
-    From near to fired. `fire` gets the entries of one instant, in the order of their generations.
+    From near to fired.
+
+    Args:
+        ground: What it stands on.
+        near: The table.
+        fire: Gets the entries of one instant, in the order of their generations.
+        may_begin: Whether attempts may be counted now; what may not is held back until `resume`.
     """
 
-    def __init__(self, ground: Ground, near: Near, fire: Callable[[list[Entry]], None]) -> None:
+    def __init__(
+        self, ground: Ground, near: Near, fire: Callable[[list[Entry]], None], may_begin: Callable[[], bool]
+    ) -> None:
         self._near = near
         self._clock = ground.clock
         self._timers = ground.timers
         self._writer = ground.writer
         self._hooks = ground.hooks
         self._hand_over = fire
+        self._may_begin = may_begin
         self._running_max = ground.options.running_max
         self._lock = Lock()
         self._slots: dict[int, list[Entry]] = {}
@@ -109,7 +118,8 @@ class Armer:
     def _begin(self, entries: list[Entry]) -> None:
         if self._is_stopped:
             return
-        begun, held = self._near.begin(entries, max(0, self._running_max - self._near.busy))
+        room = self._running_max - self._near.busy if self._may_begin() else 0
+        begun, held = self._near.begin(entries, max(0, room))
         if held:
             with self._lock:
                 self._held.extend(held)

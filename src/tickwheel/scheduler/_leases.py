@@ -25,15 +25,26 @@ _MARGIN: Final = 0.2
 
 class Leases:
     """
-    Holds what this owner has of the store, and tells *on_change* whenever that changes.
+    Holds what this owner has of the store.
+
+    Args:
+        ground: What it stands on.
+        on_change: Gets the leases, and the epochs that were lost, whenever that changes.
+        on_renewed: Called after each renewal: what was not done for lack of trust can be done now.
     """
 
-    def __init__(self, ground: Ground, on_change: Callable[[Sequence[Lease]], object]) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        on_change: Callable[[Sequence[Lease], set[int]], object],
+        on_renewed: Callable[[], object],
+    ) -> None:
         self._store = ground.store
         self._owner = ground.options.owner
         self._clock = ground.clock
         self._hooks = ground.hooks
         self._on_change = on_change
+        self._on_renewed = on_renewed
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._trusted_until: float | None = None
@@ -75,8 +86,8 @@ class Leases:
             except StoreError as error:
                 if self._hooks.is_active:
                     self._hooks.tell(StoreFailed("renewing leases", str(error)))
-                if not self.is_trusted():
-                    self._hold(())
+            else:
+                self._on_renewed()
 
     def _renewed(self, owner: str) -> list[Lease]:
         kept = self._store.renew(owner)
@@ -98,7 +109,7 @@ class Leases:
         self.held = leases
         if old == new:
             return
-        self._on_change(leases)
+        self._on_change(leases, {epoch for _, epoch in old - new})
         for shard, epoch in sorted(new - old):
             self._hooks.tell(OwnershipGained(shard, epoch, rescued[shard]))
         for shard, epoch in sorted(old - new):

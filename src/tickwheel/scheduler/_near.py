@@ -165,12 +165,12 @@ class Near:
                 if entry is not None:
                     self._step(entry, Event.DROP)
 
-    def drop_epoch(self, epoch: int | None = None) -> None:
+    def drop_epoch(self, epoch: int) -> None:
         """
-        Forget all that waits under the lease of *epoch*, or under any.
+        Forget all that waits under the lease of *epoch*.
         """
         with self._lock:
-            for entry in [each for each in self._waiting.values() if epoch in (None, each.epoch)]:
+            for entry in [each for each in self._waiting.values() if each.epoch == epoch]:
                 self._step(entry, Event.DROP)
                 del self._waiting[entry.job.key]
 

@@ -50,10 +50,10 @@ class Owner:
         self._is_quiet = threading.Event()
         self.near = Near()
         self.figures = Figures()
-        self.leases = Leases(ground, self._owns)
+        self.leases = Leases(ground, self._owns, self._renewed)
         self._settler = Settler(ground, self.near, self.figures)
         self._executor = Executor(ground, self.near, self._settler, targets, loop)
-        self._armer = Armer(ground, self.near, self._fire)
+        self._armer = Armer(ground, self.near, self._fire, self.leases.is_trusted)
         self._stager = Stager(ground, self.near, self._armer)
         self._watcher = Watcher(ground, self._stager.changed)
         self._armer.on_room = self._stager.made_room
@@ -153,11 +153,13 @@ class Owner:
         else:
             self._armer.resume()
 
-    def _owns(self, leases: Sequence[Lease]) -> None:
-        held = {lease.epoch for lease in leases}
-        for lost in {lease.epoch for lease in self.leases.held} - held:
-            self.near.drop_epoch(lost)
+    def _owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
+        for epoch in lost:
+            self.near.drop_epoch(epoch)
         self._stager.own(leases)
+
+    def _renewed(self) -> None:
+        self._armer.resume()
 
     def _wait(self, deadline: float | None) -> None:
         """

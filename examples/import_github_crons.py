@@ -1,0 +1,56 @@
+"""
+Set a recurring job for every cron line of a JSON file, and say how many were accepted.
+
+    python examples/import_github_crons.py crons.json [sqlite:///crons.db]
+
+The file maps repositories to workflow files to lists of {"cron": line}, as crawlers of CI configurations write it.
+A job's key tells where its line comes from, so that a second import moves the jobs instead of doubling them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tickwheel.scheduler import RecurrenceError, Scheduler, SetRequest
+
+
+def requests(path: Path) -> Iterator[SetRequest]:
+    """
+    Read the file and yield a request for each of its lines.
+    """
+    for repository, workflows in json.loads(path.read_text("utf-8")).items():
+        for workflow, entries in workflows.items():
+            for number, entry in enumerate(entries):
+                yield SetRequest(
+                    f"{repository}/{workflow}#{number}", cron=entry["cron"], target="log", handler=repository
+                )
+
+
+def main(path: str, store: str = "memory://") -> int:
+    """
+    Import *path* into *store*, print the counts, and return how many lines were refused.
+    """
+    scheduler = Scheduler(store)
+    accepted = refused = 0
+    try:
+        for request in requests(Path(path)):
+            try:
+                scheduler.set_many([request])
+                accepted += 1
+            except RecurrenceError as error:
+                print(f"{request.key}: {error}", file=sys.stderr)
+                refused += 1
+        pending = scheduler.stats()["pending"]
+    finally:
+        scheduler.stop()
+    print(f"accepted {accepted}, refused {refused}, pending {pending}")
+    return refused
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit(f"usage: {sys.argv[0]} FILE.json [STORE]")
+    sys.exit(1 if main(*sys.argv[1:]) else 0)

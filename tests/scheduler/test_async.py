@@ -1,0 +1,143 @@
+"""
+The scheduler on asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+import pytest
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler import AsyncScheduler, InvalidJobError, Outcome, RetryPolicy, Scheduler, SetRequest, State
+
+HOUR = 3600
+
+
+def public(kind):
+    """
+    Return the public methods of a class with their parameters.
+    """
+    return {
+        name: list(inspect.signature(member).parameters)
+        for name, member in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+
+def test_the_same_names():
+    """
+    Both schedulers have the same methods with the same parameters.
+    """
+    assert public(AsyncScheduler) == public(Scheduler)
+
+
+def test_every_verb(url):
+    """
+    Each verb answers as its sync twin does.
+    """
+
+    async def main():
+        async with AsyncScheduler(url) as scheduler:
+            assert scheduler.is_started
+            assert (await scheduler.set("k", delay=HOUR, handler="h", payload=1)).outcome is Outcome.CREATED
+            assert (await scheduler.get("k")).payload == b"1"
+            assert (await scheduler.move("k", delay=2 * HOUR)).outcome is Outcome.MOVED
+            answers = await scheduler.set_many([SetRequest(f"m{n}", delay=HOUR, handler="h") for n in range(10)])
+            assert [answer.outcome for answer in answers] == [Outcome.CREATED] * 10
+            assert len((await scheduler.list("m", limit=20)).jobs) == 10
+            assert (await scheduler.cancel("k")).outcome is Outcome.CANCELLED
+            assert (await scheduler.replay("k")).outcome is Outcome.NOT_FOUND
+            assert (await scheduler.run_now("k")).outcome is Outcome.NOT_FOUND
+            with pytest.raises(InvalidJobError):
+                await scheduler.set("", delay=1, handler="h")
+        with pytest.raises(ClosedError):
+            await scheduler.get("k")
+
+    asyncio.run(main())
+
+
+def test_handlers_run_on_the_callers_loop(url):
+    """
+    Async handlers share the loop, and so the connections and locks, of whoever started the scheduler.
+    """
+
+    async def main():
+        seen = asyncio.Queue()
+        scheduler = AsyncScheduler(url)
+
+        @scheduler.handler("h")
+        async def handler(payload, firing):
+            await asyncio.sleep(0)
+            await seen.put((payload, firing.attempt, asyncio.get_running_loop()))
+
+        await scheduler.start()
+        await scheduler.set("k", delay=0.02, handler="h", payload=5)
+        assert await asyncio.wait_for(seen.get(), 20) == (5, 1, asyncio.get_running_loop())
+        assert await scheduler.stop() == []
+
+    asyncio.run(main())
+
+
+def test_sync_handlers_do_not_hold_the_loop(url):
+    """
+    A plain function runs in a worker thread, also here.
+    """
+
+    async def main():
+        loop, seen = asyncio.get_running_loop(), asyncio.Queue()
+        async with AsyncScheduler(url) as scheduler:
+
+            @scheduler.handler("h")
+            def handler(payload):
+                asyncio.run_coroutine_threadsafe(seen.put(payload), loop).result(20)
+
+            await scheduler.set("k", delay=0, handler="h", payload=1)
+            assert await asyncio.wait_for(seen.get(), 20) == 1
+
+    asyncio.run(main())
+
+
+def test_many_at_once(url):
+    """
+    A thousand tasks that set at the same time share commits.
+    """
+
+    async def main():
+        async with AsyncScheduler(url) as scheduler:
+            await asyncio.gather(*(scheduler.set(f"k{n}", delay=HOUR, handler="h") for n in range(1000)))
+            stats = scheduler.stats()
+        assert stats["pending"] == 1000
+        assert stats["commits"] < 500
+
+    asyncio.run(main())
+
+
+def test_a_task_that_is_cancelled(file_url):
+    """
+    A stop cancels what does not end in time and hands it back; the job is taken up again.
+    """
+
+    async def main():
+        scheduler = AsyncScheduler(file_url)
+        started, ended = asyncio.Event(), asyncio.Event()
+
+        @scheduler.handler("h", retry=RetryPolicy(attempts=3))
+        async def handler(_payload):
+            started.set()
+            try:
+                await asyncio.sleep(100)
+            finally:
+                ended.set()
+
+        await scheduler.start()
+        await scheduler.set("k", delay=0, handler="h")
+        await asyncio.wait_for(started.wait(), 20)
+        (running,) = await scheduler.stop(timeout=0.5)
+        assert (running.job.key, ended.is_set()) == ("k", True)
+        after = AsyncScheduler(file_url)
+        assert (await after.get("k")).state is State.RUNNING
+        await after.stop()
+
+    asyncio.run(main())

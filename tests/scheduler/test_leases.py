@@ -1,0 +1,149 @@
+"""
+Leases with an end: renewed, distrusted in time, lost and handed over.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from tickwheel.observe._events import OwnershipLost, StoreFailed
+from tickwheel.scheduler import SchedulerOptions, StoreError
+from tickwheel.scheduler.stores import Abilities, MemoryStore
+
+
+class Leasing(MemoryStore):
+    """
+    A store in memory whose leases end, and whose clock is its own.
+    """
+
+    abilities = Abilities(is_durable=False, has_many_owners=True)
+
+    def __init__(self, length_ms=300, offset_ms=0):
+        super().__init__()
+        self.length_ms = length_ms
+        self.offset_ms = offset_ms
+        self.renewals = 0
+        self.is_down = False
+        self.is_lost = False
+
+    def now_ms(self):
+        """
+        Read the store's clock, which differs from the machine's.
+        """
+        return super().now_ms() + self.offset_ms
+
+    def acquire(self, owner):
+        """
+        Take or keep the lease.
+        """
+        if self._owner == owner:
+            return self.renew(owner)
+        return [self._ending(lease) for lease in super().acquire(owner)]
+
+    def renew(self, owner):
+        """
+        Extend the lease, unless the store is down or the lease lost.
+        """
+        if self.is_down:
+            what = "the test took the store down"
+            raise StoreError(what, "wait", is_transient=True)
+        if self.is_lost:
+            return []
+        self.renewals += 1
+        return [self._ending(lease) for lease in super().renew(owner)]
+
+    def _ending(self, lease):
+        return replace(lease, until=self.now_ms() + self.length_ms)
+
+
+def until(condition):
+    """
+    Wait until *condition* holds.
+    """
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_renewed(make, record):
+    """
+    A lease is renewed well before its end, and jobs fire across many of its lengths.
+    """
+    store = Leasing(length_ms=90)
+    scheduler = make(store).start()
+    scheduler.handler("h")(record)
+    scheduler.set("k", delay=0.4, handler="h", payload=1)
+    assert record.wait(1) == [1]
+    assert store.renewals >= 5
+    scheduler.stop()
+    assert store._owner is None
+
+
+def test_no_renewal_without_an_end(make, url):
+    """
+    A lease that a lock of the system holds needs no thread.
+    """
+    scheduler = make(url).start()
+    assert scheduler._core._owner.leases._thread is None
+
+
+def test_distrusted_when_the_store_is_silent(make, record, events):
+    """
+    When renewals fail, beginning and firing end before the lease does; both go on when the store is back.
+    """
+    store = Leasing(length_ms=300)
+    scheduler = make(store).start()
+    told = events(scheduler)
+    scheduler.handler("h")(record)
+    scheduler.set("begun", delay=0.4, handler="h", payload=1)
+    scheduler.set("near", delay=0.8, handler="h", payload=2)
+    leases, near = scheduler._core._owner.leases, scheduler._core._owner.near
+    until(lambda: near.busy == 1)
+    store.is_down = True
+    leases._trusted_until = 0.0  # the time has passed, and the instant has not
+    told.wait_for(lambda: any(isinstance(each, StoreFailed) for each in told.items))
+    until(lambda: scheduler._core._owner._armer._held)
+    assert record.items == []
+    store.is_down = False
+    assert sorted(record.wait(2)) == [1, 2]
+
+
+def test_lost(make, events, record):
+    """
+    A shard that was lost is fired no more, and taken again when it is free.
+    """
+    store = Leasing(length_ms=60)
+    scheduler = make(store).start()
+    told = events(scheduler)
+    scheduler.handler("h")(record)
+    store.is_lost = True
+    told.wait_for(lambda: any(isinstance(each, OwnershipLost) for each in told.items))
+    scheduler.set("k", delay=0, handler="h", payload=1)
+    assert scheduler.stats()["shards"] == []
+    store.is_lost = False
+    assert record.wait(1) == [1]
+
+
+@pytest.mark.parametrize("offset_ms", [-3_600_000, 86_400_000])
+def test_the_stores_clock_counts(make, record, offset_ms):
+    """
+    Delays and lateness are by the store's clock, however far it is from the machine's.
+    """
+    store = Leasing(length_ms=1000, offset_ms=offset_ms)
+    scheduler = make(store, options=SchedulerOptions(owner="me")).start()
+
+    @scheduler.handler("h")
+    def handler(_payload, firing):
+        record(firing)
+
+    due_at = scheduler.set("k", delay=0.1, handler="h").job.due_at
+    assert abs(due_at - store.now_ms()) < 10_000
+    (firing,) = record.wait(1)
+    assert 0 <= firing.lateness_ms < 10_000
+    stats = scheduler.stats()
+    assert abs(stats["offset_ms"] - offset_ms) < 1_000
+    assert stats["owner"] == "me"

@@ -1,0 +1,127 @@
+"""
+What the end of an attempt means, as a table.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler import Cancel, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
+from tickwheel.scheduler._model import Settled
+from tickwheel.scheduler._verdict import (
+    ERROR_CHARS_MAX,
+    Kind,
+    fatal,
+    given_back,
+    judge_error,
+    judge_expired,
+    judge_result,
+    poison,
+)
+from tickwheel.scheduler.recurrence import Interval, Misfire, Recurrence
+
+NOW = 1_700_000_000_000
+POLICY = RetryPolicy(attempts=3, kind="list", waits_ms=(10, 20), jitter=0)
+MINUTELY = Recurrence(Interval(60_000, NOW)).to_text()
+
+
+def job(attempt=0, recurrence=None, **more):
+    """
+    Return a pending job due at NOW.
+    """
+    return Job("k", 1, NOW, attempt=attempt, retry=POLICY, recurrence=recurrence, **more)
+
+
+def facts(verdict):
+    """
+    Return what a verdict says, flat.
+    """
+    settle = verdict.settle
+    return verdict.kind, settle.how, settle.attempt, settle.due_at, settle.error
+
+
+@pytest.mark.parametrize(
+    ("one", "result", "expected"),
+    [
+        (job(), None, (Kind.SUCCEEDED, Settled.DONE, 0, None, None)),
+        (job(), 42, (Kind.SUCCEEDED, Settled.DONE, 0, None, None)),
+        (job(0, MINUTELY), None, (Kind.SUCCEEDED, Settled.DONE, 0, NOW + 60_000, None)),
+        (job(1), Snooze(2), (Kind.SNOOZED, Settled.AGAIN, 1, NOW + 2_005, None)),
+        (job(0, MINUTELY), Snooze(0), (Kind.SNOOZED, Settled.AGAIN, 0, NOW + 5, None)),
+        (job(0), Retry(1, "why"), (Kind.RETRIED, Settled.AGAIN, 1, NOW + 1_005, "why")),
+        (job(0), Retry(reason="why"), (Kind.RETRIED, Settled.AGAIN, 1, NOW + 15, "why")),
+        (job(2), Retry(1, "why"), (Kind.DIED, Settled.DEAD, 3, None, "why")),
+        (job(0), Cancel("no"), (Kind.DIED, Settled.DEAD, 1, None, "no")),
+        (job(0, MINUTELY), Cancel("no"), (Kind.DIED, Settled.DEAD, 1, None, "no")),
+    ],
+)
+def test_results(one, result, expected):
+    """
+    Each result has its consequence, five milliseconds after the instant.
+    """
+    assert facts(judge_result(one, 7, result, NOW + 5)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "error", "expected"),
+    [
+        (job(0), ValueError("x"), (Kind.RETRIED, Settled.AGAIN, 1, NOW + 15, "ValueError: x")),
+        (job(1), ValueError(), (Kind.RETRIED, Settled.AGAIN, 2, NOW + 25, "ValueError")),
+        (job(2), ValueError("x"), (Kind.DIED, Settled.DEAD, 3, None, "ValueError: x")),
+        (job(2, MINUTELY), ValueError("x"), (Kind.DIED, Settled.DONE, 0, NOW + 60_000, "ValueError: x")),
+        (
+            job(0),
+            HandlerNotFoundError("h"),
+            (Kind.DIED, Settled.DEAD, 1, None, "no handler is named 'h': register it with @scheduler.handler('h')"),
+        ),
+    ],
+)
+def test_errors(one, error, expected):
+    """
+    Each error has its consequence; a missing handler is not tried again.
+    """
+    assert facts(judge_error(one, 7, error, NOW + 5)) == expected
+
+
+def test_long_errors_are_cut():
+    """
+    Of an error's text so much is kept as a job can carry.
+    """
+    assert len(judge_error(job(2), 7, ValueError("x" * 10_000), NOW).settle.error) == ERROR_CHARS_MAX
+    assert len(fatal(job(), 7, ValueError("x" * 10_000)).settle.error) == ERROR_CHARS_MAX
+
+
+def test_expiry():
+    """
+    From its expiry on a job is left out; a job that recurs goes on.
+    """
+    assert judge_expired(job(expires_at=NOW + 10), 7, NOW + 9) is None
+    assert facts(judge_expired(job(expires_at=NOW + 10), 7, NOW + 10)) == (Kind.EXPIRED, Settled.DONE, 0, None, None)
+    verdict = judge_expired(job(0, MINUTELY, expires_at=NOW + 10), 7, NOW + 100_000)
+    assert facts(verdict) == (Kind.EXPIRED, Settled.DONE, 0, NOW + 120_000, None)
+
+
+def test_skipped_runs():
+    """
+    Under skip a run that comes more than a minute late is left out.
+    """
+    skipping = Recurrence(Interval(60_000, NOW), Misfire.SKIP).to_text()
+    assert judge_expired(job(0, skipping), 7, NOW + 60_000) is None
+    assert facts(judge_expired(job(0, skipping), 7, NOW + 60_001))[:2] == (Kind.EXPIRED, Settled.DONE)
+
+
+def test_poison():
+    """
+    A pending job without attempts left has only ever been cut off: it is parked.
+    """
+    assert poison(job(2), 7) is None
+    kind, how, attempt, _, error = facts(poison(job(3), 7))
+    assert (kind, how, attempt) == (Kind.DIED, Settled.DEAD, 3)
+    assert error.startswith("all 3 attempts were cut off by the end of the process")
+
+
+def test_given_back():
+    """
+    An attempt that was not made does not count, and the instant stays.
+    """
+    assert facts(given_back(job(1), 7)) == (Kind.GIVEN_BACK, Settled.AGAIN, 1, NOW, None)

@@ -1,0 +1,153 @@
+"""
+The worker threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from tickwheel.scheduler._workers import Workers
+
+
+class Work:
+    """
+    Runs whatever is put: an item is a function to call.
+    """
+
+    def __init__(self, size):
+        self.ran = []
+        self.threads = set()
+        self._lock = threading.Lock()
+        self._grown = threading.Condition(self._lock)
+        self.workers = Workers(self.run, size)
+
+    def run(self, item):
+        """
+        Call *item* and note it.
+        """
+        item()
+        with self._grown:
+            self.ran.append(item)
+            self.threads.add(threading.get_ident())
+            self._grown.notify_all()
+
+    def wait(self, count):
+        """
+        Wait until *count* items ran.
+        """
+        with self._grown:
+            assert self._grown.wait_for(lambda: len(self.ran) >= count, 20)
+
+
+@pytest.fixture
+def work(request):
+    """
+    Return four workers, or as many as the test asks for.
+    """
+    work = Work(getattr(request, "param", 4))
+    yield work
+    work.workers.close(10)
+
+
+def test_no_thread_before_work(work):
+    """
+    Threads start with the work, and no more of them than allowed.
+    """
+    assert work.workers._count == 0
+    for count in range(1, 20):
+        work.workers.put([lambda: None])
+        work.wait(count)
+    assert 1 <= len(work.threads) <= 4
+
+
+def test_a_slow_item_delays_nobody(work):
+    """
+    While some items block, the others run; with every worker blocked, they wait.
+    """
+    go_on = threading.Event()
+    work.workers.put([lambda: go_on.wait(20)] * 3 + [lambda: None] * 100)
+    work.wait(100)
+    assert len(work.ran) == 100
+    work.workers.put([lambda: go_on.wait(20)])
+    work.workers.put([lambda: None])
+    go_on.set()
+    work.wait(105)
+
+
+@pytest.mark.parametrize("work", [1], indirect=True)
+def test_order_of_one(work):
+    """
+    One worker runs its queue in order.
+    """
+    seen = []
+    work.workers.put([lambda n=n: seen.append(n) for n in range(500)])
+    work.wait(500)
+    assert seen == list(range(500))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_lost(work, seed):
+    """
+    Puts from many threads, while workers come and go, all run once.
+    """
+    counted = []
+
+    def put(base):
+        for n in range(0, 1000, 10):
+            work.workers.put([lambda n=n + k: counted.append((base, n)) for k in range(10)])
+            if n % (100 + seed) == 0:
+                time.sleep(0.0005)  # lets workers fall idle in between
+
+    threads = [threading.Thread(target=put, args=(base,)) for base in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    work.wait(4000)
+    assert sorted(counted) == [(base, n) for base in range(4) for n in range(1000)]
+
+
+@pytest.mark.parametrize("work", [1], indirect=True)
+def test_another_in_place_of_a_held_one(work):
+    """
+    With one more allowed, work goes on beside a held worker; afterwards there is one fewer again.
+    """
+    go_on = threading.Event()
+    work.workers.put([lambda: go_on.wait(20), lambda: None])
+    work.workers.add_one()
+    work.wait(1)
+    go_on.set()
+    work.wait(2)
+    work.workers.remove_one()
+    work.workers.put([lambda: None] * 10)
+    work.wait(12)
+
+
+@pytest.mark.parametrize("work", [1], indirect=True)
+def test_taken_back(work):
+    """
+    What no worker has begun can be taken back.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+    waiting = [lambda: None] * 5
+    work.workers.put([lambda: (begun.set(), go_on.wait(20)), *waiting])
+    assert begun.wait(20)
+    assert work.workers.take_back() == waiting
+    go_on.set()
+    work.wait(1)
+    assert len(work.ran) == 1
+
+
+def test_closed():
+    """
+    Closing ends the threads, once they have run what was queued; twice is allowed.
+    """
+    work = Work(4)
+    work.workers.put([lambda: time.sleep(0.001)] * 50)
+    work.workers.close(20)
+    work.workers.close(20)
+    assert len(work.ran) == 50
+    assert work.workers._threads == set()
