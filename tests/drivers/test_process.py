@@ -1,0 +1,281 @@
+"""
+What the process does: the interpreter ends, forks, is interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PATIENCE_S = 30.0
+WHEELS = {"native": "None", "heap": "HeapWheel()"}
+HEAD = """
+import atexit, os, signal, sys, threading, time
+atexit.register(lambda: at_the_end())  # registered first, so called last
+def at_the_end():
+    pass
+from tickwheel import BootClock, TimerWheel
+from tickwheel.wheels.heap import HeapWheel
+wheel = TimerWheel(wheel={wheel}, on_expire=print)
+"""
+
+
+def run(script: str, kind: str) -> subprocess.CompletedProcess[str]:
+    """
+    Run a script that has a wheel in a Python of its own.
+    """
+    text = HEAD.replace("{wheel}", WHEELS[kind]) + textwrap.dedent(script)
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", text]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def expect(script: str, kind: str, stdout: str) -> None:
+    """
+    Expect a script to end well, print just this, and complain about nothing.
+    """
+    done = run(script, kind)
+    assert (done.returncode, done.stdout, done.stderr) == (0, stdout, "")
+
+
+pytestmark = pytest.mark.parametrize("kind", WHEELS)
+
+
+def test_the_end_with_timers_pending(kind):
+    """
+    The interpreter ends at once and quietly with timers pending, keyed ones and one for never too.
+    """
+    expect(
+        """
+        for delay in (0, 0.001, 5, 3600, float("inf")):
+            wheel.call_later(delay, lambda: None)
+            wheel.set(delay, "value", 3600)
+        time.sleep(0.05)
+        print("end")
+        """,
+        kind,
+        "end\n",
+    )
+
+
+def test_the_end_with_timers_firing(kind):
+    """
+    The interpreter ends quietly while timers fire as fast as they can.
+    """
+    expect(
+        """
+        def again():
+            wheel.call_later(0, again)
+        for _ in range(10):
+            again()
+        others = [TimerWheel() for _ in range(10)]
+        for other in others:
+            other.call_later(0, lambda: None)
+        time.sleep(0.05)
+        print("end")
+        """,
+        kind,
+        "end\n",
+    )
+
+
+@pytest.mark.parametrize("block", ["time.sleep(3600)", "threading.Event().wait()", "busy()"])
+def test_the_end_with_a_callback_that_blocks(kind, block):
+    """
+    A callback that never returns does not keep the interpreter from its end, nor crash it.
+    """
+    expect(
+        f"""
+        begun = threading.Event()
+        def busy():
+            while True:
+                pass
+        def blocking():
+            begun.set()
+            {block}
+        wheel.call_later(0, blocking)
+        begun.wait()
+        print("end", flush=True)
+        """,
+        kind,
+        "end\n",
+    )
+
+
+def test_a_wheel_that_is_set_at_the_end(kind):
+    """
+    A timer set by an exit handler does not fire, hang or complain.
+    """
+    expect(
+        """
+        def at_the_end():
+            wheel.call_later(0, print, "never")
+            fresh = TimerWheel()
+            try:
+                fresh.call_later(0, print, "never")
+            except RuntimeError as error:
+                assert "new thread" in str(error), error
+            print("end")
+        wheel.call_later(3600, print)
+        """,
+        kind,
+        "end\n",
+    )
+
+
+def test_a_waiting_main_thread_can_be_interrupted(kind):
+    """
+    Ctrl-C reaches the main thread, not the timers.
+    """
+    expect(
+        """
+        wheel.call_later(0.02, os.kill, os.getpid(), signal.SIGINT)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            print("interrupted")
+        done = threading.Event()
+        wheel.call_later(0, done.set)
+        print(done.wait(5))
+        """,
+        kind,
+        "interrupted\nTrue\n",
+    )
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+FORK = """
+def in_child(act):
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+            code = 0
+        except BaseException as error:
+            print("child:", repr(error), flush=True)
+            code = 1
+        os._exit(code)
+    pid, status = os.waitpid(child, 0)
+    print("child ended with", os.waitstatus_to_exitcode(status), flush=True)
+"""
+
+
+@needs_fork
+def test_a_fork(kind):
+    """
+    A child starts with an empty wheel, its timers cancelled, and fires what it sets; the parent's fire in the parent.
+    """
+    expect(
+        FORK
+        + """
+done, child_done = threading.Event(), threading.Event()
+first = wheel.call_later(0.3, done.set)
+wheel.set("key", "value", 3600)
+def act():
+    assert (len(wheel), first.cancelled(), wheel.get("key")) == (0, True, None)
+    wheel.call_later(0.001, child_done.set)
+    assert child_done.wait(5)
+    assert not done.is_set()
+    wheel.set("key", "other", 3600)
+    assert wheel.get("key") == "other"
+    wheel.check()
+    wheel.close()
+    assert wheel.join(5)
+in_child(act)
+assert done.wait(5)
+print(wheel.get("key"))
+""",
+        kind,
+        "child ended with 0\nvalue\n",
+    )
+
+
+@needs_fork
+def test_a_fork_amid_everything(kind):
+    """
+    A child forked while other threads set, cancel and fire is never locked up.
+    """
+    expect(
+        FORK
+        + """
+is_over = False
+wheel._keyed._on_expire = lambda *_: None
+def hammer(number):
+    while not is_over:
+        wheel.call_later(0, int)
+        wheel.call_later(5, int).cancel()
+        wheel.set(number, "value", 0.001)
+for number in range(3):
+    threading.Thread(target=hammer, args=(number,)).start()
+def act():
+    done = threading.Event()
+    assert len(wheel) == 0
+    wheel.set(1, 2, 3600)
+    wheel.call_later(0, done.set)
+    assert done.wait(5)
+    wheel.check()
+for _ in range(10):
+    in_child(act)
+is_over = True
+""",
+        kind,
+        "child ended with 0\n" * 10,
+    )
+
+
+@needs_fork
+def test_a_fork_in_a_callback(kind):
+    """
+    A child forked inside a callback goes on with it, and finds the wheel empty; the parent's batch goes on too.
+    """
+    expect(
+        FORK
+        + """
+done, sibling = threading.Event(), threading.Event()
+def act():
+    assert len(wheel) == 0
+    timer = wheel.call_later(0, print)
+    wheel.check()
+    assert [each.callback for each in wheel.drain()] == [print]
+    assert timer.cancelled()
+def forking():
+    wheel.call_later(0, sibling.set)
+    in_child(act)
+    done.set()
+wheel.call_later(0, forking)
+assert done.wait(10) and sibling.wait(5)
+print("end")
+""",
+        kind,
+        "child ended with 0\nend\n",
+    )
+
+
+@needs_fork
+def test_a_fork_with_a_boot_clock(kind):
+    """
+    A child has a waiter of its own: its waiting and the parent's do not disturb each other.
+    """
+    expect(
+        FORK
+        + """
+wheel = TimerWheel(wheel={wheel}, clock=BootClock())
+done = threading.Event()
+wheel.call_later(0.3, done.set)
+def act():
+    for _ in range(20):
+        fired = threading.Event()
+        wheel.call_later(0.001, fired.set)
+        assert fired.wait(5)
+in_child(act)
+assert done.wait(5)
+print("end")
+""".replace("{wheel}", WHEELS[kind]),
+        kind,
+        "child ended with 0\nend\n",
+    )
