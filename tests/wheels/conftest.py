@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from tickwheel.wheels.cascading import CascadingWheel
-from tickwheel.wheels.heap import HeapWheel
-from tickwheel.wheels.hierarchical import HierarchicalWheel
-from tickwheel.wheels.native import NativeWheel
-from tickwheel.wheels.rounds import RoundsWheel
-from tickwheel.wheels.single import SingleWheel
+from tickwheel.wheels import CascadingWheel, HeapWheel, HierarchicalWheel, NativeWheel, RoundsWheel, SingleWheel
 
 pytest.register_assert_rewrite("tickwheel.testing.wheel_suite")
 

@@ -14,13 +14,15 @@ from tickwheel.clock import NEVER
 from tickwheel.errors import InvalidDeadlineError, SpanExceededError
 from tickwheel.testing import ManualClock
 from tickwheel.testing.instants import level_edges
-from tickwheel.wheels.cascading import CascadingWheel
-from tickwheel.wheels.delay_queue import DelayQueue
-from tickwheel.wheels.heap import HeapWheel
-from tickwheel.wheels.hierarchical import HierarchicalWheel
-from tickwheel.wheels.native import NativeWheel
-from tickwheel.wheels.rounds import RoundsWheel
-from tickwheel.wheels.single import SingleWheel
+from tickwheel.wheels import (
+    CascadingWheel,
+    DelayQueue,
+    HeapWheel,
+    HierarchicalWheel,
+    NativeWheel,
+    RoundsWheel,
+    SingleWheel,
+)
 
 SECOND = 1_000_000_000
 Make = Callable[[float], Any]

@@ -10,9 +10,7 @@ import pytest
 
 from tickwheel.clock import to_deadline
 from tickwheel.errors import SpanExceededError
-from tickwheel.wheels.cascading import CascadingWheel
-from tickwheel.wheels.hierarchical import HierarchicalWheel
-from tickwheel.wheels.single import SingleWheel
+from tickwheel.wheels import CascadingWheel, HierarchicalWheel, SingleWheel
 
 SECOND = 1_000_000_000
 Make = Callable[[float], Any]

@@ -14,12 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tickwheel.testing.wheel_machine import DivergenceError, MakeWheel, run_machine
-from tickwheel.wheels.cascading import CascadingWheel
-from tickwheel.wheels.heap import HeapWheel
-from tickwheel.wheels.hierarchical import HierarchicalWheel
-from tickwheel.wheels.native import NativeWheel
-from tickwheel.wheels.rounds import RoundsWheel
-from tickwheel.wheels.single import SingleWheel
+from tickwheel.wheels import CascadingWheel, HeapWheel, HierarchicalWheel, NativeWheel, RoundsWheel, SingleWheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

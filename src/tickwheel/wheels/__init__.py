@@ -1,3 +1,39 @@
 """
 Timing-wheel designs behind one protocol.
+
+| design              | what it is                                          | seen in                       |
+|---------------------|-----------------------------------------------------|-------------------------------|
+| `NativeWheel`       | hierarchical, in Rust, exact deadlines; the default |                               |
+| `HeapWheel`         | a binary heap with positions, exact deadlines       | asyncio, Go, `DelayQueue`     |
+| `SingleWheel`       | one ring; refuses delays past its span              | idle timeouts of servers      |
+| `RoundsWheel`       | one ring, gone around as often as a delay needs     | Netty, go-zero                |
+| `HierarchicalWheel` | wheels over wheels, made on demand                  | Kafka, RussellLuo/timingwheel |
+| `CascadingWheel`    | 256 near slots and four rings of 64                 | skynet, older Linux           |
+
+`Wheel` is the protocol and holds the promise; `DelayQueue` is a blocking queue over the heap.
 """
+
+from __future__ import annotations
+
+from tickwheel.wheels._contract import NEVER, Abilities, Expired, Wheel
+from tickwheel.wheels.cascading import CascadingWheel
+from tickwheel.wheels.delay_queue import DelayQueue
+from tickwheel.wheels.heap import HeapWheel
+from tickwheel.wheels.hierarchical import HierarchicalWheel
+from tickwheel.wheels.native import NativeWheel
+from tickwheel.wheels.rounds import RoundsWheel
+from tickwheel.wheels.single import SingleWheel
+
+__all__ = [
+    "NEVER",
+    "Abilities",
+    "CascadingWheel",
+    "DelayQueue",
+    "Expired",
+    "HeapWheel",
+    "HierarchicalWheel",
+    "NativeWheel",
+    "RoundsWheel",
+    "SingleWheel",
+    "Wheel",
+]

@@ -98,7 +98,8 @@ class TickedWheel(BaseWheel):
         while True:
             left = None if limit is None else limit - len(expired)
             expired += map(self._expire, self._run.take_until(until, left))
-            if len(expired) == limit or not self._step(reached):
+            # A limit leaves a rest in the run; without one the pointer goes on, also where the limit is 0.
+            if self._run or not self._step(reached):
                 return expired
 
     def next_expiration(self) -> int | None:
