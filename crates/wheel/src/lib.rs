@@ -32,6 +32,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod check;
 pub mod due;
 pub mod geometry;

@@ -32,8 +32,10 @@ impl Id {
         Self(number)
     }
 
+    /// The place of the entry, which another one may take when it has left.
+    #[must_use]
     #[inline]
-    pub(crate) fn index(self) -> u32 {
+    pub fn index(self) -> u32 {
         self.0 as u32
     }
 
@@ -195,6 +197,11 @@ impl<P> Slab<P> {
     #[inline]
     pub(crate) fn payload(&self, index: u32) -> &P {
         self.at(index).payload.as_ref().expect("the entry lives")
+    }
+
+    #[inline]
+    pub(crate) fn payload_mut(&mut self, index: u32) -> &mut P {
+        self.at_mut(index).payload.as_mut().expect("the entry lives")
     }
 
     /// Every living entry, in order of its index.

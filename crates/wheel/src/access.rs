@@ -1,0 +1,58 @@
+//! Entries by index: for an owner who keeps all it knows of an entry in the payload, and links entries among themselves.
+//!
+//! An index is half of an [`Id`]: it names a place, not a life, so it is good only for as long as the owner knows the entry to live.
+
+use crate::slab::Id;
+use crate::wheel::Wheel;
+
+impl<P> Wheel<P> {
+    /// The id of the living entry at `index`.
+    #[must_use]
+    #[inline]
+    pub fn id_at(&self, index: u32) -> Id {
+        self.slab.id(index)
+    }
+
+    /// The deadline of the living entry at `index`.
+    #[must_use]
+    #[inline]
+    pub fn deadline_at(&self, index: u32) -> u64 {
+        self.slab.at(index).deadline
+    }
+
+    /// What was filed at `index`.
+    ///
+    /// # Panics
+    ///
+    /// If nothing lives there.
+    #[must_use]
+    #[inline]
+    pub fn payload_at(&self, index: u32) -> &P {
+        self.slab.payload(index)
+    }
+
+    /// What was filed at `index`, to change.
+    ///
+    /// # Panics
+    ///
+    /// If nothing lives there.
+    #[inline]
+    pub fn payload_at_mut(&mut self, index: u32) -> &mut P {
+        self.slab.payload_mut(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Wheel;
+
+    #[test]
+    fn an_entry_is_found_and_changed_by_its_index() {
+        let mut wheel = Wheel::new(0);
+        let id = wheel.insert(50, "before");
+        let index = id.index();
+        *wheel.payload_at_mut(index) = "after";
+        assert_eq!((wheel.id_at(index), wheel.deadline_at(index), *wheel.payload_at(index)), (id, 50, "after"));
+        assert_eq!(wheel.get(id), Some((50, &"after")));
+    }
+}
