@@ -234,14 +234,14 @@ def test_closed(client):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("postgres:/x", "there is no store for 'postgres:/x'"),
+        ("oracle:/x", "no store is named by 'oracle:/x'"),
         ("oracle://scott:tiger@host/db", r"oracle://scott:\*\*\*@host/db"),
-        ("jobs.db", "the kinds are memory://, sqlite://"),
-        ("sqlite://jobs.db", "three slashes"),
-        ("sqlite:///", "three slashes"),
-        ("sqlite:///x.db?synchronous=never", "'full' or 'normal'"),
-        ("sqlite:///x.db?mode=ro", "not mode"),
-        ("memory://x", "one kind of memory"),
+        ("jobs.db", "begin with memory:// or .*sqlite://"),
+        ("sqlite://jobs.db", "write sqlite:///relative.db or sqlite:////absolute.db"),
+        ("sqlite:///", "names no file"),
+        ("sqlite:///x.db?synchronous=never", "write full or normal"),
+        ("sqlite:///x.db?mode=ro", "has the option 'mode'"),
+        ("memory://x", "write memory://"),
     ],
 )
 def test_bad_urls(make, url, said):

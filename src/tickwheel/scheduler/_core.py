@@ -36,10 +36,9 @@ from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._owner import Owner
 from tickwheel.scheduler._requests import ListFields, SetRequest, due_at, job_query, set_write
 from tickwheel.scheduler._storeclock import StoreClock
-from tickwheel.scheduler._urls import store_of
 from tickwheel.scheduler._writer import Writer
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.stores import Store
+from tickwheel.scheduler.stores import Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.log import LogTarget
@@ -60,7 +59,7 @@ class Core:
         self, store: str | Store, options: SchedulerOptions, targets: Mapping[str, Target], clock: Clock | None
     ) -> None:
         self._clock = clock or MonotonicClock()
-        self._store = store_of(store, self._clock) if isinstance(store, str) else store
+        self._store = make_store(store, self._clock) if isinstance(store, str) else store
         self._options = options
         self.hooks = Hooks()
         self.handlers = HandlerTarget()

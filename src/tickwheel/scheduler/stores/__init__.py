@@ -6,6 +6,6 @@ from __future__ import annotations
 
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Store
 from tickwheel.scheduler.stores._memory import MemoryStore
-from tickwheel.scheduler.stores._open import masked, open_store
+from tickwheel.scheduler.stores._open import make_store, masked, open_store
 
-__all__ = ["Abilities", "Changes", "Lease", "MemoryStore", "Store", "masked", "open_store"]
+__all__ = ["Abilities", "Changes", "Lease", "MemoryStore", "Store", "make_store", "masked", "open_store"]

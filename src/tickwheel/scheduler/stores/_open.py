@@ -14,7 +14,7 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._contract import Store
 from tickwheel.scheduler.stores._memory import MemoryStore
 
-__all__ = ["masked", "open_store"]
+__all__ = ["make_store", "masked", "open_store"]
 
 _PASSWORD: Final = re.compile(r"(?<=://)(?P<user>[^:@/?]*):.*@", re.DOTALL)
 _PASSWORD_OPTION: Final = re.compile(r"(?<=[?&]password=)[^&]*", re.IGNORECASE)
@@ -22,7 +22,19 @@ _PASSWORD_OPTION: Final = re.compile(r"(?<=[?&]password=)[^&]*", re.IGNORECASE)
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
     """
-    Make and open the store that *url* names.
+    Make the store that *url* names, as `make_store` does, and open it.
+
+    Raises:
+        StoreError: If there is no such store, or it cannot be opened.
+    """
+    store = make_store(url, clock)
+    store.open()
+    return store
+
+
+def make_store(url: str, clock: Clock | None = None) -> Store:
+    """
+    Make the store that *url* names; it is not open yet.
 
     `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`; the path is taken as it stands, without %-escapes.
     `?synchronous=normal` makes SQLite faster and less safe.
@@ -32,7 +44,7 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
         clock: What to read the time of day from, where the store has no clock of its own.
 
     Raises:
-        StoreError: If there is no such store, or it cannot be opened.
+        StoreError: If there is no such store.
     """
     scheme, separator, rest = url.partition("://")
     make = _MAKERS.get(scheme.lower()) if separator else None
@@ -40,9 +52,7 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
         what = f"no store is named by {masked(url)!r}"
         raise StoreError(what, f"begin with {' or '.join(f'{known}://' for known in sorted(_MAKERS))}")
     path, _, query = rest.partition("?")
-    store = make(url, path, dict(parse_qsl(query, keep_blank_values=True)), clock)
-    store.open()
-    return store
+    return make(url, path, dict(parse_qsl(query, keep_blank_values=True)), clock)
 
 
 def masked(url: str) -> str:
