@@ -20,3 +20,7 @@ def register(scheduler: Any) -> None:
     def fails(_payload: Any) -> None:
         message = "<script>alert('no')</script>"
         raise RuntimeError(message)
+
+    @scheduler.handler("repeats")
+    def repeats(payload: Any) -> None:
+        raise RuntimeError(payload)

@@ -62,7 +62,7 @@ def opened(store: str, *, has_to_exist: bool = True) -> Iterator[Scheduler]:
     Raises:
         Refused: If it is a file that is not there, and *has_to_exist*.
     """
-    path = store.removeprefix(_SQLITE)
+    path = store.removeprefix(_SQLITE).partition("?")[0]
     if has_to_exist and store.startswith(_SQLITE) and not Path(path).exists():
         remedy = "begin one with 'tickwheel serve' or 'tickwheel set', or name another with --store"
         raise Refused(ExitCode.NO_STORE, f"there is no file {path!r}: {remedy}")

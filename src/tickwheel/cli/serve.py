@@ -58,7 +58,7 @@ def command(
     for name in handlers:
         _registrar(name)(scheduler)
     try:
-        service.serve(scheduler, options, lambda address: _announce(address, store))
+        service.serve(scheduler, options, lambda address: _announce(address, scheduler.stats()["store"]))
     except service.PublicBindError as error:
         raise Refused(ExitCode.REFUSED, str(error)) from None
     except service.AddressError as error:

@@ -29,8 +29,18 @@ export async function call(method, path, { body, generation, onlyNew } = {}) {
   });
   if (answer.status === 401) askForToken();
   if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => ({})));
-  return answer.json();
+  return decode(await answer.text());
 }
+
+// A payload is anybody's JSON: numbers that JavaScript would round keep their digits, for showing and for setting again.
+function decode(text) {
+  const value = JSON.parse(text);
+  if (JSON.rawJSON && value.payload !== undefined) value.payload = JSON.parse(text, keepDigits).payload;
+  return value;
+}
+
+const keepDigits = (_name, value, { source }) =>
+  typeof value === "number" && String(value) !== source ? JSON.rawJSON(source) : value;
 
 export const jobPath = (key, action = "") => `/v1/jobs/${encodeURIComponent(key)}${action}`;
 

@@ -3,7 +3,7 @@
 import { call, jobPath } from "./api.js";
 import { byId, el } from "./dom.js";
 import { attempt, toast } from "./toasts.js";
-import { clockTimeMs, lateness, moment, plural, recurrence, span, until } from "./words.js";
+import { clockTimeMs, lateness, length, moment, now_ms, plural, recurrence, until } from "./words.js";
 
 const dialog = byId("detail");
 const UNITS = { s: 1, min: 60, h: 3600, d: 86_400 };
@@ -14,7 +14,8 @@ export async function openJob(key, onChange) {
     if (problem.status !== 404) throw problem;
     return null;
   });
-  dialog.replaceChildren(...(job ? [head(key), facts(job), payload(job), past(history), actions(job, onChange)] : [head(key), gone(), past(history)]));
+  const parts = job ? [facts(job), payload(job), past(history), actions(job, onChange)] : [gone(), past(history)];
+  dialog.replaceChildren(head(key), ...parts.filter(Boolean));
   if (!dialog.open) dialog.showModal();
 }
 
@@ -52,8 +53,8 @@ function facts(job) {
 function nextTries({ state, attempt: begun, retry }) {
   if (state === "dead" || begun >= retry.attempts - 1) return null;
   const waits = [];
-  for (let n = begun; n < Math.min(begun + 4, retry.attempts - 1); n++) waits.push(span(1000 * waitAfter(n, retry)));
-  return `if it fails, after ${waits.join(", then ")}` + (retry.jitter ? `, give or take ${Math.round(retry.jitter * 100)} %` : "");
+  for (let n = begun; n < Math.min(begun + 4, retry.attempts - 1); n++) waits.push(length(1000 * waitAfter(n, retry)));
+  return `if it fails, after ${waits.join(", then ")}` + (retry.jitter ? `, or up to ${Math.round(retry.jitter * 100)} % sooner` : "");
 }
 
 function waitAfter(n, { kind, base_s, max_s, waits_s }) {
@@ -138,18 +139,22 @@ async function replay(job) {
 
 async function cancel(job, onChange) {
   await call("DELETE", jobPath(job.key), { generation: job.generation });
-  toast(`${job.state === "dead" ? "Removed" : "Cancelled"} ${job.key}`, job.state === "dead" ? null : async () => {
-    await call("PUT", jobPath(job.key), { body: again(job), onlyNew: true });
-    onChange();
-  });
+  const undo = async () => (await restore(job), onChange());
+  if (job.state === "dead") toast(`Removed ${job.key}`);
+  else toast(`Cancelled ${job.key}`, undo);
 }
 
-// What sets the job anew as it was.
-function again({ due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace }) {
-  const body = { payload, target, handler, retry, trace, at: due_at };
+// Set the job anew as it was, unless somebody else has set one meanwhile.
+async function restore({ key, due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace }) {
+  const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }) };
   if (expires_at) body.expires = (Date.parse(expires_at) - Date.parse(due_at)) / 1000;
-  if (rule?.cron) Object.assign(body, { cron: rule.cron, tz: rule.tz });
-  if (rule?.every_ms) body.every = rule.every_ms / 1000;
-  if (rule) Object.assign(body, { misfire: rule.misfire, jitter: rule.jitter_ms / 1000 });
-  return body;
+  const { job } = await call("PUT", jobPath(key), { body, onlyNew: true });
+  if (job.due_at !== due_at) await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation });
+}
+
+function comingBack({ cron, tz, every_ms, anchor_at, misfire, jitter_ms }) {
+  const common = { misfire, jitter: jitter_ms / 1000 };
+  if (cron) return { cron, tz, ...common };
+  const rounds = Math.max(0, Math.ceil((now_ms() - anchor_at) / every_ms)); // the same phase, from the next run on
+  return { every: every_ms / 1000, at: (anchor_at + rounds * every_ms) / 1000, ...common };
 }

@@ -14,12 +14,17 @@ const FIGURES = [
   ["max", "Late max", (s) => lateness(s.lateness.max_ms)],
 ];
 
-export function showFigures(parent, stats) {
+const STATES = ["pending", "running", "dead"]; // these lead to the jobs that they count
+
+export function showFigures(parent, stats, onState) {
   sync(
     parent,
     FIGURES,
     ([key]) => key,
-    ([key, name]) => el("div", { class: `figure ${key}` }, el("b"), el("span", {}, name)),
+    ([key, name]) => {
+      const attributes = STATES.includes(key) ? { type: "button", onclick: () => onState(key), title: `List ${name.toLowerCase()} jobs` } : {};
+      return el(attributes.type ?? "div", { class: "figure", ...attributes }, el("b"), el("span", {}, name));
+    },
     (node, [key, , say]) => {
       node.firstElementChild.textContent = say(stats);
       node.classList.toggle("alarm", key === "dead" && stats.dead > 0);

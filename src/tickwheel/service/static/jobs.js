@@ -24,6 +24,14 @@ export class Jobs {
     setInterval(() => this.tick(), 100);
   }
 
+  // Show what `query` asks for, in the form as well.
+  show(query) {
+    const { elements } = byId("search");
+    elements.prefix.value = query.prefix;
+    elements.state.value = query.state;
+    return this.ask(query);
+  }
+
   // Ask for jobs of `change`, which is a part of the query.
   ask(change) {
     this.query = { ...this.query, ...change };
@@ -49,11 +57,11 @@ export class Jobs {
     }
     await attempt(async () => {
       const page = await call("GET", `/v1/jobs?${fields}`);
-      if (asked === this.asked) this.show(page); // an older answer does not overwrite a newer one
+      if (asked === this.asked) this.fill(page); // an older answer does not overwrite a newer one
     });
   }
 
-  show({ jobs, cursor }) {
+  fill({ jobs, cursor }) {
     sync(this.list, jobs, (job) => job.key, (job) => this.make(job), update);
     const empty = byId("jobs-empty");
     empty.hidden = jobs.length > 0;
@@ -77,7 +85,7 @@ export class Jobs {
   tick() {
     for (const node of this.list.children) {
       const { due, state } = node.dataset;
-      const text = state === "pending" ? until(Number(due)) : state;
+      const text = state === "pending" ? until(Number(due)) : state === "dead" ? moment(Number(due)) : state;
       const when = node.querySelector(".when");
       if (when.textContent !== text) when.textContent = text;
       node.classList.toggle("soon", state === "pending" && due - now_ms() < 5000);
@@ -90,6 +98,7 @@ function update(node, job) {
   const at = node.querySelector(".at");
   Object.assign(node.dataset, { due, state: job.state });
   node.querySelector(".where").textContent = job.handler ? `${job.target} ${job.handler}` : job.target;
+  node.classList.toggle("dead", job.state === "dead");
   at.textContent = job.state === "dead" ? (job.error ?? "") : moment(due) + (job.recurrence ? " ↻" : "");
   at.title = job.recurrence ? recurrence(job.recurrence) : "";
 }

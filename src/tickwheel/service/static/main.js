@@ -23,11 +23,11 @@ const open = (key) => attempt(() => openJob(key, changed));
 const jobs = new Jobs(open);
 const firings = new Firings(open);
 const wheel = dial();
-const strips = new Strips(byId("strips"), (part) => {
-  jobs.ask({ part, state: "pending" });
-  byId("search").elements.state.value = "pending";
+const strips = new Strips(byId("strips"), (part) => show({ part, prefix: "", state: "pending" }));
+const show = (query) => {
+  jobs.show(query);
   byId("pending").scrollIntoView({ behavior: "smooth", block: "nearest" });
-});
+};
 
 let stats = null;
 
@@ -46,7 +46,7 @@ follow(
       changed();
     } else if (name === "stats") {
       setClock(Date.parse(data.now));
-      showFigures(byId("figures"), data);
+      showFigures(byId("figures"), data, (state) => show({ part: null, prefix: "", state }));
       showLateness(byId("lateness"), data.lateness);
       byId("store").textContent = data.store;
       if (stats?.changes !== data.changes || stats?.pending !== data.pending) changed();

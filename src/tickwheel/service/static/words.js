@@ -34,6 +34,9 @@ export function span(ms) {
   return pair(s, 365.25 * 86_400, "y", 86_400, "d");
 }
 
+// A length that was chosen, such as an interval: as `span`, without a decimal that says nothing.
+export const length = (ms) => span(ms).replace(/\.0 s$/, " s");
+
 function pair(s, large, largeName, small, smallName) {
   const rest = Math.floor((s % large) / small);
   return `${Math.floor(s / large)} ${largeName}` + (rest ? ` ${rest} ${smallName}` : "");
@@ -62,7 +65,7 @@ export function moment(ms) {
 
 // A recurrence, as a person would say it.
 export function recurrence({ cron, tz, every_ms, misfire, jitter_ms }) {
-  const rule = cron ? `${cron} in ${tz}` : `every ${span(every_ms)}`;
-  const jitter = jitter_ms ? `, spread over ${span(jitter_ms)}` : "";
+  const rule = cron ? `${cron} in ${tz}` : `every ${length(every_ms)}`;
+  const jitter = jitter_ms ? `, spread over ${length(jitter_ms)}` : "";
   return rule + jitter + (misfire === "once" ? "" : `, missed runs: ${misfire}`);
 }

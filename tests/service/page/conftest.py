@@ -1,0 +1,130 @@
+"""
+The page in a real browser: Debian's Chromium, driven by its own driver, against a real server.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
+
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.remote.webelement import WebElement  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+PATIENCE_S = 20
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1280,1000",
+)
+
+
+class Page:
+    """
+    The page as a user has it before them.
+    """
+
+    def __init__(self, browser: Any) -> None:
+        self.browser = browser
+
+    def open(self, server: Any) -> None:
+        """
+        Open the page of *server*, and wait until it is live.
+        """
+        self.browser.get(f"http://{server.host}:{server.port}/")
+        self.wait_for(lambda: self.find("#link").text == "live")
+
+    def wait_for(self, is_right: Callable[[], Any]) -> Any:
+        """
+        Wait until *is_right* returns something true, and return that; what stands on the page may change meanwhile.
+        """
+        from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException  # noqa: PLC0415
+
+        passing = (NoSuchElementException, StaleElementReferenceException)
+        return WebDriverWait(self.browser, PATIENCE_S, 0.05, passing).until(lambda _: is_right())
+
+    def find(self, selector: str) -> WebElement:
+        """
+        Return the first element of a CSS *selector*.
+        """
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector: str) -> list[str]:
+        """
+        Return the texts of all elements of a CSS *selector*, read at one moment.
+        """
+        script = "return [...document.querySelectorAll(arguments[0])].map((node) => node.textContent)"
+        return self.browser.execute_script(script, selector)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """
+        Run *script* in the page, and return what it returns.
+        """
+        return self.browser.execute_script(script, *arguments)
+
+    def click(self, selector: str, text: str | None = None) -> None:
+        """
+        Click the element of *selector*, with exactly this *text* where it is given, as soon as there is one.
+        """
+
+        def click() -> bool:
+            for element in self.browser.find_elements(By.CSS_SELECTOR, selector):
+                if text is None or element.text == text:
+                    element.click()
+                    return True
+            return False
+
+        self.wait_for(click)
+
+    def open_job(self, key: str) -> None:
+        """
+        Search for *key*, and open it from the list.
+        """
+        search = self.find("#search input")
+        search.clear()
+        search.send_keys(key)
+        self.click("#jobs .key", key)
+        self.wait_for(lambda: self.find("#detail-title").text == key)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory) -> Iterator[Any]:
+    """
+    Return one browser for all tests.
+    """
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("chromium and chromedriver are not installed: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def page(browser) -> Iterator[Page]:
+    """
+    Return a page; whatever the browser complained about on its console fails the test.
+    """
+    browser.get("about:blank")
+    browser.get_log("browser")
+    yield Page(browser)
+    complaints = [entry["message"] for entry in browser.get_log("browser")]
+    browser.get("about:blank")
+    # A browser says of every answer that is no success that a resource failed to load; the tests know better.
+    assert [message for message in complaints if "Failed to load resource" not in message] == []

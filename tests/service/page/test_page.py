@@ -1,0 +1,308 @@
+"""
+What a user does on the page: see, search, move, cancel, undo, run now, replay.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+FAR = {"delay": 3600, "target": "log"}
+
+
+def test_a_job_is_shown_and_fires(server, page):
+    """
+    A job set over HTTP appears with its countdown; when it fires it leaves the list, and its lateness is shown.
+    """
+    page.open(server)
+    server.job("PUT", "shown", {"delay": 2, "handler": "works"})
+    page.wait_for(lambda: "shown" in page.texts("#jobs .key"))
+    page.wait_for(lambda: "shown" in page.texts("#firings .key"))
+    page.wait_for(lambda: "shown" not in page.texts("#jobs .key"))
+    row = page.texts("#firings .key").index("shown")
+    page.wait_for(lambda: page.texts("#firings .outcome")[row] == "succeeded")
+    assert page.texts("#firings .late")[row].startswith("+")
+    page.wait_for(lambda: page.find("#lateness svg").get_attribute("aria-label").startswith("Lateness of "))
+
+
+def test_cancel_and_undo(server, page):
+    """
+    A cancel asks once more, then the job is gone; undo sets it again as it was, every digit of its payload kept.
+    """
+    payload = {"big": 12345678901234567890, "exact": 1.0}
+    body = {"at": "2050-01-01T00:00:00.5Z", "payload": payload, "expires": 60, "target": "log"}
+    before = server.job("PUT", "undone", body).json["job"]
+    page.open(server)
+    page.open_job("undone")
+    assert "12345678901234567890" in page.find("#detail pre").text
+    page.click("#detail .danger", "Cancel job")
+    assert server.job("GET", "undone").status == 200
+    page.click("#detail .danger", "Really cancel?")
+    page.wait_for(lambda: server.job("GET", "undone").status == 404)
+    page.wait_for(lambda: "undone" not in page.texts("#jobs .key"))
+    page.click(".toast button", "Undo")
+    page.wait_for(lambda: server.job("GET", "undone").status == 200)
+    after = server.job("GET", "undone").json
+    changing = {"generation", "first_set_at"}
+    assert {name: after[name] for name in after.keys() - changing} == {
+        name: before[name] for name in before.keys() - changing
+    }
+    server.job("DELETE", "undone")
+
+
+@pytest.mark.parametrize(
+    "rule", [{"cron": "30 4 * * MON", "tz": "Europe/Berlin", "misfire": "skip"}, {"every": 7000, "at": 1_000_000_000}]
+)
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_undo_of_a_recurring_job(server, page, rule, is_moved):
+    """
+    A cancelled recurring job that is undone keeps its rule, its phase and its next instant.
+    """
+    before = server.job("PUT", "rule", rule | {"jitter": 90, "target": "log"}).json["job"]
+    if is_moved:
+        before = server.job("PATCH", "rule", {"delay": 100_000}).json["job"]
+    page.open(server)
+    page.open_job("rule")
+    assert ("30 4 * * MON in Europe/Berlin" if "cron" in rule else "every 1 h 56 min") in page.find("#detail dl").text
+    page.click("#detail .danger", "Cancel job")
+    page.click("#detail .danger", "Really cancel?")
+    page.click(".toast button", "Undo")
+    page.wait_for(lambda: server.job("GET", "rule").json.get("due_at") == before["due_at"])
+    after = server.job("GET", "rule").json["recurrence"]
+    was = before["recurrence"]
+    assert after.keys() == was.keys()
+    for name, value in after.items():
+        if name == "anchor_at":
+            assert (value - was[name]) % was["every_ms"] == 0
+        else:
+            assert value == was[name]
+    server.job("DELETE", "rule")
+
+
+def test_move(server, page):
+    """
+    A job is moved to so long from now, and undo moves it back.
+    """
+    before = server.job("PUT", "moved", FAR).json["job"]
+    page.open(server)
+    page.open_job("moved")
+    amount = page.find("#detail [name=amount]")
+    amount.clear()
+    amount.send_keys("2")
+    page.find("#detail [name=unit]").send_keys("d")
+    page.click("#detail .move button")
+    moved = page.wait_for(lambda: (job := server.job("GET", "moved").json)["generation"] > before["generation"] and job)
+    assert moved["due_at"] > before["due_at"]
+    page.click(".toast button", "Undo")
+    page.wait_for(lambda: server.job("GET", "moved").json["due_at"] == before["due_at"])
+    server.job("DELETE", "moved")
+
+
+def test_a_job_that_changed_meanwhile_is_not_touched(server, page):
+    """
+    What was decided about an older generation is refused, and the refusal is shown.
+    """
+    server.job("PUT", "changed", FAR)
+    page.open(server)
+    page.open_job("changed")
+    newer = server.job("PUT", "changed", FAR | {"payload": "new"}).json["job"]
+    page.click("#detail .danger", "Cancel job")
+    page.click("#detail .danger", "Really cancel?")
+    page.wait_for(lambda: any("read the job again" in text for text in page.texts(".toast")))
+    assert server.job("GET", "changed").json == newer
+    server.job("DELETE", "changed")
+
+
+def test_run_now(server, page):
+    """
+    A far job is run now after one more question, and fires.
+    """
+    server.job("PUT", "run/now", {"delay": 3600, "handler": "works"})
+    page.open(server)
+    page.open_job("run/now")
+    page.click("#detail .primary", "Run now")
+    page.click("#detail .primary", "Really run now?")
+    page.wait_for(lambda: "run/now" in page.texts("#firings .key"))
+    page.wait_for(lambda: server.job("GET", "run/now").status == 404)
+
+
+def test_replay(server, page):
+    """
+    A dead job is counted, listed with its error, and replayed.
+    """
+    page.open(server)
+    server.job("PUT", "broken", {"delay": 0, "handler": "fails", "retry": {"attempts": 1}})
+    page.wait_for(lambda: "broken" in page.texts("#firings .key"))
+    page.find("#search select").send_keys("dead")
+    page.open_job("broken")
+    assert "RuntimeError" in page.find("#detail dd.error").text
+    generation = server.job("GET", "broken").json["generation"]
+    page.click("#detail .primary", "Replay")
+    page.wait_for(lambda: server.job("GET", "broken").json["generation"] > generation)
+    page.wait_for(lambda: server.job("GET", "broken").json["state"] == "dead")
+    server.job("DELETE", "broken")
+
+
+def test_search(server, page):
+    """
+    The list is narrowed to keys that begin with what is typed, and says so where there is none.
+    """
+    for key in ("find/a", "find/b", "other/a"):
+        server.job("PUT", key, FAR)
+    page.open(server)
+    page.find("#search input").send_keys("find/")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["find/a", "find/b"])
+    page.find("#search input").send_keys("c")
+    page.wait_for(lambda: page.find("#jobs-empty").text == "No pending job matches.")
+    for key in ("find/a", "find/b", "other/a"):
+        server.job("DELETE", key)
+
+
+def test_strips_count_and_list(server, page):
+    """
+    A herd shows on the strips, and a cell, reached by the keyboard, lists the jobs that it counts.
+    """
+    for n in range(12):
+        server.job("PUT", f"herd/{n:02}", {"delay": 3000 + n, "target": "log"})
+    page.open(server)
+    page.wait_for(lambda: page.find(".strip:nth-child(2) svg"))
+    hour = page.find(".strip:nth-child(2) svg")
+    page.wait_for(lambda: "12 jobs" in (hour.get_attribute("aria-label") or ""))
+    cells = page.run("return [...arguments[0].children].map((cell) => cell.getAttribute('class'))", hour)
+    filled = [index for index, name in enumerate(cells) if "h0" not in name]
+    page.run("arguments[0].focus()", hour)
+    hour.send_keys(Keys.HOME, *[Keys.ARROW_RIGHT] * filled[0], Keys.ENTER)
+    page.wait_for(
+        lambda: page.texts("#jobs .key") and set(page.texts("#jobs .key")) <= {f"herd/{n:02}" for n in range(12)}
+    )
+    page.click("#filter button", "Show all")
+    for n in range(12):
+        server.job("DELETE", f"herd/{n:02}")
+
+
+def test_keyboard(server, page):
+    """
+    A job is opened with Enter and closed with Escape, and the focus returns to its row.
+    """
+    server.job("PUT", "keys", FAR)
+    page.open(server)
+    page.wait_for(lambda: "keys" in page.texts("#jobs .key"))
+    row = page.find("#jobs .row")
+    row.send_keys(Keys.ENTER)
+    page.wait_for(lambda: page.run("return document.getElementById('detail').open"))
+    page.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    page.wait_for(lambda: not page.run("return document.getElementById('detail').open"))
+    assert page.browser.switch_to.active_element == row
+    server.job("DELETE", "keys")
+
+
+def test_survives_a_restart(start, page):
+    """
+    While the service is away the page says so; when it is back the page is live again by itself, with what was set.
+    """
+    server = start()
+    server.job("PUT", "stays", FAR)
+    page.open(server)
+    page.wait_for(lambda: "stays" in page.texts("#jobs .key"))
+    server.stop()
+    page.wait_for(lambda: "away" in page.find("#link").text)
+    again = start("--port", str(server.port))
+    page.wait_for(lambda: page.find("#link").text == "live")
+    again.job("PUT", "new", FAR)
+    page.wait_for(lambda: page.texts("#jobs .key") == ["stays", "new"])
+
+
+def test_sign_in(start, page):
+    """
+    With tokens the page asks for one, and works with it.
+    """
+    server = start(environment={"TICKWHEEL_WRITE_TOKEN": "w" * 40})
+    server.job("PUT", "secret", FAR, {"authorization": "Bearer " + "w" * 40})
+    page.browser.get(f"http://{server.host}:{server.port}/")
+    page.wait_for(lambda: page.run("return document.getElementById('sign-in').open"))
+    page.find("#sign-in input").send_keys("w" * 40, Keys.ENTER)
+    page.wait_for(lambda: page.texts("#jobs .key") == ["secret"])
+    page.open_job("secret")
+    page.click("#detail .danger", "Cancel job")
+    page.click("#detail .danger", "Really cancel?")
+    page.wait_for(lambda: page.texts("#jobs .key") == [])
+
+
+def test_everything_is_its_own(server, page):
+    """
+    The page loads nothing from elsewhere, and its policy allows neither inline code nor other hosts.
+    """
+    page.open(server)
+    loaded = page.run("return performance.getEntriesByType('resource').map((entry) => new URL(entry.name).origin)")
+    assert set(loaded) == {f"http://{server.host}:{server.port}"}
+    policy = server.ask("GET", "/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+
+
+@pytest.mark.parametrize("width", [1280, 700, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_fits(server, page, scheme, width):
+    """
+    At every width nothing sticks out to the side, in light and dark.
+    """
+    server.job("PUT", "a very long key " * 20, FAR)
+    browser = page.browser
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.open(server)
+        page.wait_for(lambda: page.texts("#jobs .key"))
+        assert page.run("return document.documentElement.scrollWidth") <= width
+        page.click("#jobs .row")
+        page.wait_for(lambda: page.run("return document.getElementById('detail').open"))
+        assert page.run("const d = document.getElementById('detail'); return d.scrollWidth <= d.clientWidth")
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        server.job("DELETE", "a very long key " * 20)
+
+
+def test_contrast(server, page):
+    """
+    Every text on the page has a contrast of at least 4.5 to 1 against its ground, in light and dark.
+    """
+    page.open(server)
+    for scheme in ("light", "dark"):
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        weak = page.run(CONTRAST)
+        assert weak == [], json.dumps(weak)
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+CONTRAST = """
+const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+const rgb = (colour) => {
+  canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+  return [...canvas.getImageData(0, 0, 1, 1).data];
+};
+const light = (colour) => rgb(colour).slice(0, 3).map((c) => c / 255)
+  .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+const ground = (node) => {
+  for (; node; node = node.parentElement) {
+    const colour = getComputedStyle(node).backgroundColor;
+    if (rgb(colour)[3] === 255) return colour;
+  }
+};
+const weak = [];
+for (const node of document.querySelectorAll("main *, header *")) {
+  const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+  if (!own || !node.checkVisibility() || node instanceof SVGElement) continue;
+  const [a, b] = [light(getComputedStyle(node).color), light(ground(node))].sort();
+  const ratio = (b + 0.05) / (a + 0.05);
+  if (ratio < 4.5) weak.push([node.className, node.textContent.slice(0, 30), ratio.toFixed(2)]);
+}
+return weak;
+"""
