@@ -201,8 +201,9 @@ class Engine(Protocol):
         """
         Return the counters of engine and wheel; stops nobody.
 
-        At least `pending`, `sets`, `moves`, `cancels`, `fires`, and `lateness`: a list whose item i counts the firings
-        that were less than 2**i ns late and not less than 2**(i - 1).
+        At least `pending`, `sets` (new lives included), `cancels` (drained ones included), `fires`, `moves`, so that
+        `sets == pending + cancels + fires`; and `lateness`: a list whose item i counts the firings that were less than
+        2**i ns late and not less than 2**(i - 1).
         """
 
     def check(self) -> None:

@@ -141,10 +141,10 @@ class WheelEngine:
                 del live[timer]
                 live[timer] = None  # last among equals
                 timer.deadline = deadline
-                file = self._filing.file
+                file, verb = self._filing.file, "moves"
             elif timer.has_fired and (timer.is_due or timer.running) and not self._is_closed:
                 timer.deadline = deadline
-                file = self._admit
+                file, verb = self._admit, "sets"
             else:
                 return False
             try:
@@ -153,7 +153,7 @@ class WheelEngine:
                 timer.deadline = before
                 raise
             timer.has_fired = timer.is_due = False
-            self._counts["moves"] += 1
+            self._counts[verb] += 1
             is_earlier = self._is_earlier(deadline)
         self._tell(is_earlier)
         return True
@@ -339,3 +339,5 @@ class WheelEngine:
         """
         with self._lock:
             self._filing.check()
+            counts = self._counts
+            assert counts["sets"] == counts["cancels"] + counts["fires"] + len(self), counts

@@ -207,6 +207,20 @@ class LifeTests(EngineTests):
         rig.turn(20)
         timers[1].cancel()
         self._expect(rig, pending=1, sets=4, moves=1, cancels=1, fires=2)
+        restarted = rig.set("restarted", 25, lambda: restarted.restart(1))
+        rig.turn(25)
+        self._expect(rig, pending=2, sets=6, moves=1, cancels=1, fires=3)
+        rig.engine.drain()
+        self._expect(rig, pending=0, sets=6, moves=1, cancels=3, fires=3)
+
+    def test_lateness(self) -> None:
+        """
+        The histogram of lateness counts each firing by the power of two of its nanoseconds.
+        """
+        rig = self.rig()
+        rig.set("on time", 20)
+        rig.set("5 ns late", 15)
+        rig.turn(20)
         late = rig.engine.stats()["lateness"]
         assert sum(late) == 2
         assert (late[0], late[3]) == (1, 1), "on time, and 5 ns late"
