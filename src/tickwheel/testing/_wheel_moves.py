@@ -139,7 +139,7 @@ class Operations:
     def _edge(self) -> int:
         # The end of a slot or of a level after now, or a nanosecond beside it.
         rng = self._rng
-        size = self._unit * (64 ** rng.randrange(5) if rng.random() < 0.5 else 256 ** rng.randrange(4))
+        size = self._unit << (6 * rng.randrange(5) if rng.random() < 0.5 else 8 * rng.randrange(4))
         return (self._now // size + rng.randrange(1, 5)) * size + rng.randrange(-1, 2)
 
     def _advance(self) -> Operation:
