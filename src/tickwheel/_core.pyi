@@ -6,6 +6,8 @@ from typing import Any, final
 from tickwheel.clock import Clock
 from tickwheel.typing import Callback, ErrorHandler, Expired, Pending
 
+__all__ = ["Engine", "Timer", "Waiter", "Wheel"]
+
 @final
 class Timer:
     def cancel(self, /) -> bool: ...
