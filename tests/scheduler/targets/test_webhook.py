@@ -177,7 +177,7 @@ def test_gone(receiver):
         ("7", 7, 7),
         ("0", 0, 0),
         ("99999999", 86_400, 86_400),
-        (format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True), 40, 100),
+        (format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True), 3_600, 7_200),
         (format_datetime(datetime.now(UTC) - timedelta(seconds=100), usegmt=True), 0, 0),
     ],
 )
