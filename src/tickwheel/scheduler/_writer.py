@@ -211,6 +211,12 @@ class Writer:
         """
         return self._stats
 
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs on the writer's thread, where waiting for an answer would never end.
+        """
+        return threading.current_thread() is self._thread
+
     @property
     def waiting(self) -> int:
         """
