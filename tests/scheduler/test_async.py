@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 
 import pytest
 
@@ -112,6 +113,52 @@ def test_many_at_once(url):
         assert stats["commits"] < 500
 
     asyncio.run(main())
+
+
+def test_stop_from_inside_a_handler(url):
+    """
+    An async handler may await the stop of its scheduler: it returns at once, and goes on without it.
+    """
+
+    async def main():
+        scheduler, seen = AsyncScheduler(url), asyncio.Queue()
+
+        @scheduler.handler("h")
+        async def handler(_payload):
+            await seen.put(await scheduler.stop())
+
+        await scheduler.start()
+        await scheduler.set("k", delay=0, handler="h")
+        assert await asyncio.wait_for(seen.get(), 5) == []
+        await scheduler.stop()
+        assert not scheduler.is_started
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_is_closed_too_early(file_url):
+    """
+    With its loop closed before it, a scheduler gives the async jobs back when it stops, with no attempt counted.
+    """
+    scheduler = AsyncScheduler(file_url)
+
+    @scheduler.handler("h")
+    async def handler(_payload):
+        raise AssertionError
+
+    async def main():
+        await scheduler.start()
+        await scheduler.set("k", delay=0.2, handler="h")
+
+    asyncio.run(main())
+    deadline = time.monotonic() + 20
+    while scheduler.stats()["in_flight"] == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    asyncio.run(scheduler.stop())
+    client = Scheduler(file_url)
+    assert (client.get("k").state, client.get("k").attempt) == (State.PENDING, 0)
+    client.stop()
 
 
 def test_a_task_that_is_cancelled(file_url):

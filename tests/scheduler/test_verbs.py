@@ -136,6 +136,37 @@ def test_many(client):
     assert client.set_many([]) == []
 
 
+def test_many_of_the_other_verbs(client):
+    """
+    Many jobs are moved and cancelled in one go; answers are in order, also for what is not there.
+    """
+    client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h") for n in range(5)])
+    keys = ["k3", "none", "k1"]
+    assert [each.outcome for each in client.move_many(keys, delay=60)] == ["moved", "not_found", "moved"]
+    assert client.get("k1").due_at < client.get("k0").due_at
+    assert [each.outcome for each in client.cancel_many(keys)] == ["cancelled", "not_found", "cancelled"]
+    assert [each.outcome for each in client.replay_many(["k0"])] == ["not_found"]
+    assert client.cancel_many([]) == []
+    with pytest.raises(InvalidJobError):
+        client.cancel_many(["k0", ""])
+    with pytest.raises(InvalidJobError, match=r"pass a list, such as \['k0'\]"):
+        client.cancel_many("k0")
+    assert [job.key for job in client.list().jobs] == ["k0", "k2", "k4"]
+
+
+def test_drain(client):
+    """
+    Draining cancels and returns what is pending under a prefix, and nothing else.
+    """
+    client.set_many([SetRequest(f"a{n:04}", delay=HOUR, handler="h", payload=n) for n in range(2100)])
+    client.set("b", delay=HOUR, handler="h")
+    drained = client.drain("a")
+    assert [job.key for job in drained] == [f"a{n:04}" for n in range(2100)]
+    assert client.drain("a") == []
+    assert [job.key for job in client.drain()] == ["b"]
+    assert client.stats()["pending"] == 0
+
+
 def test_listing(client):
     """
     Jobs are listed by key, a page at a time, through every filter.

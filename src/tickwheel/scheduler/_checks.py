@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ __all__ = [
     "check_generation",
     "check_handler",
     "check_key",
+    "check_keys",
     "check_trace",
     "choice",
     "decode_payload",
@@ -52,6 +54,15 @@ def check_key(key: str, name: str = "key") -> str:
         raise InvalidJobError(name, key, "it may not be empty")
     _check_text(name, key, KEY_BYTES_MAX)
     return key
+
+
+def check_keys(keys: Iterable[str]) -> list[str]:
+    """
+    Return *keys* as a list if each can be one; a lone string is refused, as its letters are not meant.
+    """
+    if isinstance(keys, str):
+        raise InvalidJobError("keys", keys, f"pass a list, such as [{keys!r}]")
+    return [check_key(key) for key in keys]
 
 
 def check_handler(handler: str) -> str:

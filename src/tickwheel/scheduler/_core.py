@@ -15,7 +15,7 @@ from typing import Any
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.drivers import TimerWheel
-from tickwheel.errors import ClosedError
+from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._commits import events_of, lives_of
 from tickwheel.scheduler._ground import Ground
@@ -26,15 +26,17 @@ from tickwheel.scheduler._model import (
     Cancel,
     Job,
     Move,
+    Outcome,
     Page,
     Replay,
     RetryPolicy,
     Set,
+    State,
     Write,
 )
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._owner import Owner
-from tickwheel.scheduler._requests import ListFields, SetRequest, due_at, job_query, set_write
+from tickwheel.scheduler._requests import PAGE_MAX, ListFields, SetRequest, When, due_at, job_query, set_write
 from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler._writer import Writer
 from tickwheel.scheduler.errors import InvalidJobError
@@ -103,12 +105,17 @@ class Core:
             timers.close()
             raise
 
-    def stop(self, timeout: float | None) -> list[Firing]:
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller is a handler, which a stop may not wait for.
+        """
+        return self._owner is not None and self._owner.is_inside()
+
+    def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
         """
         Stop as `Scheduler.stop` says.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        is_inside = self._owner is not None and self._owner.is_inside()
         return self._lifecycle.stop(lambda: self._stop(deadline), timeout, is_inside=is_inside)
 
     def _stop(self, deadline: float | None) -> list[Firing]:
@@ -156,41 +163,64 @@ class Core:
         """
         Set one job.
         """
-        writer = self._opened()
+        writer = self._writing("set")
         return writer.submit(self._set_write(request, self._storeclock.now_ms()))
 
     def set_many(self, requests: Iterable[SetRequest]) -> Future[list[Answer]]:
         """
         Set many jobs; all are checked before any is queued.
         """
-        writer = self._opened()
+        writer = self._writing("set_many")
         now = self._storeclock.now_ms()
         return writer.submit_many([self._set_write(request, now) for request in requests])
 
-    def move(
-        self, key: str, delay: float | None, at: datetime | float | None, if_generation: int | None
-    ) -> Future[Answer]:
+    def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Future[list[Answer]]:
         """
-        Move one job.
+        Move jobs to one instant.
         """
-        writer = self._opened()
-        due = due_at(delay, at, self._storeclock.now_ms())
-        return writer.submit(Move(_checks.check_key(key), due, _checks.check_generation(if_generation)))
+        writer = self._writing("move")
+        due = due_at(when.delay, when.at, self._storeclock.now_ms())
+        generation = _checks.check_generation(if_generation)
+        return writer.submit_many([Move(key, due, generation) for key in _checks.check_keys(keys)])
 
-    def cancel(self, key: str, if_generation: int | None) -> Future[Answer]:
+    def cancel(self, keys: Iterable[str], if_generation: int | None = None) -> Future[list[Answer]]:
         """
-        Cancel one job.
+        Cancel jobs.
         """
-        writer = self._opened()
-        return writer.submit(Cancel(_checks.check_key(key), _checks.check_generation(if_generation)))
+        writer = self._writing("cancel")
+        generation = _checks.check_generation(if_generation)
+        return writer.submit_many([Cancel(key, generation) for key in _checks.check_keys(keys)])
 
-    def replay(self, key: str, if_generation: int | None) -> Future[Answer]:
+    def replay(self, keys: Iterable[str], if_generation: int | None = None) -> Future[list[Answer]]:
         """
-        Replay one dead job.
+        Replay dead jobs.
+        """
+        writer = self._writing("replay")
+        now, generation = self._storeclock.now_ms(), _checks.check_generation(if_generation)
+        return writer.submit_many([Replay(key, now, generation) for key in _checks.check_keys(keys)])
+
+    def drain(self, prefix: str) -> list[Job]:
+        """
+        Cancel everything pending under *prefix* and return it; blocks.
+        """
+        drained: list[Job] = []
+        cursor: str | None = None
+        while True:
+            page = self.page({"prefix": prefix, "state": State.PENDING, "cursor": cursor, "limit": PAGE_MAX})
+            answers = self.cancel([job.key for job in page.jobs]).result()
+            drained += [answer.job for answer in answers if answer.outcome is Outcome.CANCELLED and answer.job]
+            cursor = page.cursor
+            if cursor is None:
+                return drained
+
+    def _writing(self, verb: str) -> Writer:
+        """
+        Return the writer, unless its own thread asks: it would wait for itself.
         """
         writer = self._opened()
-        now = self._storeclock.now_ms()
-        return writer.submit(Replay(_checks.check_key(key), now, _checks.check_generation(if_generation)))
+        if writer.is_inside():
+            raise ReentrantError(f"{verb} in a hook")  # noqa: EM102  the verb is known here alone
+        return writer
 
     def _set_write(self, request: SetRequest, now: int) -> Set:
         target = self._targets.get(request.target)

@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tickwheel.scheduler._near import Entry
@@ -41,7 +42,8 @@ class Coroutines:
         Queue *entries*. From any thread.
         """
         self._queue.extend(entries)
-        self._running_loop().call_soon_threadsafe(self._start_some)
+        with suppress(RuntimeError):  # the caller's loop was closed before the scheduler, whose stop takes these back
+            self._running_loop().call_soon_threadsafe(self._start_some)
 
     def take_back(self) -> list[Entry]:
         """
@@ -55,11 +57,16 @@ class Coroutines:
                 break
         return taken
 
-    def holds(self, thread: threading.Thread) -> bool:
+    def runs_caller(self) -> bool:
         """
-        Return whether *thread* is the loop's own.
+        Return whether the caller runs on the loop's own thread, or inside a task that this started.
         """
-        return thread is self._thread
+        if threading.current_thread() is self._thread:
+            return True
+        try:
+            return asyncio.current_task() in self._tasks
+        except RuntimeError:  # no loop runs here
+            return False
 
     def close(self, timeout_s: float | None, closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
         """

@@ -96,8 +96,7 @@ class Executor:
         """
         Return whether the caller runs inside a handler.
         """
-        thread = threading.current_thread()
-        return self.workers.holds(thread) or self.coroutines.holds(thread)
+        return self.workers.holds(threading.current_thread()) or self.coroutines.runs_caller()
 
     def _run(self, entry: Entry) -> None:
         """

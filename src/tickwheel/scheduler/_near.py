@@ -73,6 +73,9 @@ TABLE: Final[dict[Event, dict[Stage, Stage]]] = {
 """By event, the states in which it may happen and what follows; in any other state it does not happen."""
 
 
+_DROPPED: Final = Job("", 0, 0)
+
+
 class Entry:
     """
     One job in memory.
@@ -148,7 +151,7 @@ class Near:
                 ):
                     continue
                 if known is not None:
-                    self._step(known, Event.DROP)
+                    self._drop(known)
                 entry = Entry(job, epoch)
                 self._step(entry, Event.STAGE)
                 waiting[job.key] = entry
@@ -163,7 +166,7 @@ class Near:
             for key in keys:
                 entry = self._waiting.pop(key, None)
                 if entry is not None:
-                    self._step(entry, Event.DROP)
+                    self._drop(entry)
 
     def drop_epoch(self, epoch: int) -> None:
         """
@@ -171,8 +174,8 @@ class Near:
         """
         with self._lock:
             for entry in [each for each in self._waiting.values() if each.epoch == epoch]:
-                self._step(entry, Event.DROP)
                 del self._waiting[entry.job.key]
+                self._drop(entry)
 
     def begin(self, entries: Iterable[Entry], room: int) -> tuple[list[Entry], list[Entry]]:
         """
@@ -259,6 +262,10 @@ class Near:
             for generation, entry in self._busy.items():
                 assert entry.stage not in (Stage.FAR, Stage.NEAR), (generation, entry.stage)
                 assert entry.job.generation == generation, (generation, entry.job)
+
+    def _drop(self, entry: Entry) -> None:
+        self._step(entry, Event.DROP)
+        entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
 
     def _step(self, entry: Entry, event: Event) -> bool:
         following = TABLE[event].get(entry.stage)

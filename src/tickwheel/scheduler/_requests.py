@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._model import Job, JobQuery, RetryPolicy, Set, SetMode, State
@@ -15,9 +15,9 @@ from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError, RecurrenceError
 from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
 
-__all__ = ["ListFields", "ListRest", "SetFields", "SetRequest", "due_at", "job_query", "set_write"]
+__all__ = ["PAGE_MAX", "ListFields", "ListRest", "SetFields", "SetRequest", "When", "due_at", "job_query", "set_write"]
 
-_PAGE_MAX = 1_000
+PAGE_MAX = 1_000
 
 
 class SetFields(TypedDict, total=False):
@@ -85,6 +85,15 @@ class SetRequest:
     misfire: str = "once"
     jitter: float = 0.0
     trace: str | None = None
+
+
+class When(NamedTuple):
+    """
+    An instant as a caller names it; `due_at` reads it.
+    """
+
+    delay: float | None = None
+    at: datetime | float | None = None
 
 
 class ListRest(TypedDict, total=False):
@@ -190,8 +199,8 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
         TypeError: For a time that is no number.
     """
     limit = fields.get("limit", 100)
-    if not isinstance(limit, int) or not 1 <= limit <= _PAGE_MAX:
-        raise InvalidJobError("limit", limit, f"pass an integer in 1..{_PAGE_MAX}")
+    if not isinstance(limit, int) or not 1 <= limit <= PAGE_MAX:
+        raise InvalidJobError("limit", limit, f"pass an integer in 1..{PAGE_MAX}")
     prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
     due_from, due_until, handler = fields.get("due_from"), fields.get("due_until"), fields.get("handler")
     return JobQuery(

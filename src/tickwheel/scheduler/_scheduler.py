@@ -15,11 +15,14 @@ from tickwheel.observe._events import EventHook
 from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._model import Answer, Job, Page, RetryPolicy
 from tickwheel.scheduler._options import SchedulerOptions
-from tickwheel.scheduler._requests import ListRest, SetFields, SetRequest
+from tickwheel.scheduler._requests import ListRest, SetFields, SetRequest, When
+from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.targets import Firing, Target
 
 __all__ = ["AsyncScheduler", "Scheduler"]
+
+_NOW = When(delay=0)
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
@@ -71,7 +74,8 @@ class _Common:
         """
 
         def register(function: _Handler) -> _Handler:
-            self._core.handlers.register(name or function.__name__, function, retry, timeout)
+            policy = None if retry is None else check_policy(retry)
+            self._core.handlers.register(name or function.__name__, function, policy, timeout)
             return function
 
         return register
@@ -146,7 +150,7 @@ class Scheduler(_Common):
         Returns:
             What still runs; the next owner takes it up again.
         """
-        return self._core.stop(timeout)
+        return self._core.stop(timeout, is_inside=self._core.is_inside())
 
     close = stop
 
@@ -202,7 +206,7 @@ class Scheduler(_Common):
         Returns:
             MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the job as it now is.
         """
-        return self._core.move(key, delay, at, if_generation).result()
+        return self._core.move((key,), When(delay, at), if_generation).result()[0]
 
     def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
@@ -211,7 +215,7 @@ class Scheduler(_Common):
         Returns:
             As `move`.
         """
-        return self._core.move(key, 0, None, if_generation).result()
+        return self._core.move((key,), _NOW, if_generation).result()[0]
 
     def cancel(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
@@ -220,7 +224,7 @@ class Scheduler(_Common):
         Returns:
             CANCELLED (it will not fire any more), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
         """
-        return self._core.cancel(key, if_generation).result()
+        return self._core.cancel((key,), if_generation).result()[0]
 
     def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
@@ -229,7 +233,35 @@ class Scheduler(_Common):
         Returns:
             REPLAYED, NOT_FOUND or WRONG_GENERATION.
         """
-        return self._core.replay(key, if_generation).result()
+        return self._core.replay((key,), if_generation).result()[0]
+
+    def move_many(
+        self, keys: Iterable[str], *, delay: float | None = None, at: datetime | float | None = None
+    ) -> list[Answer]:
+        """
+        Give all pending jobs of *keys* one instant; answers are in order, as `move` has them.
+        """
+        return self._core.move(keys, When(delay, at)).result()
+
+    def cancel_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        Remove the jobs of *keys*; answers are in order, as `cancel` has them.
+        """
+        return self._core.cancel(keys).result()
+
+    def replay_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        Make the dead jobs of *keys* pending again; answers are in order, as `replay` has them.
+        """
+        return self._core.replay(keys).result()
+
+    def drain(self, prefix: str = "") -> list[Job]:
+        """
+        Cancel every pending job whose key begins with *prefix*, and return them in the order of their keys.
+
+        What is set meanwhile may be left, what runs is. Costs time and memory for all that it returns.
+        """
+        return self._core.drain(prefix)
 
     def get(self, key: str) -> Job | None:
         """
@@ -293,7 +325,8 @@ class AsyncScheduler(_Common):
         """
         Stop and close: see `Scheduler.stop`.
         """
-        return await asyncio.to_thread(self._core.stop, timeout)
+        is_inside = self._core.is_inside()
+        return await asyncio.to_thread(self._core.stop, timeout, is_inside=is_inside)
 
     close = stop
 
@@ -328,25 +361,51 @@ class AsyncScheduler(_Common):
         """
         Give a pending job another instant: see `Scheduler.move`.
         """
-        return await asyncio.wrap_future(self._core.move(key, delay, at, if_generation))
+        return (await asyncio.wrap_future(self._core.move((key,), When(delay, at), if_generation)))[0]
 
     async def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Move a pending job to now: see `Scheduler.run_now`.
         """
-        return await asyncio.wrap_future(self._core.move(key, 0, None, if_generation))
+        return (await asyncio.wrap_future(self._core.move((key,), _NOW, if_generation)))[0]
 
     async def cancel(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Remove a job: see `Scheduler.cancel`.
         """
-        return await asyncio.wrap_future(self._core.cancel(key, if_generation))
+        return (await asyncio.wrap_future(self._core.cancel((key,), if_generation)))[0]
 
     async def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Make a dead job pending again: see `Scheduler.replay`.
         """
-        return await asyncio.wrap_future(self._core.replay(key, if_generation))
+        return (await asyncio.wrap_future(self._core.replay((key,), if_generation)))[0]
+
+    async def move_many(
+        self, keys: Iterable[str], *, delay: float | None = None, at: datetime | float | None = None
+    ) -> list[Answer]:
+        """
+        Give many pending jobs one instant: see `Scheduler.move_many`.
+        """
+        return await asyncio.wrap_future(self._core.move(keys, When(delay, at)))
+
+    async def cancel_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        Remove many jobs: see `Scheduler.cancel_many`.
+        """
+        return await asyncio.wrap_future(self._core.cancel(keys))
+
+    async def replay_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        Make many dead jobs pending again: see `Scheduler.replay_many`.
+        """
+        return await asyncio.wrap_future(self._core.replay(keys))
+
+    async def drain(self, prefix: str = "") -> list[Job]:
+        """
+        Cancel and return every pending job under a prefix: see `Scheduler.drain`.
+        """
+        return await asyncio.to_thread(self._core.drain, prefix)
 
     async def get(self, key: str) -> Job | None:
         """
