@@ -8,6 +8,7 @@ import ast
 import doctest
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,3 +83,40 @@ def test_doctests_of_the_package(modules):
             assert outcome.failed == 0, name
             tried += outcome.attempted
     assert tried > 0
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """
+    Serve a store in a folder of its own; return the folder and the address.
+    """
+    folder = tmp_path_factory.mktemp("served")
+    command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", "--port", "0"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        try:
+            lines = iter(server.stdout.readline, "")
+            yield folder, next(line.split()[1].rstrip("/") for line in lines if line.startswith("page"))
+        finally:
+            server.terminate()
+
+
+COMMANDS = [
+    (page, line)
+    for page in PAGES
+    for line in re.findall(r"^\$ (.*)", blocks(page, "console"), re.MULTILINE)
+    if not line.startswith(("make ", "tickwheel serve"))
+]
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{name_of(page)}: {line[:40]}" for page, line in COMMANDS])
+def test_commands_of_a_page_run(page, line, served):
+    """
+    The commands of a page do what they say beside a running server, one after the other.
+    """
+    folder, address = served
+    if line.startswith("curl ") and not shutil.which("curl"):
+        pytest.skip("curl is not installed")
+    line = line.replace("http://127.0.0.1:8765", address).replace("curl ", "curl --silent --show-error --fail ", 1)
+    line = re.sub(r"^tickwheel ", f"{sys.executable} -P -m tickwheel.cli ", line)
+    answer = subprocess.run(line, shell=True, cwd=folder, capture_output=True, text=True, timeout=60, check=False)  # noqa: S602
+    assert answer.returncode == 0, f"{name_of(page)}: {line}\n{answer.stderr}"
