@@ -153,7 +153,7 @@ def test_full_queue(make, store):
         assert entered()
         futures = [writer.submit(a_set(f"{i}")) for i in range(3)]
         assert writer.waiting == 3
-        with pytest.raises(StoreError, match="3 writes wait for .*, and 3 may: write more slowly") as caught:
+        with pytest.raises(StoreError, match=r"3 writes wait for .*, and 3 may: write more slowly") as caught:
             writer.submit(a_set("refused"), timeout_s=0)
         assert caught.value.is_transient
         with pytest.raises(StoreError):

@@ -228,8 +228,8 @@ class Begin:
     TOO_LATE: it is running already, so a Begin that is repeated after an unknown end tells what became of the first.
 
     Attributes:
-        job: As `due` or an answer gave it: pending. The store finds it by instant and generation, without a search by
-            key; it now has `job.attempt + 1`.
+        job: As `due` or an answer gave it: pending. The store knows it by instant and generation, without a search by
+            key, and refuses another of either as WRONG_GENERATION; it now has `job.attempt + 1`.
         epoch: The lease's.
     """
 

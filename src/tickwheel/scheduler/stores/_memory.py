@@ -11,7 +11,20 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tickwheel.clock import Clock, MonotonicClock
-from tickwheel.scheduler._model import Advance, Answer, Begin, Job, JobQuery, Page, Settle, State, Write
+from tickwheel.scheduler._model import (
+    Advance,
+    Answer,
+    Begin,
+    Job,
+    JobQuery,
+    Move,
+    Page,
+    Replay,
+    Set,
+    Settle,
+    State,
+    Write,
+)
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
 from tickwheel.scheduler.stores._rules import GONE, NOT_OWNER, decide, key_of, rescued
@@ -62,6 +75,8 @@ class MemoryStore:
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         with self._lock:
             self._check_open()
+            for write in writes:
+                self._check_storable(write)
             now = self.now_ms()
             return [self._answer(write, now) for write in writes]
 
@@ -162,6 +177,18 @@ class MemoryStore:
             what = f"the store {self.url} is not open"
             raise StoreError(what, "open it before use, and make a new one after close")
 
+    def _check_storable(self, write: Write) -> None:
+        # What no other store takes is not taken here either, or tests with this one would prove less.
+        for value in _values(write):
+            try:
+                if isinstance(value, str):
+                    value.encode()
+                elif value is not None:
+                    value.to_bytes(8, "big", signed=True)
+            except (UnicodeError, OverflowError) as error:
+                what = f"{self.url}: a value cannot be stored ({error})"
+                raise StoreError(what, "pass text without surrogates and integers in int64") from error
+
     def _answer(self, write: Write, now: int) -> Answer:
         if isinstance(write, Advance | Begin | Settle) and (self._owner is None or write.epoch != self._epoch):
             return NOT_OWNER
@@ -213,6 +240,19 @@ class MemoryStore:
             run = self._runs[minute]
             for index in range(0 if start is None else bisect_left(run, start), len(run)):
                 yield run[index][2]
+
+
+def _values(write: Write) -> tuple[str | int | None, ...]:
+    match write:
+        case Set(job=job):
+            texts = (job.key, job.target, job.handler, job.recurrence, job.trace)
+            return (*texts, job.due_at, job.expires_at, job.first_set_at)
+        case Move() | Replay():
+            return (write.key, write.due_at)
+        case Settle():
+            return (write.due_at,)
+        case _:
+            return ()
 
 
 def _matches(query: JobQuery, job: Job) -> bool:

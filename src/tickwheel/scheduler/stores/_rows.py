@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler._model import Job, RetryPolicy, State
 
-__all__ = ["CODES", "job_of", "printable", "row_of", "successor"]
+__all__ = ["CODES", "job_of", "row_of", "successor", "text_of"]
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 _STATES: Final = tuple(CODES)
@@ -74,19 +74,19 @@ def row_of(job: Job) -> tuple[Any, ...]:
         job.expires_at,
         job.recurrence,
         CODES[job.state],
-        None if job.error is None else printable(job.error),
+        text_of(job.error),
         job.trace,
         job.first_set_at,
     )
 
 
-def printable(text: str) -> str:
+def text_of(error: str | None) -> str | None:
     r"""
-    Return *text* as any database takes it: without NUL, and with lone surrogates as `\udc80`.
+    Return *error* as any database takes it: NUL as `\x00`, and lone surrogates as `\udc80`.
 
     An exception's message may hold both, and must not keep a firing from being settled.
     """
-    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+    return error and error.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
 def successor(prefix: str) -> str | None:

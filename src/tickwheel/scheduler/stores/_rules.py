@@ -148,7 +148,7 @@ def _replay(write: Replay, job: Job | None, now: int, next_generation: NextGener
 def _begin(write: Begin, job: Job | None) -> Decision:
     if job is None or job.state is State.DEAD:
         return NOT_FOUND, job
-    if job.generation != write.job.generation:
+    if not _is_same_firing(job, write.job):
         return WRONG_GENERATION, job
     if job.state is State.RUNNING:
         return TOO_LATE, job
@@ -158,7 +158,7 @@ def _begin(write: Begin, job: Job | None) -> Decision:
 def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> Decision:
     if job is None or job.state is State.DEAD:
         return NOT_FOUND, job
-    if job.generation != write.job.generation or job.state is not State.RUNNING:
+    if not _is_same_firing(job, write.job) or job.state is not State.RUNNING:
         return WRONG_GENERATION, job
     if write.how is Settled.DONE:
         if write.due_at is None:
@@ -170,6 +170,11 @@ def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> 
     else:
         after = replace(job, state=State.DEAD, attempt=write.attempt, error=write.error)
     return Answer(Outcome.SETTLED, after), after
+
+
+def _is_same_firing(job: Job, staged: Job) -> bool:
+    # A retry has the generation of its first try and another instant: what was staged before must not begin it early.
+    return (job.generation, job.due_at) == (staged.generation, staged.due_at)
 
 
 def _next_life(job: Job, due_at: int, generation: int) -> Job:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Any, Final, TypeAlias
 
 from tickwheel.scheduler._model import Advance, Answer, Begin, Job, JobWrite, Settle, Settled, State, Write
-from tickwheel.scheduler.stores._rows import CODES, job_of, row_of
+from tickwheel.scheduler.stores._rows import CODES, job_of, row_of, text_of
 from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide, key_of
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, jobs_by_key
 
@@ -80,9 +81,9 @@ class Batch:
                 answers[index] = GONE
             else:
                 careful.append((index, write))
+        self._check_apart(begins, ends, careful)
         self._guess(begins, ends)
         if careful:
-            self._check_apart(begins, ends, (key_of(write) for _, write in careful))
             self._do_with_care(careful, answers)
         self._write_ledger()
         return answers
@@ -97,11 +98,11 @@ class Batch:
             self._change("delete_key", [(job.key,) for job in ends])
             self._count(_RUNNING, -len(ends))
 
-    def _check_apart(self, begins: list[Job], ends: list[Job], keys: Iterable[str]) -> None:
-        # The guesses were done first: where another write is about the same key, their order counts.
-        guessed = {job.key for job in begins}
-        guessed.update(job.key for job in ends)
-        if guessed and not guessed.isdisjoint(keys):
+    def _check_apart(self, begins: list[Job], ends: list[Job], careful: list[tuple[int, JobWrite]]) -> None:
+        # Begins are done first, then ends, then the rest: for two writes to one key that may be the wrong order.
+        kinds = [[job.key for job in begins], [job.key for job in ends], [key_of(write) for _, write in careful]]
+        kinds = [keys for keys in kinds if keys]
+        if len(kinds) > 1 and any(not set(keys).isdisjoint(others) for keys, others in combinations(kinds, 2)):
             raise WrongGuessError
 
     def _do_with_care(self, writes: list[tuple[int, JobWrite]], answers: list[Answer]) -> None:
@@ -152,7 +153,7 @@ class Batch:
             self._count(CODES[job.state], 1)
             place = _place(job)
             if old is not None and place == old_place:
-                changed_rows.append((CODES[job.state], job.attempt, job.error, *place))
+                changed_rows.append((CODES[job.state], job.attempt, text_of(job.error), *place))
                 continue
             if old is None:
                 new_keys.append((key, *place))

@@ -106,8 +106,12 @@ class Connections:
         connection = sqlite3.connect(
             self._path, timeout=self._busy_s, isolation_level=None, check_same_thread=False, cached_statements=64
         )
-        connection.execute(f"PRAGMA cache_size = -{cache_kib}")
-        connection.execute("PRAGMA temp_store = MEMORY")
+        try:
+            connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+            connection.execute("PRAGMA temp_store = MEMORY")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def check_file(self) -> None:

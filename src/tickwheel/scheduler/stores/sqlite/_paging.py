@@ -16,6 +16,9 @@ __all__ = ["page"]
 _REACH: Final = 10_000
 """How many keys one page looks through: some 20 ms."""
 
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
+
 _ABOVE_ALL: Final = b""
 """SQLite sorts every blob after every text."""
 
@@ -33,8 +36,8 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
         "end": successor(query.prefix) or _ABOVE_ALL,
         "reach": _REACH - 1,
         "state": CODES[query.state] if query.state else None,
-        "due_from": -(2**63) if query.due_from is None else query.due_from,
-        "due_until": 2**63 - 1 if query.due_until is None else query.due_until,
+        "due_from": _in_int64(query.due_from, _INT64_MIN),
+        "due_until": _in_int64(query.due_until, _INT64_MAX),
         "handler": query.handler,
         "limit": query.limit + 1,
     }
@@ -45,3 +48,7 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     if len(jobs) > query.limit:
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
     return Page(tuple(jobs), row[0] if row else None)
+
+
+def _in_int64(instant: int | None, otherwise: int) -> int:
+    return otherwise if instant is None else min(max(instant, _INT64_MIN), _INT64_MAX)

@@ -64,13 +64,14 @@ class SqliteStore:
             message = f"synchronous is {synchronous!r}: pass 'full' or 'normal'"
             raise ValueError(message)
         # SQLite names the log by the real path; so must the lock be, or two names of one file would have two owners.
-        self._path = Path(path).resolve()
+        self.path = Path(path).resolve()
         self._synchronous, self._busy_s = synchronous, busy_s
         self._clock = clock or MonotonicClock()
         self._connections: Connections | None = None
-        self._lock = OwnerLock(self._path)
-        self._bell = Bell(self._path)
+        self._lock = OwnerLock(self.path)
+        self._bell = Bell(self.path)
         self._lease: Lease | None = None
+        self._owner = ""
         self._checkpointer: Checkpointer | None = None
         self._seen = 0
         """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
@@ -80,7 +81,7 @@ class SqliteStore:
 
     def open(self) -> None:
         with translated(self.url):
-            connections = Connections(self._path, self.url, synchronous=self._synchronous, busy_s=self._busy_s)
+            connections = Connections(self.path, self.url, synchronous=self._synchronous, busy_s=self._busy_s)
             try:
                 with connections.write_lock:
                     migrate(connections.writer, self.url)
@@ -153,7 +154,7 @@ class SqliteStore:
         return counts
 
     def acquire(self, owner: str) -> list[Lease]:
-        if self._lease is not None:
+        if self._lease is not None and owner == self._owner:
             return self.renew(owner)
         connections = self._open_connections()
         self._lock.take(owner)
@@ -166,11 +167,12 @@ class SqliteStore:
         self.abilities = replace(self.abilities, has_notify=self._bell.hang())
         connections.limit_log(COMMIT_LIMIT_PAGES)
         self._checkpointer = Checkpointer(connections.connect)
+        self._owner = owner
         self._lease = Lease(0, epoch, None, rescued, self.now_ms())
         return [self._lease]
 
     def renew(self, owner: str) -> list[Lease]:
-        if self._lease is None:
+        if self._lease is None or owner != self._owner:
             return []
         self._open_connections().check_file()
         if not self._lock.is_held or self._ledger()[5] != self._lease.epoch:
@@ -180,7 +182,7 @@ class SqliteStore:
         return [self._lease]
 
     def release(self, owner: str) -> None:
-        if self._lease is not None:
+        if self._lease is not None and owner == self._owner:
             self._release()
 
     def wait_for_change(self, timeout_s: float) -> bool:
@@ -201,7 +203,7 @@ class SqliteStore:
                 connection.execute(SQL["delete_notes"], (self._seen,))
                 self._seen = 0
         if batch.has_notes:
-            ring(self._path)
+            ring(self.path)
         checkpointer = self._checkpointer
         if checkpointer is not None:
             checkpointer.wrote(len(writes))

@@ -1,0 +1,124 @@
+"""
+A store as a dictionary and a list of cases: what the real ones are compared with.
+
+It is written from the protocol, not from the stores' rules, with dumb loops and without a clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from tickwheel.scheduler._model import (
+    Begin,
+    Cancel,
+    Job,
+    JobWrite,
+    Move,
+    Outcome,
+    Replay,
+    Set,
+    SetMode,
+    Settle,
+    Settled,
+    State,
+)
+
+__all__ = ["NEW", "StoreModel"]
+
+NEW: Final = -1
+"""Stands for a generation, or for the store's clock, that the model cannot know."""
+
+
+class StoreModel:
+    """
+    The jobs that a store should have after the writes so far.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.epoch = 0
+
+    def expect(self, write: JobWrite) -> tuple[Outcome, Job | None]:
+        """
+        Return how *write* should be answered, and the job that its key should have then.
+        """
+        key = write.job.key if isinstance(write, Set | Begin | Settle) else write.key
+        job = self.jobs.get(key)
+        if isinstance(write, Set):
+            return self._set(write, job)
+        if isinstance(write, Begin | Settle):
+            return (Outcome.NOT_OWNER, job) if write.epoch != self.epoch else self._fire(write, job)
+        return self._ask(write, job)
+
+    def rescue(self) -> int:
+        """
+        Make pending what runs; return how many did.
+        """
+        running = [job for job in self.jobs.values() if job.state == "running"]
+        for job in running:
+            self.jobs[job.key] = replace(job, state=State.PENDING)
+        return len(running)
+
+    def _set(self, write: Set, job: Job | None) -> tuple[Outcome, Job | None]:
+        live_generation = 0 if job is None or job.state == "dead" else job.generation
+        if write.if_generation is not None and write.if_generation != live_generation:
+            return Outcome.WRONG_GENERATION, job
+        due_at = write.job.due_at
+        since = write.job.first_set_at or NEW
+        if job is not None and job.state == "pending":
+            since = job.first_set_at
+            if write.mode == "keep":
+                return Outcome.KEPT, job
+            if write.mode == "earliest" and job.due_at < due_at:
+                due_at = job.due_at
+        if write.mode == SetMode.REPLACE and write.max_wait_ms is not None and due_at > since + write.max_wait_ms:
+            due_at = since + write.max_wait_ms
+        new = replace(write.job, generation=NEW, due_at=due_at, first_set_at=since, state=State.PENDING)
+        if new.expires_at is not None:
+            new = replace(new, expires_at=new.expires_at - write.job.due_at + due_at)
+        return (Outcome.REPLACED if live_generation else Outcome.CREATED), new
+
+    def _ask(self, write: Move | Cancel | Replay, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: PLR0911 - cases
+        wanted = {Move: ("pending", "running"), Cancel: ("pending", "running", "dead"), Replay: ("dead",)}
+        if job is None or job.state not in wanted[type(write)]:
+            return Outcome.NOT_FOUND, job
+        if write.if_generation is not None and write.if_generation != job.generation:
+            return Outcome.WRONG_GENERATION, job
+        if isinstance(write, Cancel):
+            if job.state == "running" and not job.recurrence:
+                return Outcome.TOO_LATE, job
+            return Outcome.CANCELLED, None
+        if job.state == "running":
+            return Outcome.TOO_LATE, job
+        moved = self._at(job, write.due_at)
+        if isinstance(write, Replay):
+            return Outcome.REPLAYED, replace(moved, first_set_at=NEW)
+        return Outcome.MOVED, moved
+
+    def _fire(self, write: Begin | Settle, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: PLR0911 - cases
+        if job is None or job.state == "dead":
+            return Outcome.NOT_FOUND, job
+        if job.generation != write.job.generation or job.due_at != write.job.due_at:
+            return Outcome.WRONG_GENERATION, job
+        if isinstance(write, Begin):
+            if job.state == "running":
+                return Outcome.TOO_LATE, job
+            return Outcome.BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1)
+        if job.state == "pending":
+            return Outcome.WRONG_GENERATION, job
+        if write.how == Settled.DONE:
+            if write.due_at is None:
+                return Outcome.SETTLED, None
+            return Outcome.SETTLED, replace(self._at(job, write.due_at), error=write.error)
+        after = replace(job, attempt=write.attempt, error=write.error)
+        if write.how == Settled.DEAD:
+            return Outcome.SETTLED, replace(after, state=State.DEAD)
+        due_at = write.due_at if write.due_at is not None else job.due_at
+        return Outcome.SETTLED, replace(after, state=State.PENDING, due_at=due_at)
+
+    def _at(self, job: Job, due_at: int) -> Job:
+        expires_at = job.expires_at
+        if expires_at is not None:
+            expires_at += due_at - job.due_at
+        return replace(job, generation=NEW, due_at=due_at, expires_at=expires_at, attempt=0, state=State.PENDING)

@@ -1,0 +1,79 @@
+"""
+A store that fails when it is told to, over one that works.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores._contract import Store
+
+__all__ = ["FaultyStore"]
+
+
+class FaultyStore:
+    """
+    A store's calls, with faults in between; a real store does the work.
+
+    Attributes:
+        calls: The names of all calls so far, in order.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._faults: dict[str, list[tuple[bool, StoreError]]] = {}
+        self._gate = threading.Event()
+        self._gate.set()
+        self._entered = threading.Semaphore(0)
+        self.calls: list[str] = []
+
+    def fail(
+        self, call: str, times: int = 1, *, after: bool = False, is_transient: bool = True, is_unknown: bool = False
+    ) -> None:
+        """
+        Let the next calls of one kind raise `StoreError`.
+
+        Args:
+            call: The method's name.
+            times: How many of the next calls.
+            after: Whether the call takes effect before it raises.
+            is_transient: What the error says of itself.
+            is_unknown: What the error says of its effect.
+        """
+        error = StoreError(f"{call} failed", "try again", is_transient=is_transient, is_unknown=is_unknown)
+        self._faults.setdefault(call, []).extend([(after, error)] * times)
+
+    @contextmanager
+    def held(self) -> Iterator[Callable[[], bool]]:
+        """
+        Hold every call of `apply` that begins meanwhile, and let them go at the end; lends what waits for the next one.
+        """
+        self._gate.clear()
+        try:
+            yield lambda: self._entered.acquire(timeout=20.0)
+        finally:
+            self._gate.set()
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._store, name)
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append(name)
+            if name == "apply" and not self._gate.is_set():
+                self._entered.release()
+                self._gate.wait()
+            faults = self._faults.get(name)
+            if not faults:
+                return value(*args, **kwargs)
+            after, error = faults.pop(0)
+            if after:
+                value(*args, **kwargs)
+            raise error
+
+        return call

@@ -1,0 +1,218 @@
+"""
+Random writes on a store, compared with a dumb model after each batch.
+
+    report = run_store_machine(make_store, seed=7, writes=20_000)
+
+The store is given up and taken again at random, as another object where `reopen` says how: what was running must then
+be pending. The first answer or job that differs ends the run as a `StoreDivergenceError`, whose text holds the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from tickwheel.scheduler._model import (
+    Answer,
+    Begin,
+    Cancel,
+    Job,
+    JobQuery,
+    JobWrite,
+    Move,
+    Outcome,
+    Replay,
+    Set,
+    SetMode,
+    Settle,
+    Settled,
+    State,
+)
+from tickwheel.scheduler.stores._contract import Store
+from tickwheel.testing._store_model import NEW, StoreModel
+
+__all__ = ["StoreDivergenceError", "StoreReport", "run_store_machine"]
+
+_START = 1_700_000_000_000
+_KEYS = [f"key {i}" for i in range(12)]
+_OWNERS = ("one", "two", "three")
+
+
+class StoreDivergenceError(AssertionError):
+    """
+    A store did not do what the model did.
+    """
+
+
+@dataclass(slots=True)
+class StoreReport:
+    """
+    A run without a divergence.
+
+    Attributes:
+        outcomes: How often which kind of write was answered how.
+        takeovers: How often the store changed hands.
+    """
+
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    takeovers: int = 0
+
+
+class _Machine:
+    def __init__(self, store: Store, rng: random.Random) -> None:
+        self.store, self.rng = store, rng
+        self.model = StoreModel()
+        self.staged: list[Job] = []
+        self.generations: set[int] = set()
+        self.owner = ""
+        self.report = StoreReport()
+
+    def own(self) -> None:
+        self.owner = self.rng.choice(_OWNERS)
+        lease, *others = self.store.acquire(self.owner)
+        same(others, [], "the machine is for stores of one shard")
+        same(lease.rescued, self.model.rescue(), "how many were rescued")
+        same(lease.epoch > self.model.epoch, True, "the epoch is a later one")
+        self.model.epoch = lease.epoch
+        self.report.takeovers += 1
+
+    def step(self) -> int:
+        writes = [self.draw() for _ in range(self.rng.choice((1, 1, 2, 5, 30)))]
+        for write, answer in zip(writes, self.store.apply(writes), strict=True):
+            self.compare(write, answer)
+        return len(writes)
+
+    def compare(self, write: JobWrite, answer: Answer) -> None:
+        outcome, job = self.model.expect(write)
+        same(answer.outcome, outcome, f"the answer to {write}")
+        key = write.job.key if isinstance(write, Set | Begin | Settle) else write.key
+        if job is None:
+            self.model.jobs.pop(key, None)
+        else:
+            if job.generation == NEW:
+                job = self.name(job, answer)
+            self.model.jobs[key] = job
+            if answer.job is not None and outcome is not Outcome.CANCELLED:
+                same(answer.job, job, f"the job in the answer to {write}")
+            self.staged.append(job)
+            del self.staged[:-40]
+        self.report.outcomes[type(write).__name__, outcome] += 1
+
+    def name(self, job: Job, answer: Answer) -> Job:
+        if answer.job is None:
+            message = f"no job in {answer}, which should have {job}"
+            raise StoreDivergenceError(message)
+        generation = answer.job.generation
+        same(generation in self.generations, False, f"{generation} is a new generation")
+        self.generations.add(generation)
+        since = answer.job.first_set_at if job.first_set_at == NEW else job.first_set_at
+        return replace(job, generation=generation, first_set_at=since)
+
+    def check(self) -> None:
+        jobs = self.model.jobs
+        for key in _KEYS:
+            same(self.store.get(key), jobs.get(key), f"the job of {key!r}")
+        by_key = sorted(jobs.values(), key=lambda job: job.key)
+        same(list(self.store.page(JobQuery(limit=100)).jobs), by_key, "the list")
+        pending = [job for job in by_key if job.state is State.PENDING]
+        pending.sort(key=lambda job: (job.due_at, job.generation))
+        same(self.store.due(0, 2**62, None, 100), pending, "what is due")
+        states = Counter(job.state.value for job in by_key)
+        same(self.store.count(), {state.value: states[state.value] for state in State}, "the counts")
+
+    def draw(self) -> JobWrite:
+        rng, key = self.rng, self.rng.choice(_KEYS)
+        kind = rng.choices((Set, Move, Cancel, Replay, Begin, Settle), (4, 2, 1, 2, 6, 6))[0]
+        if kind is Set:
+            return self.draw_set(key)
+        if kind is Cancel:
+            return Cancel(key, self.draw_condition(key))
+        if kind is Move:
+            return Move(key, self.draw_instant(), self.draw_condition(key))
+        if kind is Replay:
+            return Replay(key, self.draw_instant(), self.draw_condition(key))
+        wanted = State.PENDING if kind is Begin else State.RUNNING
+        likely = [job for job in self.model.jobs.values() if job.state is wanted]
+        job = rng.choice(self.staged if self.staged and rng.random() < 0.2 else likely or [Job(key, 1, 0)])
+        epoch = self.model.epoch - (rng.random() < 0.05)
+        if kind is Begin:
+            return Begin(job, epoch)
+        how = rng.choice((Settled.DONE, Settled.DONE, Settled.AGAIN, Settled.DEAD))
+        due_at = self.draw_instant() if rng.random() < 0.4 else None
+        return Settle(job, epoch, how, rng.randrange(5), due_at, rng.choice((None, "it broke")))
+
+    def draw_set(self, key: str) -> Set:
+        rng, due_at = self.rng, self.draw_instant()
+        job = Job(
+            key,
+            0,
+            due_at,
+            payload=rng.randbytes(rng.choice((0, 3, 5_000))),
+            handler=rng.choice(("a", "b")),
+            expires_at=rng.choice((None, due_at + 40)),
+            recurrence=rng.choice((None, "every 5 s")),
+            first_set_at=_START + rng.randrange(100),
+        )
+        max_wait_ms = rng.choice((None, None, 50))
+        return Set(job, rng.choice(list(SetMode)), max_wait_ms, self.draw_condition(key))
+
+    def draw_condition(self, key: str) -> int | None:
+        job = self.model.jobs.get(key)
+        return self.rng.choice((None, None, None, 0, job.generation if job else 7))
+
+    def draw_instant(self) -> int:
+        return _START + self.rng.choice((0, 1, 60_000, 60_001, self.rng.randrange(10**7)))
+
+
+def run_store_machine(
+    make_store: Callable[[], Store],
+    seed: int,
+    writes: int,
+    reopen: Callable[[Store], Store] | None = None,
+) -> StoreReport:
+    """
+    Run *writes* random writes on an empty store and compare all that can be seen.
+
+    Args:
+        make_store: Returns an empty store of one shard, not open.
+        seed: What repeats the run.
+        writes: How many.
+        reopen: Returns another object on the data of a closed store, not open; None where they end with the object.
+
+    Raises:
+        StoreDivergenceError: If anything differs.
+    """
+    rng = random.Random(seed)
+    machine = _Machine(make_store(), rng)
+    machine.store.open()
+    done = 0
+    try:
+        machine.own()
+        while done < writes:
+            done += machine.step()
+            if rng.random() < 0.02:
+                if reopen is None:
+                    machine.store.release(machine.owner)
+                else:
+                    machine.store.close()
+                    machine.store = reopen(machine.store)
+                    machine.store.open()
+                machine.own()
+            machine.check()
+    except StoreDivergenceError as error:
+        message = f"after {done} writes with seed {seed}: {error}"
+        raise StoreDivergenceError(message) from None
+    finally:
+        machine.store.close()
+    return machine.report
+
+
+def same(found: object, expected: object, what: str) -> None:
+    """
+    Raise `StoreDivergenceError` unless *found* is *expected*.
+    """
+    if found != expected:
+        message = f"{what}: the store says {found!r}, the model {expected!r}"
+        raise StoreDivergenceError(message)

@@ -1,0 +1,65 @@
+"""
+The contract suite of stores.
+
+A store's tests are a subclass, which pytest and unittest both collect:
+
+    class TestMyStore(StoreSuite):
+        def make_store(self):
+            return MyStore(...)          # empty, not open
+
+A store that several processes can open at once, or that survives its process, says so with a second class:
+
+    class TestMySharedStore(SharedStoreSuite):
+        def make_store(self): ...
+        def make_peer(self, store): ...  # another object on the same data, not open
+
+The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.store_suite")` makes it explain
+its assertions.
+"""
+
+from __future__ import annotations
+
+from tickwheel.testing.store_suite._batch import BatchTests
+from tickwheel.testing.store_suite._begin import BeginTests
+from tickwheel.testing.store_suite._bulk import BulkTests
+from tickwheel.testing.store_suite._cancel import CancelTests
+from tickwheel.testing.store_suite._due import DueTests
+from tickwheel.testing.store_suite._input import InputTests
+from tickwheel.testing.store_suite._list import ListTests
+from tickwheel.testing.store_suite._machine import MachineTests
+from tickwheel.testing.store_suite._move import MoveTests
+from tickwheel.testing.store_suite._open import OpenTests
+from tickwheel.testing.store_suite._owner import OwnerTests
+from tickwheel.testing.store_suite._replay import ReplayTests
+from tickwheel.testing.store_suite._set import SetTests
+from tickwheel.testing.store_suite._settle import SettleTests
+from tickwheel.testing.store_suite._shared import SharedTests
+
+__all__ = ["SharedStoreSuite", "StoreSuite"]
+
+
+class StoreSuite(
+    OpenTests,
+    SetTests,
+    MoveTests,
+    CancelTests,
+    ReplayTests,
+    BeginTests,
+    SettleTests,
+    BatchTests,
+    DueTests,
+    ListTests,
+    OwnerTests,
+    InputTests,
+    BulkTests,
+    MachineTests,
+):
+    """
+    Every promise of the protocol that one store object can keep, as tests; a subclass says `make_store`.
+    """
+
+
+class SharedStoreSuite(SharedTests):
+    """
+    What two store objects on the same data promise each other; a subclass says `make_store` and `make_peer`.
+    """

@@ -1,0 +1,201 @@
+"""
+What the tests of a store share: an open store with an owner, and short ways to write and look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from tickwheel.scheduler._model import (
+    Answer,
+    Begin,
+    Cancel,
+    Job,
+    Move,
+    Outcome,
+    Replay,
+    Set,
+    SetMode,
+    Settle,
+    Settled,
+    State,
+    Write,
+)
+from tickwheel.scheduler.stores._contract import Lease, Store
+
+__all__ = ["EVER", "OWNER", "Rig", "StoreTests", "refused"]
+
+EVER = 2**63 - 1
+"""An instant after all jobs."""
+
+OWNER = "the first owner"
+
+_E = TypeVar("_E", bound=BaseException)
+
+
+class Rig:
+    """
+    An open store, whose shards this test owns.
+
+    Attributes:
+        store: The store.
+        now: Its clock when the test began, which instants are counted from.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.leases = {lease.shard: lease for lease in store.acquire(OWNER)}
+        self.now = store.now_ms()
+
+    def lease(self, key: str) -> Lease:
+        """
+        Return the lease on the shard of *key*.
+        """
+        return self.leases[self.store.shard_of(key)]
+
+    def do(self, write: Write) -> Answer:
+        """
+        Do one write in a transaction of its own.
+        """
+        (answer,) = self.store.apply([write])
+        return answer
+
+    def set(self, key: str, after: int = 60_000, mode: SetMode = SetMode.REPLACE, **fields: Any) -> Answer:
+        """
+        Set *key*, due *after* ms from the start; conditions and the job's fields by name.
+        """
+        conditions = {name: fields.pop(name) for name in ("max_wait_ms", "if_generation") if name in fields}
+        return self.do(Set(Job(key, 0, self.now + after, **fields), mode, **conditions))
+
+    def pending(self, key: str, after: int = 60_000, **fields: Any) -> Job:
+        """
+        Return a new pending job.
+        """
+        job = self.set(key, after, **fields).job
+        assert job is not None
+        return job
+
+    def running(self, key: str, after: int = 60_000, **fields: Any) -> Job:
+        """
+        Return a job that was begun, as it was before.
+        """
+        job = self.pending(key, after, **fields)
+        assert self.begin(job) is Outcome.BEGUN
+        return job
+
+    def dead(self, key: str, error: str = "it broke") -> Job:
+        """
+        Return a dead job.
+        """
+        job = self.settle(self.running(key), Settled.DEAD, attempt=1, error=error).job
+        assert job is not None
+        assert job.state is State.DEAD
+        return job
+
+    def begin(self, job: Job) -> Outcome:
+        """
+        Begin *job* as the owner.
+        """
+        return self.do(Begin(job, self.lease(job.key).epoch)).outcome
+
+    def settle(self, job: Job, how: Settled = Settled.DONE, **fields: Any) -> Answer:
+        """
+        Settle *job* as the owner.
+        """
+        return self.do(Settle(job, self.lease(job.key).epoch, how, **fields))
+
+    def move(self, key: str, after: int, if_generation: int | None = None) -> Answer:
+        """
+        Move *key* to *after* ms from the start.
+        """
+        return self.do(Move(key, self.now + after, if_generation))
+
+    def cancel(self, key: str, if_generation: int | None = None) -> Answer:
+        """
+        Cancel *key*.
+        """
+        return self.do(Cancel(key, if_generation))
+
+    def replay(self, key: str, after: int = 0, if_generation: int | None = None) -> Answer:
+        """
+        Replay *key*, due *after* ms from the start.
+        """
+        return self.do(Replay(key, self.now + after, if_generation))
+
+    def get(self, key: str) -> Job:
+        """
+        Return the job of *key*, which must be there.
+        """
+        job = self.store.get(key)
+        assert job is not None
+        return job
+
+    def due(self, until: int = EVER, limit: int = 1_000_000) -> list[Job]:
+        """
+        Return what is due below *until* in all owned shards.
+        """
+        return [job for shard in self.leases for job in self.store.due(shard, until, None, limit)]
+
+    def counts(self) -> tuple[int, int, int]:
+        """
+        Return how many are pending, running and dead.
+        """
+        counts = self.store.count()
+        assert set(counts) == {state.value for state in State}
+        return counts["pending"], counts["running"], counts["dead"]
+
+
+class StoreTests:
+    """
+    The base of all parts of the suite.
+    """
+
+    def make_store(self) -> Store:
+        """
+        Return an empty store that is not open.
+        """
+        raise NotImplementedError
+
+    @contextmanager
+    def rig(self) -> Iterator[Rig]:
+        """
+        Lend a rig with an empty store; its counts are checked against its jobs at the end.
+        """
+        store = self.make_store()
+        store.open()
+        try:
+            rig = Rig(store)
+            yield rig
+            check_counts(rig)
+        finally:
+            store.close()
+
+
+def check_counts(rig: Rig) -> None:
+    """
+    Compare the three ways to learn what there is: the counts, the list, and what is due.
+    """
+    from tickwheel.testing.store_suite._list import everything  # noqa: PLC0415 - it imports this module
+
+    jobs = everything(rig.store)
+    states = [job.state for job in jobs]
+    assert rig.counts() == (states.count(State.PENDING), states.count(State.RUNNING), states.count(State.DEAD))
+    if rig.leases:
+        expected = {job.key: job for job in jobs if job.state is State.PENDING}
+        assert {job.key: job for job in rig.due()} == expected
+
+
+def refused(kind: type[_E], call: Callable[[], object]) -> _E:
+    """
+    Return the error of *kind* that *call* raises; its message must name something.
+    """
+    caught: _E | None = None
+    try:
+        call()
+    except kind as error:
+        caught = error
+    assert caught is not None, f"nothing was raised, and {kind.__name__} should have been"
+    assert str(caught)
+    return caught

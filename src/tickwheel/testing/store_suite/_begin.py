@@ -1,0 +1,95 @@
+"""
+Begin: an attempt is counted before the hand-over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwheel.scheduler._model import Begin, Outcome, Settled, State
+from tickwheel.testing.store_suite._base import StoreTests
+
+
+class BeginTests(StoreTests):
+    """
+    Every outcome of a begin.
+    """
+
+    def test_begun(self) -> None:
+        """
+        A begun job is running, has one attempt more, and is not due any longer.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key", attempt=2)
+            answer = rig.do(Begin(job, rig.lease("key").epoch))
+            assert (answer.outcome, answer.job) == (Outcome.BEGUN, None)
+            assert rig.get("key") == replace(job, state=State.RUNNING, attempt=3)
+            assert rig.due() == []
+            assert rig.counts() == (0, 1, 0)
+
+    def test_twice(self) -> None:
+        """
+        A second begin of the same attempt is told that it runs already, and counts nothing.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            assert rig.begin(job) is Outcome.TOO_LATE
+            assert rig.get("key").attempt == 1
+
+    def test_not_found(self) -> None:
+        """
+        What was cancelled, settled or is dead cannot be begun.
+        """
+        with self.rig() as rig:
+            job = rig.pending("cancelled")
+            rig.cancel("cancelled")
+            assert rig.begin(job) is Outcome.NOT_FOUND
+            done = rig.running("done")
+            rig.settle(done)
+            assert rig.begin(done) is Outcome.NOT_FOUND
+            assert rig.begin(rig.dead("dead")) is Outcome.NOT_FOUND
+            assert rig.counts() == (0, 0, 1)
+
+    def test_wrong_generation(self) -> None:
+        """
+        What was set again since it was staged cannot be begun in its old generation.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key")
+            again = rig.pending("key")
+            assert rig.begin(job) is Outcome.WRONG_GENERATION
+            assert rig.get("key") == again
+
+    def test_not_owner(self) -> None:
+        """
+        An epoch that is not the shard's is refused, older or newer.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key")
+            for epoch in (rig.lease("key").epoch - 1, rig.lease("key").epoch + 1):
+                assert rig.do(Begin(job, epoch)).outcome is Outcome.NOT_OWNER
+            assert rig.get("key") == job
+
+    def test_after_a_retry(self) -> None:
+        """
+        A retried job begins again in the same generation with the next attempt, so that its fire id is new.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            first = rig.get("key").fire_id
+            again = rig.settle(job, Settled.AGAIN, attempt=1, due_at=rig.now + 9).job
+            assert again is not None
+            assert rig.begin(again) is Outcome.BEGUN
+            assert rig.get("key").generation == job.generation
+            assert rig.get("key").fire_id != first
+
+    def test_old_instant_of_a_retry(self) -> None:
+        """
+        A begin of the job as it was before its retry does not begin the retry early.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            rig.settle(job, Settled.AGAIN, attempt=1, due_at=rig.now + 90_000)
+            assert rig.begin(job) is Outcome.WRONG_GENERATION
+            assert rig.settle(job).outcome is Outcome.WRONG_GENERATION
+            assert rig.get("key").state is State.PENDING

@@ -1,0 +1,143 @@
+"""
+What is due, and when the next is.
+"""
+
+from __future__ import annotations
+
+import random
+
+from tickwheel.scheduler._model import Job, Set, Settled
+from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
+
+
+class DueTests(StoreTests):
+    """
+    The owner's view.
+    """
+
+    def test_order(self) -> None:
+        """
+        Jobs are due by instant, and among equal instants in the order in which they were set.
+        """
+        with self.rig() as rig:
+            rng = random.Random(7)
+            rig.store.apply([Set(Job(f"{i}", 0, rig.now + rng.randrange(20) * 30_000)) for i in range(300)])
+            for shard in rig.leases:
+                jobs = rig.store.due(shard, EVER, None, 1_000)
+                assert jobs == sorted(jobs, key=lambda job: (job.due_at, job.generation))
+            assert len(rig.due()) == 300
+
+    def test_until_is_excluded(self) -> None:
+        """
+        A job is due below an instant, not at it.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key", 1_000)
+            shard = rig.store.shard_of("key")
+            assert rig.store.due(shard, job.due_at, None, 10) == []
+            assert rig.store.due(shard, job.due_at + 1, None, 10) == [job]
+
+    def test_cursor(self) -> None:
+        """
+        Page after page brings every job once, also where many share one instant.
+        """
+        with self.rig() as rig:
+            rig.store.apply([Set(Job(f"{i}", 0, rig.now + i // 40)) for i in range(200)])
+            for limit in (1, 7, 40, 1_000):
+                assert paged(rig, limit) == rig.due()
+
+    def test_cursor_is_exact(self) -> None:
+        """
+        The page after (instant, generation) begins just behind it, whether or not that job is still there.
+        """
+        with self.rig() as rig:
+            first, second, third = (rig.pending(key, 1_000) for key in same_shard(rig, 3))
+            shard = rig.store.shard_of(first.key)
+            after = (first.due_at, first.generation)
+            assert rig.store.due(shard, EVER, after, 10) == [second, third]
+            rig.cancel(first.key)
+            rig.cancel(second.key)
+            assert rig.store.due(shard, EVER, after, 10) == [third]
+            assert rig.store.due(shard, EVER, (third.due_at, third.generation), 10) == []
+
+    def test_only_pending(self) -> None:
+        """
+        What runs and what is dead is not due; what is retried is.
+        """
+        with self.rig() as rig:
+            rig.running("running")
+            rig.dead("dead")
+            retried = rig.settle(rig.running("retried"), Settled.AGAIN, attempt=1, due_at=rig.now + 5).job
+            pending = rig.pending("pending")
+            assert sorted(job.key for job in rig.due()) == ["pending", "retried"]
+            assert {job.key: job for job in rig.due()} == {"retried": retried, "pending": pending}
+
+    def test_next_due_at(self) -> None:
+        """
+        The next instant is that of the first pending job.
+        """
+        with self.rig() as rig:
+            early, late = same_shard(rig, 2)
+            shard = rig.store.shard_of(early)
+            rig.pending(late, 9_000)
+            assert rig.store.next_due_at(shard) == rig.now + 9_000
+            job = rig.pending(early, 1_000)
+            assert rig.store.next_due_at(shard) == rig.now + 1_000
+            rig.begin(job)
+            assert rig.store.next_due_at(shard) == rig.now + 9_000
+            rig.cancel(late)
+            assert rig.store.next_due_at(shard) is None
+
+    def test_any_instant(self) -> None:
+        """
+        Instants before the epoch and at the end of int64 are instants.
+        """
+        with self.rig() as rig:
+            instants = [-(2**63) + 1, -1, 0, 1, 2**53, 2**63 - 2]
+            rig.store.apply([Set(Job(f"at {due_at}", 0, due_at)) for due_at in reversed(instants)])
+            assert sorted(job.due_at for job in rig.due(2**63 - 1)) == instants
+
+    def test_upcoming(self) -> None:
+        """
+        What falls due in a range comes in order, and is counted by steps.
+        """
+        with self.rig() as rig:
+            jobs = [rig.pending(f"key {after}", after) for after in (0, 999, 1_000, 2_500, 2_999, 3_000)]
+            rig.running("running", 1_500)
+            assert rig.store.upcoming(rig.now + 999, rig.now + 3_000, 10) == jobs[1:5]
+            assert rig.store.upcoming(rig.now, rig.now + 9_000, 2) == jobs[:2]
+            assert rig.store.count_due(rig.now, 1_000, 3) == [2, 1, 2]
+
+    def test_changes(self) -> None:
+        """
+        A mark taken now brings nothing that was written before, and what it brings is pending and in reach.
+        """
+        with self.rig() as rig:
+            rig.pending("key")
+            for shard in rig.leases:
+                start = rig.store.changes(shard, EVER, None)
+                assert start.jobs == []
+                assert rig.store.changes(shard, EVER, start.mark).jobs == []
+
+
+def same_shard(rig: Rig, count: int) -> list[str]:
+    """
+    Return *count* keys of one shard.
+    """
+    shard = rig.store.shard_of("key 0")
+    keys = (f"key {i}" for i in range(100_000))
+    return [key for key in keys if rig.store.shard_of(key) == shard][:count]
+
+
+def paged(rig: Rig, limit: int) -> list[Job]:
+    """
+    Return all that is due, read in pages of *limit*.
+    """
+    jobs: list[Job] = []
+    for shard in rig.leases:
+        after = None
+        while page := rig.store.due(shard, EVER, after, limit):
+            assert len(page) <= limit
+            after = (page[-1].due_at, page[-1].generation)
+            jobs += page
+    return jobs

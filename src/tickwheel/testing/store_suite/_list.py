@@ -1,0 +1,156 @@
+"""
+Lists of jobs, in pages.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tickwheel.scheduler._model import Job, JobQuery, Set, State
+from tickwheel.scheduler.stores._contract import Store
+from tickwheel.testing.store_suite._base import StoreTests
+
+__all__ = ["ListTests", "everything"]
+
+ODD_KEYS = (
+    "a",
+    "a\x01",
+    "a b",
+    "a%",
+    "a_",
+    "ab",
+    "ae\u0301",
+    "aé",
+    "a\ud7ff",
+    "a\ue000",
+    "a\uffff",
+    "a\U00010000",
+    f"a{chr(sys.maxunicode)}",
+    f"a{chr(sys.maxunicode)}z",
+    "b",
+)
+"""In the order of their code points; UTF-16 would order them otherwise, and LIKE would match too much."""
+
+
+class ListTests(StoreTests):
+    """
+    The operator's view.
+    """
+
+    def test_by_key(self) -> None:
+        """
+        A list is in the order of the keys' code points, whatever the pages' size.
+        """
+        with self.rig() as rig:
+            rig.store.apply([Set(Job(key, 0, rig.now)) for key in reversed(ODD_KEYS)])
+            for limit in (1, 2, 7, 100):
+                assert [job.key for job in everything(rig.store, limit=limit)] == list(ODD_KEYS)
+
+    def test_page_is_full(self) -> None:
+        """
+        A page without a filter holds as many as asked for, and the last one has no cursor.
+        """
+        with self.rig() as rig:
+            rig.store.apply([Set(Job(key, 0, rig.now)) for key in "abcd"])
+            page = rig.store.page(JobQuery(limit=2))
+            assert [job.key for job in page.jobs] == ["a", "b"]
+            page = rig.store.page(JobQuery(limit=2, cursor=page.cursor))
+            assert [job.key for job in page.jobs] == ["c", "d"]
+            assert page.cursor is None or rig.store.page(JobQuery(limit=2, cursor=page.cursor)).jobs == ()
+
+    def test_prefix(self) -> None:
+        """
+        A prefix matches what begins with it, character by character, and nothing else.
+        """
+        with self.rig() as rig:
+            rig.store.apply([Set(Job(key, 0, rig.now)) for key in ODD_KEYS])
+            for prefix in ("a", "a%", "a_", "a\ud7ff", f"a{chr(sys.maxunicode)}", "b", "c", "ab "):
+                expected = [key for key in ODD_KEYS if key.startswith(prefix)]
+                for limit in (1, 100):
+                    assert [job.key for job in everything(rig.store, prefix=prefix, limit=limit)] == expected
+
+    def test_state(self) -> None:
+        """
+        A list can be had of one state.
+        """
+        with self.rig() as rig:
+            rig.pending("p1")
+            rig.running("r1")
+            rig.dead("d1")
+            rig.pending("p2")
+            rig.running("r2")
+            rig.dead("d2")
+            for state, keys in (
+                (State.PENDING, ["p1", "p2"]),
+                (State.RUNNING, ["r1", "r2"]),
+                (State.DEAD, ["d1", "d2"]),
+                (None, ["d1", "d2", "p1", "p2", "r1", "r2"]),
+            ):
+                for limit in (1, 10):
+                    jobs = everything(rig.store, state=state, limit=limit)
+                    assert [job.key for job in jobs] == keys
+                    assert all(state in (None, job.state) for job in jobs)
+
+    def test_due_range(self) -> None:
+        """
+        A list can be had of what is due from one instant to before another.
+        """
+        with self.rig() as rig:
+            for after in (1_000, 2_000, 3_000):
+                rig.pending(f"key {after}", after)
+            found = everything(rig.store, due_from=rig.now + 1_000, due_until=rig.now + 3_000, limit=1)
+            assert [job.key for job in found] == ["key 1000", "key 2000"]
+
+    def test_handler(self) -> None:
+        """
+        A list can be had of one handler, together with every other filter.
+        """
+        with self.rig() as rig:
+            rig.store.apply(
+                [Set(Job(f"{i}", 0, rig.now + i, handler="even" if i % 2 == 0 else "odd")) for i in range(10)]
+            )
+            assert len(everything(rig.store, handler="even", limit=2)) == 5
+            assert everything(rig.store, handler="nobody") == []
+            found = everything(rig.store, handler="odd", state=State.PENDING, due_from=rig.now + 4, prefix="7")
+            assert [job.key for job in found] == ["7"]
+
+    def test_changes_during_the_listing(self) -> None:
+        """
+        What is there all the time is met exactly once, although all around it is set, moved, fired and cancelled.
+        """
+        with self.rig() as rig:
+            lasting = [f"{i:03} stays" for i in range(60)]
+            rig.store.apply([Set(Job(key, 0, rig.now + 1)) for key in lasting])
+            rig.store.apply([Set(Job(f"{i:03} goes", 0, rig.now + 1)) for i in range(60)])
+            met: list[str] = []
+            cursor = None
+            for turn in range(1_000):
+                page = rig.store.page(JobQuery(limit=7, cursor=cursor))
+                met += [job.key for job in page.jobs]
+                cursor = page.cursor
+                if cursor is None:
+                    break
+                rig.cancel(f"{turn * 5 % 60:03} goes")
+                rig.set(f"{turn * 11 % 60:03} comes", turn)
+                rig.move(lasting[turn * 7 % 60], turn)
+                job = rig.store.get(lasting[turn * 3 % 60])
+                if job is not None and job.state is State.PENDING:
+                    rig.begin(job)
+            assert cursor is None
+            assert sorted(key for key in met if key.endswith("stays")) == lasting
+            assert len(met) == len(set(met))
+
+
+def everything(store: Store, **query: object) -> list[Job]:
+    """
+    Return all jobs that the query's fields ask for, page by page.
+    """
+    jobs: list[Job] = []
+    cursor = None
+    while True:
+        page = store.page(JobQuery(cursor=cursor, **query))  # type: ignore[arg-type]
+        assert page.cursor is None or cursor is None or page.cursor > cursor
+        jobs += page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return jobs

@@ -1,0 +1,91 @@
+"""
+Move: another instant for a pending job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwheel.scheduler._model import Outcome
+from tickwheel.testing.store_suite._base import StoreTests
+
+
+class MoveTests(StoreTests):
+    """
+    Every outcome of a move.
+    """
+
+    def test_moved(self) -> None:
+        """
+        A move gives the new instant and a later generation, counts attempts anew, and leaves all else.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key", 1_000, payload=b"1", attempt=2, error="so far", first_set_at=7)
+            answer = rig.move("key", 4_000)
+            assert answer.outcome is Outcome.MOVED
+            assert answer.job is not None
+            assert answer.job.generation > job.generation
+            assert answer.job == replace(job, generation=answer.job.generation, due_at=rig.now + 4_000, attempt=0)
+            assert rig.get("key") == answer.job
+            assert rig.due() == [answer.job]
+
+    def test_to_the_same_instant(self) -> None:
+        """
+        A move to the instant that it has already is a move all the same.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key", 1_000)
+            answer = rig.move("key", 1_000)
+            assert answer.outcome is Outcome.MOVED
+            assert rig.get("key").generation > job.generation
+
+    def test_expiry_keeps_its_distance(self) -> None:
+        """
+        The expiry moves with the instant.
+        """
+        with self.rig() as rig:
+            rig.pending("key", 1_000, expires_at=rig.now + 1_250)
+            rig.move("key", 500)
+            assert rig.get("key").expires_at == rig.now + 750
+
+    def test_not_found(self) -> None:
+        """
+        A key that was never set cannot be moved, and a dead one neither.
+        """
+        with self.rig() as rig:
+            assert rig.move("nobody", 1) == rig.move("nobody", 2, if_generation=1)
+            assert rig.move("nobody", 1).outcome is Outcome.NOT_FOUND
+            dead = rig.dead("dead")
+            assert rig.move("dead", 1).outcome is Outcome.NOT_FOUND
+            assert rig.get("dead") == dead
+
+    def test_too_late(self) -> None:
+        """
+        A running job cannot be moved.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            assert rig.move("key", 1).outcome is Outcome.TOO_LATE
+            assert rig.settle(job).outcome is Outcome.SETTLED
+
+    def test_if_generation(self) -> None:
+        """
+        A move under a condition happens only if it holds, and says what the generation is.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key")
+            wrong = rig.move("key", 1, if_generation=job.generation - 1)
+            assert (wrong.outcome, wrong.job) == (Outcome.WRONG_GENERATION, job)
+            assert rig.move("key", 1, if_generation=job.generation).outcome is Outcome.MOVED
+            assert rig.move("key", 2, if_generation=job.generation).outcome is Outcome.WRONG_GENERATION
+
+    def test_old_generation_cannot_begin(self) -> None:
+        """
+        What was staged before a move cannot be begun after it.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key")
+            moved = rig.move("key", 1).job
+            assert moved is not None
+            assert rig.begin(job) is Outcome.WRONG_GENERATION
+            assert rig.begin(moved) is Outcome.BEGUN

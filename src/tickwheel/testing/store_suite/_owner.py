@@ -1,0 +1,98 @@
+"""
+Whose jobs they are.
+"""
+
+from __future__ import annotations
+
+from tickwheel.scheduler._model import Advance, Begin, Outcome, Settle, State
+from tickwheel.testing.store_suite._base import OWNER, StoreTests
+
+
+class OwnerTests(StoreTests):
+    """
+    Acquire, renew, release, rescue.
+    """
+
+    def test_renew(self) -> None:
+        """
+        A renewal returns what is held, in the same epoch, and knows when it was.
+        """
+        with self.rig() as rig:
+            leases = rig.store.renew(OWNER)
+            assert {lease.shard: lease.epoch for lease in leases} == {
+                shard: lease.epoch for shard, lease in rig.leases.items()
+            }
+            for lease in leases:
+                assert lease.granted_at >= rig.leases[lease.shard].granted_at > 0
+                assert lease.rescued == 0
+
+    def test_acquire_twice(self) -> None:
+        """
+        To acquire what one holds changes nothing.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            again = {lease.shard: lease.epoch for lease in rig.store.acquire(OWNER)}
+            assert again == {shard: lease.epoch for shard, lease in rig.leases.items()}
+            assert rig.settle(job).outcome is Outcome.SETTLED
+
+    def test_release(self) -> None:
+        """
+        After a release nobody's begins, settles and watermarks count, and callers' writes do.
+        """
+        with self.rig() as rig:
+            job, staged = rig.running("running"), rig.pending("pending")
+            rig.store.release(OWNER)
+            assert rig.settle(job).outcome is Outcome.NOT_OWNER
+            assert rig.begin(staged) is Outcome.NOT_OWNER
+            shard, lease = next(iter(rig.leases.items()))
+            assert rig.do(Advance(shard, lease.epoch, 5)).outcome is Outcome.NOT_OWNER
+            assert rig.store.renew(OWNER) == []
+            assert rig.set("other").outcome is Outcome.CREATED
+            rig.store.release(OWNER)
+
+    def test_rescue(self) -> None:
+        """
+        The next owner gets what the former left running, pending and with its attempts, under a later epoch.
+        """
+        with self.rig() as rig:
+            left = [rig.running(f"left {i}", i * 1_000) for i in range(5)]
+            rig.pending("waiting")
+            dead = rig.dead("dead")
+            rig.store.release(OWNER)
+            leases = {lease.shard: lease for lease in rig.store.acquire("the second owner")}
+            assert sum(lease.rescued for lease in leases.values()) == 5
+            for shard, lease in leases.items():
+                assert lease.epoch > rig.leases[shard].epoch
+            for job in left:
+                found = rig.get(job.key)
+                assert (found.state, found.attempt, found.generation) == (State.PENDING, 1, job.generation)
+            assert rig.get("dead") == dead
+            assert rig.counts() == (6, 0, 1)
+
+    def test_zombie(self) -> None:
+        """
+        What a former owner still sends is refused, before and after the next one begins the same job.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            old = rig.lease("key").epoch
+            rig.store.release(OWNER)
+            rig.leases = {lease.shard: lease for lease in rig.store.acquire("the second owner")}
+            assert rig.do(Settle(job, old)).outcome is Outcome.NOT_OWNER
+            assert rig.do(Begin(job, old)).outcome is Outcome.NOT_OWNER
+            assert rig.begin(rig.get("key")) is Outcome.BEGUN
+            assert rig.do(Settle(job, old)).outcome is Outcome.NOT_OWNER
+            assert rig.get("key").attempt == 2
+            assert rig.settle(job).outcome is Outcome.SETTLED
+
+    def test_watermark_survives(self) -> None:
+        """
+        The next owner finds the watermark where the former one left it.
+        """
+        with self.rig() as rig:
+            for shard, lease in rig.leases.items():
+                rig.do(Advance(shard, lease.epoch, 1_234))
+            rig.store.release(OWNER)
+            rig.leases = {lease.shard: lease for lease in rig.store.acquire("the second owner")}
+            assert all(rig.store.watermark(shard) == 1_234 for shard in rig.leases)

@@ -1,0 +1,197 @@
+"""
+Set: the upsert by key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwheel.scheduler._model import Job, Outcome, RetryPolicy, Set, SetMode, Settled, State
+from tickwheel.testing.store_suite._base import StoreTests
+
+
+class SetTests(StoreTests):
+    """
+    Every outcome of a set, and what is stored.
+    """
+
+    def test_created(self) -> None:
+        """
+        A set of a new key creates a pending job with a generation, and answers with it as it is stored.
+        """
+        with self.rig() as rig:
+            answer = rig.set("key")
+            assert answer.outcome is Outcome.CREATED
+            assert answer.job == rig.get("key")
+            assert answer.job is not None
+            assert answer.job.state is State.PENDING
+            assert answer.job.generation > 0
+            assert answer.job.first_set_at >= rig.now
+
+    def test_all_fields_come_back(self) -> None:
+        """
+        Every field of a job is stored as it was given, except generation and state.
+        """
+        retry = RetryPolicy(7, "list", 5, 9, 0.25, (1, 2, 3))
+        with self.rig() as rig:
+            job = Job(
+                key="all",
+                generation=99,
+                due_at=rig.now + 5,
+                payload=bytes(range(256)),
+                target="webhook",
+                handler="https://example.org/hook",
+                attempt=3,
+                retry=retry,
+                expires_at=rig.now + 50,
+                recurrence="every 5 s",
+                state=State.DEAD,
+                error="before",
+                trace="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                first_set_at=12345,
+            )
+            stored = rig.do(Set(job)).job
+            assert stored is not None
+            assert stored == replace(job, generation=stored.generation, state=State.PENDING)
+            assert rig.get("all") == stored
+            assert rig.due() == [stored]
+
+    def test_replaced(self) -> None:
+        """
+        A set of a pending key replaces the job, keeps the beginning of its life, and gives it a later generation.
+        """
+        with self.rig() as rig:
+            first = rig.pending("key", 1_000, payload=b"1", error="old", attempt=2, first_set_at=77)
+            answer = rig.set("key", 2_000, payload=b"2")
+            assert answer.outcome is Outcome.REPLACED
+            assert answer.job == rig.get("key")
+            assert answer.job is not None
+            assert answer.job.generation > first.generation
+            assert answer.job.due_at == rig.now + 2_000
+            assert (answer.job.payload, answer.job.error, answer.job.attempt) == (b"2", None, 0)
+            assert answer.job.first_set_at == 77
+            assert rig.counts() == (1, 0, 0)
+
+    def test_keep(self) -> None:
+        """
+        With KEEP the first set wins, and nothing of the second is stored.
+        """
+        with self.rig() as rig:
+            first = rig.pending("key", 1_000, payload=b"1")
+            answer = rig.set("key", 500, SetMode.KEEP, payload=b"2")
+            assert (answer.outcome, answer.job) == (Outcome.KEPT, first)
+            assert rig.get("key") == first
+            assert rig.set("other", 500, SetMode.KEEP).outcome is Outcome.CREATED
+
+    def test_earliest(self) -> None:
+        """
+        With EARLIEST the payload is new, and the instant the earlier of the two.
+        """
+        with self.rig() as rig:
+            rig.pending("key", 1_000, payload=b"1")
+            later = rig.set("key", 2_000, SetMode.EARLIEST, payload=b"2")
+            assert later.outcome is Outcome.REPLACED
+            assert (rig.get("key").due_at, rig.get("key").payload) == (rig.now + 1_000, b"2")
+            rig.set("key", 300, SetMode.EARLIEST, payload=b"3")
+            assert (rig.get("key").due_at, rig.get("key").payload) == (rig.now + 300, b"3")
+
+    def test_maximum_wait(self) -> None:
+        """
+        A debounce slides the instant no further than its maximum wait after the first set.
+        """
+        with self.rig() as rig:
+            first = rig.pending("key", 1_000, max_wait_ms=2_500)
+            limit = first.first_set_at + 2_500
+            rig.set("key", 2_000, max_wait_ms=2_500)
+            assert rig.get("key").due_at == rig.now + 2_000
+            rig.set("key", 9_000, max_wait_ms=2_500)
+            assert rig.get("key").due_at == limit
+            rig.set("key", 9_000)
+            assert rig.get("key").due_at == rig.now + 9_000
+
+    def test_maximum_wait_of_the_first(self) -> None:
+        """
+        The first set waits no longer than the maximum either.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key", 9_000, max_wait_ms=2_000)
+            assert job.due_at == job.first_set_at + 2_000
+
+    def test_expiry_keeps_its_distance(self) -> None:
+        """
+        Where a mode or a maximum wait brings the instant forward, the expiry comes with it.
+        """
+        with self.rig() as rig:
+            rig.pending("key", 1_000)
+            rig.set("key", 5_000, SetMode.EARLIEST, expires_at=rig.now + 5_700)
+            assert rig.get("key").expires_at == rig.now + 1_700
+            job = rig.pending("other", 9_000, max_wait_ms=2_000, expires_at=rig.now + 9_100)
+            assert job.expires_at == job.due_at + 100
+
+    def test_if_generation(self) -> None:
+        """
+        A condition that holds lets the set through; one that does not is answered with the job as it is.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key")
+            wrong = rig.set("key", 1, if_generation=job.generation + 1)
+            assert (wrong.outcome, wrong.job) == (Outcome.WRONG_GENERATION, job)
+            assert rig.get("key") == job
+            assert rig.set("key", 1, if_generation=job.generation).outcome is Outcome.REPLACED
+
+    def test_if_there_is_none(self) -> None:
+        """
+        Generation 0 as a condition means that there is no live job of the key.
+        """
+        with self.rig() as rig:
+            assert rig.set("key", if_generation=0).outcome is Outcome.CREATED
+            assert rig.set("key", if_generation=0).outcome is Outcome.WRONG_GENERATION
+            assert rig.set("other", if_generation=5).outcome is Outcome.WRONG_GENERATION
+            assert rig.store.get("other") is None
+            rig.dead("late")
+            assert rig.set("late", if_generation=0).outcome is Outcome.CREATED
+
+    def test_over_a_running_job(self) -> None:
+        """
+        A set while the job fires begins a new life, whatever the mode, which the old firing cannot end.
+        """
+        with self.rig() as rig:
+            for mode in SetMode:
+                old = rig.running(f"key {mode}", 1_000, first_set_at=5)
+                answer = rig.set(old.key, 9_000, mode)
+                assert answer.outcome is Outcome.REPLACED
+                assert answer.job is not None
+                assert answer.job.due_at == rig.now + 9_000
+                assert answer.job.first_set_at >= rig.now
+                assert rig.settle(old).outcome is Outcome.WRONG_GENERATION
+                assert rig.get(old.key) == answer.job
+            assert rig.counts() == (3, 0, 0)
+
+    def test_over_a_dead_job(self) -> None:
+        """
+        A dead job does not hold its key: a set creates, in any mode.
+        """
+        with self.rig() as rig:
+            for mode in SetMode:
+                key = rig.dead(f"key {mode}").key
+                answer = rig.set(key, 7, mode)
+                assert answer.outcome is Outcome.CREATED
+                assert rig.get(key).error is None
+            assert rig.counts() == (3, 0, 0)
+
+    def test_generations_are_never_used_twice(self) -> None:
+        """
+        Every new life of every key has a generation of its own, above all before it.
+        """
+        with self.rig() as rig:
+            seen = [0]
+            for key in ("a", "b", "a", "b"):
+                seen.append(rig.pending(key).generation)
+                moved = rig.move(key, 5).job
+                assert moved is not None
+                seen.append(moved.generation)
+                rig.cancel(key)
+            settled = rig.settle(rig.running("a"), Settled.DONE, due_at=rig.now + 5).job
+            assert settled is not None
+            seen.append(settled.generation)
+            assert seen == sorted(set(seen))

@@ -1,0 +1,119 @@
+"""
+Settle: how a firing ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwheel.scheduler._model import Outcome, Settle, Settled, State
+from tickwheel.testing.store_suite._base import StoreTests
+
+
+class SettleTests(StoreTests):
+    """
+    Every outcome of a settle.
+    """
+
+    def test_done(self) -> None:
+        """
+        A job that is done has no row, and the answer no job.
+        """
+        with self.rig() as rig:
+            answer = rig.settle(rig.running("key"))
+            assert (answer.outcome, answer.job) == (Outcome.SETTLED, None)
+            assert rig.store.get("key") is None
+            assert rig.counts() == (0, 0, 0)
+
+    def test_done_and_recurring(self) -> None:
+        """
+        A job that recurs is pending again, as a new generation with attempt 0, and its expiry goes with its instant.
+        """
+        with self.rig() as rig:
+            job = rig.running("key", 1_000, recurrence="every 5 s", expires_at=rig.now + 1_400, first_set_at=3)
+            answer = rig.settle(job, Settled.DONE, due_at=rig.now + 6_000, error="last time")
+            assert answer.outcome is Outcome.SETTLED
+            after = answer.job
+            assert after is not None
+            assert after.generation > job.generation
+            assert after == replace(
+                job,
+                generation=after.generation,
+                due_at=rig.now + 6_000,
+                expires_at=rig.now + 6_400,
+                error="last time",
+            )
+            assert rig.get("key") == after
+            assert rig.due() == [after]
+
+    def test_again(self) -> None:
+        """
+        A retried job is pending in the same generation with the attempt and error given; its expiry stays.
+        """
+        with self.rig() as rig:
+            job = rig.running("key", 1_000, expires_at=rig.now + 1_400)
+            answer = rig.settle(job, Settled.AGAIN, attempt=1, due_at=rig.now + 8_000, error="no answer")
+            assert answer.outcome is Outcome.SETTLED
+            assert answer.job == replace(job, due_at=rig.now + 8_000, attempt=1, error="no answer")
+            assert rig.get("key") == answer.job
+
+    def test_again_at_once(self) -> None:
+        """
+        A retry without an instant keeps the one it had, and a snooze gives its attempt back.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            answer = rig.settle(job, Settled.AGAIN, attempt=0)
+            assert answer.job == job
+            assert rig.get("key") == job
+
+    def test_dead(self) -> None:
+        """
+        A job that failed for good keeps its error and attempts, is not due, and does not run.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            answer = rig.settle(job, Settled.DEAD, attempt=1, error="broken")
+            assert answer.outcome is Outcome.SETTLED
+            assert answer.job == replace(job, state=State.DEAD, attempt=1, error="broken")
+            assert rig.get("key") == answer.job
+            assert rig.due() == []
+            assert rig.counts() == (0, 0, 1)
+
+    def test_twice(self) -> None:
+        """
+        A firing ends once: whatever comes second is refused.
+        """
+        with self.rig() as rig:
+            done = rig.running("done")
+            rig.settle(done)
+            assert rig.settle(done).outcome is Outcome.NOT_FOUND
+            again = rig.running("again")
+            rig.settle(again, Settled.AGAIN, attempt=1)
+            assert rig.settle(again).outcome is Outcome.WRONG_GENERATION
+            dead = rig.running("dead")
+            rig.settle(dead, Settled.DEAD, attempt=1)
+            assert rig.settle(dead).outcome is Outcome.NOT_FOUND
+            assert rig.counts() == (1, 0, 1)
+
+    def test_not_begun(self) -> None:
+        """
+        A job that was not begun has no firing to end.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key")
+            for how in Settled:
+                assert rig.settle(job, how).outcome is Outcome.WRONG_GENERATION
+            assert rig.get("key") == job
+
+    def test_not_owner(self) -> None:
+        """
+        A settle with another epoch is refused, however it ends.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            for how in Settled:
+                for epoch in (rig.lease("key").epoch - 1, rig.lease("key").epoch + 1):
+                    assert rig.do(Settle(job, epoch, how)).outcome is Outcome.NOT_OWNER
+            assert rig.get("key").state is State.RUNNING
+            assert rig.settle(job).outcome is Outcome.SETTLED

@@ -1,0 +1,232 @@
+"""
+Two objects on the same data: one owns, the other writes, or comes after.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tickwheel.scheduler._model import Cancel, Job, Move, Outcome, Set, State
+from tickwheel.scheduler.errors import StoreInUseError
+from tickwheel.scheduler.stores._contract import Store
+from tickwheel.testing.store_machine import run_store_machine
+from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, refused
+
+PATIENCE_S = 20.0
+
+
+class SharedTests(StoreTests):
+    """
+    What holds between objects, threads and processes.
+    """
+
+    def make_peer(self, store: Store) -> Store:
+        """
+        Return another object on the data of *store*, which may be open, closed or lost; not open.
+        """
+        raise NotImplementedError
+
+    @contextmanager
+    def peer(self, rig: Rig) -> Iterator[Store]:
+        """
+        Lend an open peer of the rig's store.
+        """
+        peer = self.make_peer(rig.store)
+        peer.open()
+        try:
+            yield peer
+        finally:
+            peer.close()
+
+    def test_reopened(self) -> None:
+        """
+        A store that is closed and opened again has every job, in every state, and goes on with its generations.
+        """
+        with self.rig() as rig:
+            jobs = [rig.pending("pending", payload=b"\x00\xff", handler="h"), rig.dead("dead")]
+            last = rig.pending("running")
+            rig.begin(last)
+            rig.store.close()
+            with self.peer(rig) as peer:
+                assert [peer.get(job.key) for job in jobs] == jobs
+                running = peer.get("running")
+                assert running is not None
+                assert (running.state, running.attempt) == (State.RUNNING, 1)
+                (answer,) = peer.apply([Set(Job("new", 0, 0))])
+                assert answer.job is not None
+                assert answer.job.generation > last.generation
+                leases = peer.acquire("the next")
+                assert sum(lease.rescued for lease in leases) == 1
+                assert peer.count() == {"pending": 3, "running": 0, "dead": 1}
+            rig.store = self.make_peer(rig.store)
+            rig.store.open()
+            rig.leases = {lease.shard: lease for lease in rig.store.acquire("the last")}
+
+    def test_one_owner(self) -> None:
+        """
+        What is owned cannot be acquired, and can as soon as it was released.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            if not peer.abilities.has_many_owners:
+                refused(StoreInUseError, lambda: peer.acquire("a second"))
+            else:
+                assert peer.acquire("a second") == []
+            rig.store.release(OWNER)
+            leases = peer.acquire("a second")
+            assert {lease.shard for lease in leases} == set(rig.leases)
+            assert all(lease.epoch > rig.leases[lease.shard].epoch for lease in leases)
+            peer.release("a second")
+            rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
+
+    def test_others_may_write(self) -> None:
+        """
+        Who does not own may set, move, cancel and replay, and the owner sees it at once.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            rig.pending("moved")
+            rig.pending("cancelled")
+            dead = rig.dead("dead")
+            answers = peer.apply([Set(Job("set", 0, rig.now)), Move("moved", rig.now), Cancel("cancelled")])
+            assert [answer.outcome for answer in answers] == [Outcome.CREATED, Outcome.MOVED, Outcome.CANCELLED]
+            assert rig.get("set") == answers[0].job
+            assert rig.get("moved") == answers[1].job
+            assert rig.store.get("cancelled") is None
+            assert peer.get("dead") == dead
+            job = answers[0].job
+            assert job is not None
+            assert rig.begin(job) is Outcome.BEGUN
+            (late,) = peer.apply([Cancel("set")])
+            assert late.outcome is Outcome.TOO_LATE
+
+    def test_changes_of_others(self) -> None:
+        """
+        The owner is brought what others made pending in its reach since its mark, and nothing of it is missing.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            rig.pending("to move", 90_000)
+            dead = rig.dead("to replay")
+            marks = {shard: rig.store.changes(shard, EVER, None).mark for shard in rig.leases}
+            near = rig.now + 10_000
+            answers = peer.apply(
+                [
+                    Set(Job("near", 0, rig.now + 1)),
+                    Set(Job("far", 0, rig.now + 50_000)),
+                    Move("to move", rig.now + 2),
+                    Set(Job("gone", 0, rig.now + 3)),
+                ]
+            )
+            peer.apply([Cancel("gone")])
+            assert dead.state is State.DEAD
+            found: dict[str, Job] = {}
+            later: dict[int, int] = {}
+            for shard, mark in marks.items():
+                changes = rig.store.changes(shard, near, mark)
+                found |= {job.key: job for job in changes.jobs}
+                later[shard] = changes.mark
+            assert found == {"near": answers[0].job, "to move": answers[2].job}
+            rig.pending("own")  # the owner's own write may forget what it has seen
+            for shard, mark in later.items():
+                assert all(job.key == "own" for job in rig.store.changes(shard, near, mark).jobs)
+            (answer,) = peer.apply([Set(Job("another", 0, rig.now + 4))])
+            shard = rig.store.shard_of("another")
+            assert answer.job in rig.store.changes(shard, near, later[shard]).jobs
+
+    def test_wakes_the_owner(self) -> None:
+        """
+        Where the store can notify, a write of somebody else wakes the owner that waits.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            if not rig.store.abilities.has_notify:
+                return
+            rig.store.wait_for_change(0.0)
+            woken: list[bool] = []
+            thread = threading.Thread(target=lambda: woken.append(rig.store.wait_for_change(PATIENCE_S)))
+            thread.start()
+            peer.apply([Set(Job("key", 0, rig.now))])
+            thread.join(PATIENCE_S)
+            assert woken == [True]
+            assert rig.store.wait_for_change(0.0) is False
+
+    def test_own_writes_wake_nobody(self) -> None:
+        """
+        The owner's own writes are no news to it.
+        """
+        with self.rig() as rig:
+            rig.store.wait_for_change(0.0)
+            rig.pending("key")
+            assert rig.store.wait_for_change(0.0) is False
+
+    def test_wake_and_close_end_a_wait(self) -> None:
+        """
+        A thread that waits for changes is let go by `wake`, and by `close`.
+        """
+        with self.rig() as rig:
+            for end in (rig.store.wake, rig.store.close):
+                woken: list[bool] = []
+                thread = threading.Thread(target=lambda woken=woken: woken.append(rig.store.wait_for_change(3_600)))
+                thread.start()
+                end()
+                thread.join(PATIENCE_S)
+                assert woken == [False]
+            rig.store = self.make_peer(rig.store)
+            rig.store.open()
+            rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
+
+    def test_two_write_at_once(self) -> None:
+        """
+        Two objects that write to the same keys at the same time lose nothing, and never share a generation.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            generations: list[int] = []
+
+            def write(store: Store, name: str) -> None:
+                for turn in range(40):
+                    keys = [f"shared {turn % 5}", f"{name} {turn}"]
+                    for answer in store.apply([Set(Job(key, 0, rig.now)) for key in keys]):
+                        assert answer.job is not None
+                        generations.append(answer.job.generation)
+
+            threads = [
+                threading.Thread(target=write, args=(store, name)) for store, name in ((rig.store, "a"), (peer, "b"))
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(PATIENCE_S)
+            assert len(generations) == len(set(generations)) == 160
+            assert rig.counts() == (85, 0, 0)
+
+    def test_readers_beside_a_writer(self) -> None:
+        """
+        Reads from several threads go on while a batch is written, and see all of it or nothing.
+        """
+        with self.rig() as rig:
+            seen: list[int] = []
+            done = threading.Event()
+
+            def read() -> None:
+                while not done.is_set():
+                    seen.append(rig.store.count()["pending"])
+
+            threads = [threading.Thread(target=read) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for turn in range(20):
+                rig.store.apply([Set(Job(f"{turn} {i}", 0, rig.now)) for i in range(50)])
+            done.set()
+            for thread in threads:
+                thread.join(PATIENCE_S)
+            assert {count % 50 for count in seen} <= {0}
+            assert rig.counts() == (1_000, 0, 0)
+
+    def test_random_writes_and_reopening(self) -> None:
+        """
+        Whatever is written, and however often the store is closed and opened in between, it is as the model says.
+        """
+        for seed in (11, 12, random.SystemRandom().randrange(2**32)):
+            print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
+            report = run_store_machine(self.make_store, seed, 2_000, self.make_peer)
+            assert report.takeovers > 1

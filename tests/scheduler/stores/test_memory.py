@@ -1,0 +1,18 @@
+"""
+The memory store keeps the protocol, which makes it a verified fake.
+"""
+
+from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.testing.store_suite import StoreSuite
+
+
+class TestMemoryStore(StoreSuite):
+    """
+    The contract suite on the memory store.
+    """
+
+    def make_store(self) -> MemoryStore:
+        """
+        Return an empty one.
+        """
+        return MemoryStore()

@@ -1,0 +1,106 @@
+"""
+From a URL to a store, and what a wrong one is told.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores import MemoryStore, masked, open_store
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+
+
+def test_memory():
+    """
+    memory:// is an open store in memory.
+    """
+    store = open_store("memory://")
+    assert isinstance(store, MemoryStore)
+    assert store.count()["pending"] == 0
+    store.close()
+
+
+def test_sqlite_paths(tmp_path, monkeypatch):
+    """
+    Three slashes lead from the working directory, four from the root, and the path is taken as it stands.
+    """
+    monkeypatch.chdir(tmp_path)
+    for url, path in (
+        ("sqlite:///jobs.db", tmp_path / "jobs.db"),
+        (f"sqlite:///{tmp_path}/more.db", tmp_path / "more.db"),
+        ("SQLite:///my jobs%20#1.db", tmp_path / "my jobs%20#1.db"),
+    ):
+        store = open_store(url)
+        assert isinstance(store, SqliteStore)
+        assert path.exists()
+        assert store.url == f"sqlite:///{url.partition('///')[2]}"
+        store.close()
+
+
+def test_sqlite_options(tmp_path):
+    """
+    The faster mode is asked for in the URL.
+    """
+    for mode, is_durable in (("full", True), ("normal", False), ("NORMAL", False)):
+        store = open_store(f"sqlite:///{tmp_path}/{mode}.db?synchronous={mode}")
+        assert store.abilities.is_durable is is_durable
+        store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("mysql://h/db", "no store is named by 'mysql://h/db': begin with "),
+        ("jobs.db", "no store is named by 'jobs.db': begin with "),
+        ("", "no store is named by ''"),
+        ("sqlite://jobs.db", "names no file: write sqlite:///relative.db or sqlite:////absolute.db"),
+        ("sqlite:///", "names no file"),
+        ("sqlite:///a\0b", "names no file"),
+        ("sqlite:///:memory:", "write memory://"),
+        ("sqlite:///a.db?mode=ro", "has the option 'mode': known are: synchronous"),
+        ("sqlite:///a.db?synchronous=off", "synchronous is 'off' in .*: write full or normal"),
+        ("memory://jobs", "has a path, and a store in memory has none: write memory://"),
+        ("memory://?x=1", "has the option 'x': known are: none"),
+    ],
+)
+def test_wrong_urls(url, message, tmp_path, monkeypatch):
+    """
+    A URL that names no store says what is wrong and what to write, and leaves no file behind.
+    """
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match=message):
+        open_store(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nosuch://user:secret@host/db",
+        "nosuch://user:sec:ret@host/db",
+        "nosuch://user:sec@ret@host:5432/db?x=1",
+        "nosuch://user:sec/ret@host/db",
+        "nosuch://:secret@host/0",
+        "nosuch://host/db?user=me&password=secret",
+        "nosuch://host/db?PASSWORD=sec@ret&x=y",
+    ],
+)
+def test_passwords_are_masked(url):
+    """
+    No part of a password is in an error or in a masked URL, whatever characters it has.
+    """
+    with pytest.raises(StoreError) as caught:
+        open_store(url)
+    for text in (str(caught.value), masked(url)):
+        assert "***" in text
+        assert "sec" not in text
+        assert "ret" not in text
+
+
+def test_nothing_is_masked_without_a_password():
+    """
+    A URL without a password is shown as it is.
+    """
+    for url in ("sqlite:////var/lib/jobs.db", "memory://", "nosuch://user@host:5432/db"):
+        assert masked(url) == url

@@ -1,0 +1,44 @@
+"""
+The SQLite store keeps the protocol.
+"""
+
+import itertools
+
+import pytest
+
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
+
+
+class SqliteTests:
+    """
+    Makes stores on files of this test.
+    """
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path):
+        self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
+
+    def make_store(self) -> SqliteStore:
+        """
+        Return one on a new file.
+        """
+        return SqliteStore(next(self.paths))
+
+
+class TestSqliteStore(SqliteTests, StoreSuite):
+    """
+    The contract suite on one object.
+    """
+
+
+class TestSharedSqliteStore(SqliteTests, SharedStoreSuite):
+    """
+    The contract suite on two objects.
+    """
+
+    def make_peer(self, store: SqliteStore) -> SqliteStore:
+        """
+        Return another on the same file.
+        """
+        return SqliteStore(store.path)

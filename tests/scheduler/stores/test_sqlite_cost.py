@@ -1,0 +1,121 @@
+"""
+What the statements of the SQLite store cost, in steps of its virtual machine: a count, not a time.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tickwheel.scheduler import _model as model
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.scheduler.stores.sqlite._queries import SQL, jobs_by_key, paging
+
+FAR = 10**9
+KEYS = ("all_keys", "dead_keys", "running_keys")
+EVER = 2**63 - 1
+
+
+@pytest.fixture
+def store(tmp_path):
+    """
+    Return an open store with an owner and a hundred jobs due soon.
+    """
+    store = SqliteStore(tmp_path / "jobs.db")
+    store.open()
+    store.acquire("owner")
+    store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(100)])
+    yield store
+    store.close()
+
+
+def add_far(store, count):
+    """
+    Set *count* jobs far ahead.
+    """
+    store.apply([model.Set(model.Job(f"far {i}", 0, FAR + i)) for i in range(count)])
+
+
+def steps_of(store, call):
+    """
+    Return how many steps SQLite takes for *call*.
+    """
+    steps = 0
+
+    def count():
+        nonlocal steps
+        steps += 1
+
+    connections = [store._connections.writer, *store._connections._idle]
+    assert len(connections) > 1
+    for connection in connections:
+        connection.set_progress_handler(count, 1)
+    call()
+    for connection in connections:
+        connection.set_progress_handler(None, 1)
+    assert steps > 0
+    return steps
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: store.due(0, 1_000, None, 50),
+        lambda store: store.due(0, EVER, (50, 0), 20),
+        lambda store: store.next_due_at(0),
+        lambda store: store.changes(0, 1_000, 0),
+        lambda store: store.count(),
+        lambda store: store.get("near 7"),
+        lambda store: store.page(model.JobQuery(prefix="near", limit=10)),
+        lambda store: store.page(model.JobQuery(state=model.State.RUNNING)),
+        lambda store: store.page(model.JobQuery(state=model.State.DEAD)),
+        lambda store: store.apply([model.Move("near 3", 3)]),
+        lambda store: store.apply([model.Set(model.Job("near 4", 0, 4))]),
+        lambda store: store.release("owner") or store.acquire("owner"),
+    ],
+    ids=["due", "due after", "next", "changes", "count", "get", "prefix", "running", "dead", "move", "set", "acquire"],
+)
+def test_future_costs_nothing(store, call):
+    """
+    No answer takes more steps with ten thousand jobs in the future than with ten.
+    """
+    store.count()
+    add_far(store, 10)
+    before = steps_of(store, lambda: call(store))
+    add_far(store, 10_000)
+    assert steps_of(store, lambda: call(store)) <= before + 5
+
+
+def test_dead_cost_nothing(store):
+    """
+    The look-up of what is due does not pass the dead jobs.
+    """
+    epoch = store.renew("owner")[0].epoch
+    before = steps_of(store, lambda: store.due(0, 1_000, None, 50))
+    dying = [answer.job for answer in store.apply([model.Set(model.Job(f"dead {i}", 0, -i)) for i in range(2_000)])]
+    store.apply([model.Begin(job, epoch) for job in dying])
+    store.apply([model.Settle(job, epoch, model.Settled.DEAD, 1, error="x") for job in dying])
+    assert steps_of(store, lambda: store.due(0, 1_000, None, 50)) <= before + 5
+
+
+def test_no_statement_scans(store):
+    """
+    Every statement that looks for a job finds its way by a key: no plan scans a table of jobs, keys or notes.
+    """
+    connection = store._connections.writer
+    named = [sql for name, sql in SQL.items() if name not in {"page", "last_key_in_reach", "jobs_by_key"}]
+    named += [jobs_by_key(16), *(paging(name, keys) for name in ("page", "last_key_in_reach") for keys in KEYS)]
+    plans = [row[3] for sql in named for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", anything(sql))]
+    assert len(plans) > 20
+    assert [plan for plan in plans if plan.startswith("SCAN tickwheel") and "ledger" not in plan] == []
+
+
+def anything(sql):
+    """
+    Return values for all parameters of *sql*.
+    """
+    if names := re.findall(r":(\w+)", sql):
+        return dict.fromkeys(names, 1)
+    numbers = [int(number) for number in re.findall(r"\?(\d+)", sql)]
+    return [1] * (max(numbers) if numbers else sql.count("?"))

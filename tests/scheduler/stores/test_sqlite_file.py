@@ -1,0 +1,385 @@
+"""
+What becomes of a SQLite store whose file is not as it should be.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+
+import pytest
+
+from tickwheel.scheduler import _model as model
+from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _files, _schema
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def path(tmp_path):
+    """
+    Return where a store's file may be.
+    """
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def make(path):
+    """
+    Return what opens stores on *path*; they are closed in the end.
+    """
+    opened = []
+
+    def make_one(**options):
+        store = SqliteStore(path, **options)
+        opened.append(store)
+        store.open()
+        return store
+
+    yield make_one
+    for store in opened:
+        store.close()
+
+
+def set_one(store, key="key", due_at=0):
+    """
+    Set a job.
+    """
+    return store.apply([model.Set(model.Job(key, 0, due_at))])[0]
+
+
+def test_text_file_is_refused_and_left_alone(path, make):
+    """
+    A file that is no database is refused by name, and not a byte of it changes.
+    """
+    path.write_text("these are not the jobs you are looking for\n" * 100)
+    before = path.read_bytes()
+    with pytest.raises(StoreFormatError, match=r"jobs.db is no database: name another file"):
+        make()
+    assert path.read_bytes() == before
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["jobs.db"]
+
+
+def test_damaged_file_is_told(path, make):
+    """
+    A database whose pages were overwritten is called damaged, and what to do about it is said.
+    """
+    store = make()
+    store.apply([model.Set(model.Job(f"key {i}", 0, i, b"x" * 500)) for i in range(500)])
+    store.close()
+    damaged = bytearray(path.read_bytes())
+    for page in range(1, len(damaged) // 4096):
+        damaged[page * 4096 : page * 4096 + 200] = b"\xa5" * 200
+    path.write_bytes(damaged)
+    with pytest.raises(StoreFormatError, match=r"jobs.db is damaged: restore a backup"):
+        make().count()
+
+
+def test_newer_schema_is_refused(path, make):
+    """
+    A file of a newer version is refused with both versions, and stays usable for the newer program.
+    """
+    make().close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE tickwheel_schema SET version = 99")
+    with pytest.raises(StoreFormatError, match=r"has schema version 99, and this tickwheel knows 1 to \d+: upgrade"):
+        make()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute("SELECT version FROM tickwheel_schema").fetchone() == (99,)
+
+
+def test_schema_migrates_forward(path, make):
+    """
+    A file of an older version is brought forward in place, step by step, and its jobs are there.
+    """
+    store = make()
+    job = set_one(store).job
+    store.close()
+    connection = sqlite3.connect(path, isolation_level=None)
+    newer = [*_schema.MIGRATIONS, "CREATE TABLE tickwheel_second (x);", "ALTER TABLE tickwheel_second ADD COLUMN y;"]
+    _schema.migrate(connection, "url", newer)
+    connection.execute("SELECT x, y FROM tickwheel_second")
+    assert connection.execute("SELECT version FROM tickwheel_schema").fetchone() == (len(newer),)
+    _schema.migrate(connection, "url", newer)
+    assert connection.execute("SELECT key FROM tickwheel_job").fetchone() == (job.key,)
+    connection.close()
+
+
+def test_failed_migration_leaves_the_old_version(path, make):
+    """
+    A migration that fails half-way leaves the file as it was.
+    """
+    make().close()
+    connection = sqlite3.connect(path, isolation_level=None)
+    newer = [*_schema.MIGRATIONS, "CREATE TABLE tickwheel_half (x);\nCREATE TABLE tickwheel_half (x);"]
+    with pytest.raises(sqlite3.OperationalError):
+        _schema.migrate(connection, "url", newer)
+    assert connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tickwheel_half'").fetchone() is None
+    connection.close()
+    make().count()
+
+
+def test_lives_beside_other_tables(path, make):
+    """
+    A file that holds an application's own tables gets ours beside them.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+        connection.execute("INSERT INTO orders VALUES (7)")
+        connection.execute("PRAGMA user_version = 42")
+    set_one(make())
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute("SELECT id FROM orders").fetchone() == (7,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (42,)
+
+
+def test_directory_is_refused(tmp_path):
+    """
+    A directory is not a file.
+    """
+    with pytest.raises(StoreError, match="is a directory: name a file in it"):
+        SqliteStore(tmp_path).open()
+
+
+def test_missing_directory_is_refused(tmp_path):
+    """
+    A directory is not made where there is none.
+    """
+    with pytest.raises(StoreError, match=r"is in '.*/none', which is no directory: make the directory first"):
+        SqliteStore(tmp_path / "none" / "jobs.db").open()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_disk_full(make):
+    """
+    A full disk is a transient error that says so, nothing of the batch is stored, and all goes on when there is room.
+    """
+    store = make()
+    set_one(store)
+    connection = store._connections.writer
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    large = [model.Set(model.Job(f"large {i}", 0, 0, bytes(10_000))) for i in range(10)]
+    with pytest.raises(StoreError, match=r"the disk is full .*: free some space; nothing was written") as caught:
+        store.apply(large)
+    assert caught.value.is_transient
+    assert not caught.value.is_unknown
+    assert store.count()["pending"] == 1
+    connection.execute("PRAGMA max_page_count = 1000000")
+    store.apply(large)
+    assert store.count()["pending"] == 11
+
+
+def test_writer_that_does_not_end(path, make):
+    """
+    While another connection holds the write lock, writes wait, and then fail as transient; reads go on.
+    """
+    store = make(busy_s=0.05)
+    set_one(store)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="another process has been writing for too long") as caught:
+        set_one(store)
+    assert caught.value.is_transient
+    assert store.get("key") is not None
+    other.execute("ROLLBACK")
+    other.close()
+    assert set_one(store).outcome is model.Outcome.REPLACED
+
+
+def test_deleted_while_open(path, make):
+    """
+    The renewal of an owner whose file was deleted or replaced fails loudly.
+    """
+    store = make()
+    store.acquire("owner")
+    path.rename(path.with_suffix(".moved"))
+    with pytest.raises(StoreError, match="was moved or deleted while it was open"):
+        store.renew("owner")
+    path.write_bytes(path.with_suffix(".moved").read_bytes())
+    with pytest.raises(StoreError, match="was moved or deleted while it was open"):
+        store.renew("owner")
+
+
+def test_replaced_lock_file_ends_the_lease(path, make):
+    """
+    An owner whose lock file was deleted no longer holds the lock that others would see, and gives up.
+    """
+    store = make()
+    store.acquire("owner")
+    (path.parent / "jobs.db-lock").unlink()
+    assert store.renew("owner") == []
+    assert store.renew("owner") == []
+
+
+def test_taken_over_behind_its_back(path, make):
+    """
+    An owner whose lock file was deleted is a zombie once another has acquired: its writes are refused.
+    """
+    store, other = make(), make()
+    (lease,) = store.acquire("zombie")
+    job = set_one(store).job
+    assert store.apply([model.Begin(job, lease.epoch)])[0].outcome is model.Outcome.BEGUN
+    (path.parent / "jobs.db-lock").unlink()
+    (taken,) = other.acquire("heir")
+    assert taken.rescued == 1
+    assert store.apply([model.Settle(job, lease.epoch)])[0].outcome is model.Outcome.NOT_OWNER
+    assert other.get("key").state is model.State.PENDING
+
+
+def test_one_file_by_two_names(tmp_path, path, make):
+    """
+    A symbolic link to the file leads to the same lock.
+    """
+    make().acquire("owner")
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    other = SqliteStore(link)
+    other.open()
+    with pytest.raises(StoreInUseError, match="is owned by owner, process"):
+        other.acquire("another")
+    other.close()
+
+
+def test_lock_that_is_not_to_be_had(path):
+    """
+    A file system that does not lock, and one that refuses, are told apart, with the remedy.
+    """
+    unsupported = _files.lock_error(path, OSError(95, "Operation not supported"))
+    assert "cannot be locked (Operation not supported): put the file on a local disk" in str(unsupported)
+    denied = _files.lock_error(path, PermissionError(13, "Permission denied"))
+    assert "access is denied" in str(denied)
+
+
+def test_crash_leftovers_are_taken_over(path, make):
+    """
+    A lock file and a bell that a crash left behind are used again.
+    """
+    (path.parent / "jobs.db-lock").write_text("somebody, process 1 on another machine\n")
+    os.mkfifo(path.parent / "jobs.db-wake")
+    store, peer = make(), make()
+    (lease,) = store.acquire("owner")
+    assert lease.epoch == 1
+    set_one(peer)
+    assert store.wait_for_change(20.0) is True
+
+
+def test_file_in_the_bells_place(path, make):
+    """
+    Where the bell cannot hang, the store says that it does not notify, works, and does not touch what is in the way.
+    """
+    in_the_way = path.parent / "jobs.db-wake"
+    in_the_way.write_text("mine")
+    store, peer = make(), make()
+    store.acquire("owner")
+    assert store.abilities.has_notify is False
+    mark = store.changes(0, 10, None).mark
+    set_one(peer)
+    assert store.wait_for_change(0.0) is False
+    assert [job.key for job in store.changes(0, 10, mark).jobs] == ["key"]
+    store.release("owner")
+    assert in_the_way.read_text() == "mine"
+
+
+def test_release_leaves_no_bell(path, make):
+    """
+    The bell goes with its owner, and the lock file stays empty.
+    """
+    store = make()
+    store.acquire("owner")
+    assert (path.parent / "jobs.db-wake").is_fifo()
+    store.release("owner")
+    assert not (path.parent / "jobs.db-wake").exists()
+    assert (path.parent / "jobs.db-lock").read_bytes() == b""
+
+
+def test_clean_close_leaves_one_file(path, make):
+    """
+    When the last store closes, the log is back in the database.
+    """
+    store = make()
+    store.acquire("owner")
+    set_one(store)
+    store.close()
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["jobs.db", "jobs.db-lock"]
+
+
+def test_synchronous_is_labelled(path, make):
+    """
+    The loss window of the faster mode is said, and the mode is really set.
+    """
+    full, normal = make(), make(synchronous="normal")
+    assert (full.abilities.is_durable, full.abilities.loss_window) == (True, "")
+    assert normal.abilities.is_durable is False
+    assert "power cut" in normal.abilities.loss_window
+    assert full._connections.writer.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert normal._connections.writer.execute("PRAGMA synchronous").fetchone() == (1,)
+    with pytest.raises(ValueError, match="synchronous is 'off': pass 'full' or 'normal'"):
+        SqliteStore(path, synchronous="off")
+
+
+def test_fork(make):
+    """
+    A forked child can use neither the store nor its lock, and the parent keeps both.
+    """
+    store = make()
+    (lease,) = store.acquire("owner")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - runs in the child
+        try:
+            store.count()
+            os.write(writer, b"counted")
+        except StoreError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert b"was opened before a fork: open it again in the child process" in os.read(reader, 1000)
+    os.close(reader)
+    os.close(writer)
+    assert store.renew("owner")[0].epoch == lease.epoch
+
+
+READ_ONLY = """
+    import os, sys
+    from tickwheel.scheduler._model import Job, Set
+    from tickwheel.scheduler.stores.sqlite import SqliteStore
+    from tickwheel.scheduler.errors import StoreError
+    if os.geteuid() == 0:
+        os.setgid(NOBODY); os.setuid(NOBODY)
+    store = SqliteStore(sys.argv[1])
+    try:
+        store.open()
+        store.acquire("owner")
+        store.apply([Set(Job("key", 0, 0))])
+    except StoreError as error:
+        print(type(error).__name__, error)
+    else:
+        print("written")
+"""
+
+
+@pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o644, 0o555), (0o000, 0o777)])
+def test_without_rights(tmp_path, path, make, file_mode, folder_mode):
+    """
+    A user who may not write the file or its folder, or not read it, is told so, and by no traceback.
+    """
+    make().close()
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    path.chmod(file_mode)
+    tmp_path.chmod(folder_mode)
+    program = textwrap.dedent(READ_ONLY).replace("NOBODY", str(NOBODY))
+    answer = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=False, timeout=60
+    )
+    tmp_path.chmod(0o755)
+    assert answer.stderr == ""
+    assert answer.stdout.startswith("StoreError")
+    assert any(word in answer.stdout for word in ("read-only", "denied", "cannot be opened"))
