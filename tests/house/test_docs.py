@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -94,8 +95,10 @@ def served(tmp_path_factory):
     command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", "--port", "0"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         try:
-            lines = iter(server.stdout.readline, "")
-            yield folder, next(line.split()[1].rstrip("/") for line in lines if line.startswith("page"))
+            said = list(takewhile(lambda line: not line.startswith("try"), server.stdout))
+            page = [line for line in said if line.startswith("page")]
+            assert page, f"the server does not start:\n{''.join(said)}"
+            yield folder, page[0].split()[1].rstrip("/")
         finally:
             server.terminate()
 
