@@ -45,6 +45,16 @@ class Record:
             assert self._grown.wait_for(enough, PATIENCE_S), f"waited {PATIENCE_S} s, and there is {self.items}"
             return list(self.items)
 
+    def of(self, kind, key=None):
+        """
+        Return the items of *kind*, and of *key* if one is given, once there is one.
+        """
+
+        def chosen(items):
+            return [item for item in items if isinstance(item, kind) and key in {None, item.key}]
+
+        return chosen(self.wait_for(lambda: chosen(self.items)))
+
 
 @pytest.fixture
 def record():

@@ -3,7 +3,7 @@ The durable scheduler: jobs by key that survive a crash.
 
 The life of a job, room by room:
 
-    _scheduler   the verbs, for threads and for asyncio
+    _scheduler   the verbs, for threads; _async has them for asyncio
     _requests    what was asked for, checked (_checks, recurrence) and made a write
     _writer      commits it, with whatever else has gathered
     stores       where it waits
@@ -17,10 +17,11 @@ The life of a job, room by room:
 
 from __future__ import annotations
 
+from tickwheel.scheduler._async import AsyncScheduler
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Outcome, Page, RetryPolicy, SetMode, State
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._requests import SetRequest
-from tickwheel.scheduler._scheduler import AsyncScheduler, Scheduler
+from tickwheel.scheduler._scheduler import Scheduler
 from tickwheel.scheduler.errors import (
     GenerationMismatchError,
     HandlerNotFoundError,

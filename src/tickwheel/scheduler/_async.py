@@ -1,0 +1,151 @@
+"""
+The durable scheduler for asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self, Unpack
+
+from tickwheel.scheduler._common import Common
+from tickwheel.scheduler._model import Answer, Job, Page
+from tickwheel.scheduler._requests import ListRest, SetFields, SetRequest, When
+from tickwheel.scheduler.targets import Firing
+
+__all__ = ["AsyncScheduler"]
+
+_NOW = When(delay=0)
+
+
+class AsyncScheduler(Common):
+    """
+    `Scheduler` for asyncio: the same names and answers, awaited.
+
+    Async handlers run on the loop that awaited `start`. A cancelled `await` does not take the write back.
+    """
+
+    async def start(self) -> Self:
+        """
+        Become the owner and fire: see `Scheduler.start`.
+        """
+        loop = asyncio.get_running_loop()
+        await asyncio.to_thread(self._core.start, loop)
+        return self
+
+    async def stop(self, timeout: float | None = 10.0) -> list[Firing]:  # noqa: ASYNC109  the same name as in Scheduler
+        """
+        Stop and close: see `Scheduler.stop`.
+        """
+        is_inside = self._core.is_inside()
+        return await asyncio.to_thread(self._core.stop, timeout, is_inside=is_inside)
+
+    close = stop
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def set(self, key: str, **fields: Unpack[SetFields]) -> Answer:
+        """
+        Set the job of *key*: see `Scheduler.set`.
+        """
+        return await asyncio.wrap_future(self._core.set(SetRequest(key, **fields)))
+
+    async def set_many(self, requests: Iterable[SetRequest]) -> list[Answer]:
+        """
+        Set many jobs: see `Scheduler.set_many`.
+        """
+        return await asyncio.wrap_future(self._core.set_many(requests))
+
+    async def move(
+        self,
+        key: str,
+        *,
+        delay: float | None = None,
+        at: datetime | float | None = None,
+        if_generation: int | None = None,
+    ) -> Answer:
+        """
+        Give a pending job another instant: see `Scheduler.move`.
+        """
+        return (await asyncio.wrap_future(self._core.move((key,), When(delay, at), if_generation)))[0]
+
+    async def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Move a pending job to now: see `Scheduler.run_now`.
+        """
+        return (await asyncio.wrap_future(self._core.move((key,), _NOW, if_generation)))[0]
+
+    async def cancel(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Remove a job: see `Scheduler.cancel`.
+        """
+        return (await asyncio.wrap_future(self._core.cancel((key,), if_generation)))[0]
+
+    async def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Make a dead job pending again: see `Scheduler.replay`.
+        """
+        return (await asyncio.wrap_future(self._core.replay((key,), if_generation)))[0]
+
+    async def move_many(
+        self, keys: Iterable[str], *, delay: float | None = None, at: datetime | float | None = None
+    ) -> list[Answer]:
+        """
+        Give many pending jobs one instant: see `Scheduler.move_many`.
+        """
+        return await asyncio.wrap_future(self._core.move(keys, When(delay, at)))
+
+    async def cancel_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        Remove many jobs: see `Scheduler.cancel_many`.
+        """
+        return await asyncio.wrap_future(self._core.cancel(keys))
+
+    async def replay_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        Make many dead jobs pending again: see `Scheduler.replay_many`.
+        """
+        return await asyncio.wrap_future(self._core.replay(keys))
+
+    async def drain(self, prefix: str = "") -> list[Job]:
+        """
+        Cancel and return every pending job under a prefix: see `Scheduler.drain`.
+        """
+        return await asyncio.to_thread(self._core.drain, prefix)
+
+    async def get(self, key: str) -> Job | None:
+        """
+        Return the job of *key*: see `Scheduler.get`.
+        """
+        return await asyncio.to_thread(self._core.get, key)
+
+    async def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
+        """
+        Return a page of jobs: see `Scheduler.list`.
+        """
+        return await asyncio.to_thread(self._core.page, {"prefix": prefix, **fields})
+
+    async def upcoming(
+        self,
+        due_from: datetime | float | None = None,
+        due_until: datetime | float | None = None,
+        limit: int = 100,
+    ) -> Sequence[Job]:
+        """
+        Return the next pending jobs: see `Scheduler.upcoming`.
+        """
+        return await asyncio.to_thread(self._core.upcoming, due_from, due_until, limit)
+
+    async def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+        """
+        Count what falls due: see `Scheduler.forecast`.
+        """
+        return await asyncio.to_thread(self._core.forecast, since, step, steps)

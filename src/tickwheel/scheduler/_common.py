@@ -1,0 +1,108 @@
+"""
+What both faces of the scheduler have in common: everything that needs no waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from tickwheel.clock import Clock
+from tickwheel.observe._events import EventHook
+from tickwheel.scheduler._core import Core
+from tickwheel.scheduler._model import RetryPolicy
+from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._retry import check_policy
+from tickwheel.scheduler.stores import Store
+from tickwheel.scheduler.targets import Target
+
+__all__ = ["Common"]
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+
+
+class Common:
+    """
+    What needs no waiting, and is the same for both.
+
+    Args:
+        store: A URL ("sqlite:///file.db", "memory://", ...) or a store that nobody else uses.
+        options: The knobs.
+        targets: Further targets, or other settings of the built-in ones, by the name that jobs give as `target`.
+        clock: Where time comes from; for tests.
+
+    Raises:
+        StoreError: If the URL names no store that can be had; the store itself is opened on first use.
+        MissingExtraError: If it needs a library that is not installed.
+    """
+
+    def __init__(
+        self,
+        store: str | Store = "sqlite:///tickwheel.db",
+        *,
+        options: SchedulerOptions | None = None,
+        targets: Mapping[str, Target] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._core = Core(store, options or SchedulerOptions(), targets or {}, clock)
+
+    def handler(
+        self, name: str | None = None, *, retry: RetryPolicy | None = None, timeout: float | None = None
+    ) -> Callable[[_Handler], _Handler]:
+        """
+        Register the decorated function as the handler of jobs with `handler=name`.
+
+        It is called with the payload, or, if it takes two arguments, with the payload and the `Firing`.
+        A `def` runs in a worker thread, an `async def` on the scheduler's event loop. What it returns means done,
+        unless it is a `Cancel`, `Snooze` or `Retry`; what it raises is a failed attempt.
+
+        Args:
+            name: None for the function's own.
+            retry: The policy of jobs that are set here without one.
+            timeout: Seconds after which an attempt counts as failed. A thread cannot be stopped: a `def` runs on, and
+                what it answers is ignored.
+
+        Raises:
+            InvalidJobError: If the name is taken or cannot be one.
+            TypeError: If the function takes neither one nor two arguments.
+        """
+
+        def register(function: _Handler) -> _Handler:
+            policy = None if retry is None else check_policy(retry)
+            self._core.handlers.register(name or function.__name__, function, policy, timeout)
+            return function
+
+        return register
+
+    def has_handler(self, name: str) -> bool:
+        """
+        Return whether a handler of that *name* is registered here.
+
+        A job may name one that is not: others may register it. Who knows that nobody will can refuse it early.
+        """
+        return self._core.handlers.has(name)
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return the counters and figures; stops nobody.
+
+        Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused. Of the
+        store: pending, running, dead. In memory: near, staged, in_flight. `lateness` and `commit` are their
+        distributions; owner, epoch, store, offset_ms tell who fires what by which clock.
+        """
+        return self._core.stats()
+
+    def subscribe(self, hook: EventHook) -> Callable[[], None]:
+        """
+        Tell *hook* of every event from now on (`tickwheel.observe._events`); return what ends that.
+
+        It is called on the scheduler's threads, must not block, and what it raises is logged.
+        """
+        return self._core.hooks.subscribe(hook)
+
+    @property
+    def is_started(self) -> bool:
+        """
+        Whether this scheduler fires jobs now.
+        """
+        return self._core.is_firing

@@ -1,0 +1,209 @@
+"""
+How attempts end: results, failures, retries, dead letters, timeouts, on every store and the real clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tickwheel.observe._events import JobDied, JobFailed, JobReplayed, JobSnoozed, JobSucceeded
+from tickwheel.scheduler import Cancel, Outcome, Retry, RetryPolicy, SchedulerOptions, SetRequest, Snooze, State
+
+AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)
+
+
+@pytest.fixture
+def scheduler(url, make):
+    """
+    Return one that is started.
+    """
+    return make(url).start()
+
+
+def test_retries_then_success(scheduler, events):
+    """
+    A failing handler is called again until it succeeds, each time with a new fire id.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=AT_ONCE)
+    def handler(_payload, firing):
+        if firing.attempt < 3:
+            raise RuntimeError(firing.attempt)
+
+    scheduler.set("k", delay=0, handler="h")
+    (success,) = told.of(JobSucceeded)
+    failures = told.of(JobFailed)
+    assert [(each.attempt, each.error) for each in failures] == [
+        (1, "RuntimeError: 1"),
+        (2, "RuntimeError: 2"),
+    ]
+    assert success.attempt == 3
+    assert scheduler.get("k") is None
+    assert {each.generation for each in (*failures, success)} == {success.generation}
+
+
+def test_dead_letter_and_replay(scheduler, events):
+    """
+    After its last attempt a job is dead with its error; replayed, it has all its attempts again.
+    """
+    told = events(scheduler)
+    broken = [True]
+
+    @scheduler.handler("h", retry=AT_ONCE)
+    def handler(_payload):
+        if broken:
+            raise ValueError("still broken")
+
+    scheduler.set("k", delay=0, handler="h", payload=7)
+    (death,) = told.of(JobDied)
+    assert (death.attempt, death.error, death.next_at) == (3, "ValueError: still broken", None)
+    job = scheduler.get("k")
+    assert (job.state, job.attempt, job.error, job.payload) == (State.DEAD, 3, "ValueError: still broken", b"7")
+    assert [each.key for each in scheduler.list(state="dead").jobs] == ["k"]
+    assert scheduler.move("k", delay=1).outcome is Outcome.NOT_FOUND
+    broken.clear()
+    replayed = scheduler.replay("k")
+    assert (replayed.outcome, replayed.job.attempt) == (Outcome.REPLAYED, 0)
+    assert told.of(JobReplayed)[0].generation == replayed.job.generation
+    assert told.of(JobSucceeded)[0].attempt == 1
+    assert scheduler.get("k") is None
+
+
+def test_a_dead_job_does_not_hold_its_key(scheduler, events):
+    """
+    A key whose job is dead can be set anew.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=1))
+    def handler(payload):
+        if payload == "bad":
+            raise ValueError
+
+    scheduler.set("k", delay=0, handler="h", payload="bad")
+    told.of(JobDied)
+    assert scheduler.set("k", delay=0, handler="h", payload="good").outcome is Outcome.CREATED
+    told.of(JobSucceeded)
+    assert scheduler.get("k") is None
+
+
+def test_unknown_handler(scheduler, events):
+    """
+    A job whose handler is missing is parked at its first attempt, and runs when replayed with the handler there.
+    """
+    told = events(scheduler)
+    scheduler.set("k", delay=0, handler="later")
+    (death,) = told.of(JobDied)
+    assert death.error == "no handler is named 'later': register it with @scheduler.handler('later')"
+    assert scheduler.get("k").state is State.DEAD
+    scheduler.handler("later")(lambda _: None)
+    scheduler.replay("k")
+    told.of(JobSucceeded)
+
+
+def test_results(scheduler, events):
+    """
+    Cancel parks, Snooze gives the attempt back, Retry is a failure with a wait of its own.
+    """
+    told = events(scheduler)
+    naps = []
+
+    @scheduler.handler("cancel")
+    def cancel(_payload):
+        return Cancel("not wanted any more")
+
+    @scheduler.handler("snooze")
+    async def snooze(_payload, firing):
+        naps.append(firing.attempt)
+        return None if len(naps) > 2 else Snooze(0.01)
+
+    @scheduler.handler("retry", retry=RetryPolicy(attempts=2, base_ms=3_600_000))
+    def retry(_payload):
+        return Retry(after=0.01, reason="not yet")
+
+    for name in ("cancel", "snooze", "retry"):
+        scheduler.set(name, delay=0, handler=name)
+    assert told.of(JobDied, "cancel")[0].error == "not wanted any more"
+    assert scheduler.get("cancel").state is State.DEAD
+    told.of(JobSucceeded, "snooze")
+    assert naps == [1, 1, 1]
+    assert len(told.of(JobSnoozed)) == 2
+    assert told.of(JobDied, "retry")[0].error == "not yet"
+    assert told.of(JobFailed, "retry")[0].attempt == 1
+
+
+@pytest.mark.parametrize("result", [Snooze(float("nan")), Snooze(float("inf")), Retry(after=1e300)])
+def test_bad_results(scheduler, events, result):
+    """
+    A result that names no time is a failed attempt that says so.
+    """
+    told = events(scheduler)
+    scheduler.handler("h", retry=RetryPolicy(attempts=1))(lambda _: result)
+    scheduler.set("k", delay=0, handler="h")
+    assert "the delay that the handler returned" in told.of(JobDied)[0].error
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, RecursionError]
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_any_exception(scheduler, events, error, is_async):
+    """
+    Whatever a handler raises ends its attempt alone; the next job runs.
+    """
+    told = events(scheduler)
+
+    async def bad_async(_payload):
+        raise error
+
+    def bad(_payload):
+        raise error
+
+    scheduler.handler("bad", retry=RetryPolicy(attempts=1))(bad_async if is_async else bad)
+    scheduler.handler("good")(lambda _: None)
+    scheduler.set("bad", delay=0, handler="bad")
+    assert error.__name__ in told.of(JobDied)[0].error
+    scheduler.set("good", delay=0, handler="good")
+    told.of(JobSucceeded, "good")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_timeout(scheduler, events, is_async):
+    """
+    A handler past its timeout has failed, and what it answers later is ignored.
+    """
+    told = events(scheduler)
+    go_on = threading.Event()
+
+    def slow(_payload):
+        go_on.wait(10)
+
+    async def slow_async(_payload):
+        await asyncio.sleep(10)
+
+    scheduler.handler("h", timeout=0.05, retry=RetryPolicy(attempts=1))(slow_async if is_async else slow)
+    scheduler.set("k", delay=0, handler="h")
+    assert "TimeoutError" in told.of(JobDied)[0].error
+    go_on.set()
+    scheduler.handler("next")(lambda _: None)
+    scheduler.set("next", delay=0, handler="next")
+    told.of(JobSucceeded, "next")
+    assert scheduler.stats()["succeeded"] == 1
+
+
+def test_hung_handlers_hold_no_worker(url, make, record):
+    """
+    With every worker held by a handler past its timeout, other jobs still run.
+    """
+    scheduler = make(url, options=SchedulerOptions(workers=2)).start()
+    go_on = threading.Event()
+    scheduler.handler("hung", timeout=0.02, retry=RetryPolicy(attempts=1))(lambda _: go_on.wait(20))
+    scheduler.handler("quick")(record)
+    scheduler.set_many([SetRequest(f"hung{n}", delay=0, handler="hung") for n in range(4)])
+    scheduler.set("quick", delay=0.1, handler="quick", payload=1)
+    assert record.wait(1) == [1]
+    go_on.set()
