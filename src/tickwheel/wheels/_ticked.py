@@ -18,7 +18,7 @@ import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from tickwheel.clock import to_delay
+from tickwheel.clock import to_deadline
 from tickwheel.wheels._base import BaseWheel
 from tickwheel.wheels._contract import NEVER, Abilities, Expired, checked_deadline, checked_limit
 from tickwheel.wheels._due import DueRun
@@ -40,7 +40,7 @@ def checked_tick(tick: float) -> int:
         ValueError: If it is zero, negative or not finite.
         TypeError: If it is no number.
     """
-    tick_ns = to_delay(tick)
+    tick_ns = to_deadline(tick, "tick")
     if tick_ns == 0 or tick_ns >= NEVER or not math.isfinite(tick):
         message = f"tick is {tick!r}: pass a positive, finite number of seconds, below 292 years"
         raise ValueError(message)

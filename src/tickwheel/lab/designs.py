@@ -1,0 +1,100 @@
+"""
+Designs by name, as the lab's commands take them: `native`, `rounds:tick=0.1,slots=512`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tickwheel.errors import TickwheelError
+from tickwheel.wheels import (
+    CascadingWheel,
+    HeapWheel,
+    HierarchicalWheel,
+    NativeWheel,
+    RoundsWheel,
+    SingleWheel,
+    Wheel,
+)
+
+__all__ = ["DESIGNS", "Design", "DesignError", "parse_design"]
+
+DESIGNS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...]]]] = {
+    "native": (NativeWheel, ()),
+    "heap": (HeapWheel, ()),
+    "single": (SingleWheel, ("tick", "slots")),
+    "rounds": (RoundsWheel, ("tick", "slots")),
+    "hierarchical": (HierarchicalWheel, ("tick", "slots")),
+    "cascading": (CascadingWheel, ("tick",)),
+}
+"""Each design by its name: what makes it, and its options."""
+
+
+class DesignError(TickwheelError, ValueError):
+    """
+    A design was named that there is not, or given an option that it does not have.
+    """
+
+    def __init__(self, text: str, problem: str) -> None:
+        """
+        Quote the *text*, and say what is wrong with it.
+        """
+        super().__init__(f"wheel {text!r}: {problem}")
+
+
+@dataclass(frozen=True)
+class Design:
+    """
+    A design with its geometry.
+
+    Attributes:
+        name: Its name.
+        options: tick in seconds, and slots, as far as given.
+    """
+
+    name: str
+    options: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        options = ",".join(f"{name}={value:g}" for name, value in self.options.items())
+        return f"{self.name}:{options}" if options else self.name
+
+    def make(self) -> Wheel:
+        """
+        Return a new wheel.
+
+        Raises:
+            DesignError: If an option is out of its range.
+        """
+        try:
+            wheel: Wheel = DESIGNS[self.name][0](**self.options)
+        except (TypeError, ValueError) as error:
+            raise DesignError(str(self), str(error)) from error
+        return wheel
+
+
+def parse_design(text: str) -> Design:
+    """
+    Return the design that *text* names.
+
+    Raises:
+        DesignError: If there is no such design or option, or a value is no number.
+    """
+    name, _, rest = text.partition(":")
+    if name not in DESIGNS:
+        raise DesignError(text, f"expected one of {', '.join(DESIGNS)}")
+    options: dict[str, float] = {}
+    for part in filter(None, rest.split(",")):
+        option, _, value = part.partition("=")
+        known = DESIGNS[name][1]
+        if option not in known:
+            raise DesignError(text, f"no option {option!r}: expected {' and '.join(known) or 'none'}")
+        try:
+            options[option] = int(value) if option == "slots" else float(value)
+        except ValueError as error:
+            raise DesignError(text, f"{option} is {value!r}: expected a number") from error
+    design = Design(name, options)
+    design.make()
+    return design

@@ -1,0 +1,179 @@
+"""
+Play a trace through a wheel, as a driver with a perfect clock would.
+
+A timer's outcome is decided by the trace's clock: at equal times what is due fires first, and what is due cannot be
+moved or cancelled any more. A design with ticks delivers it at the end of its tick, and that shows as lateness.
+So every correct design gives the same counts, whatever its tick.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tickwheel.errors import SpanExceededError, TickwheelError
+from tickwheel.lab.trace import TraceOperation
+from tickwheel.wheels import Wheel
+
+__all__ = ["DoesNotFitError", "Replay", "ReplayCounts", "replay"]
+
+
+class DoesNotFitError(TickwheelError, ValueError):
+    """
+    A design of limited span cannot hold a delay of the trace.
+    """
+
+    def __init__(self, number: int, operation: TraceOperation, wheel: Wheel) -> None:
+        """
+        Name the delay, and the span that it takes.
+        """
+        span_ns, tick_ns = wheel.abilities.span_ns or 0, wheel.abilities.tick_ns
+        slots = -(-operation.delay_us * 1_000 // tick_ns) + 1
+        super().__init__(
+            f"operation {number} of the trace sets {operation.key!r} to {operation.delay_us / 1e6:g} s, "
+            f"and the span is {span_ns / 1e9:g} s: at this tick it takes slots={slots}"
+        )
+
+
+@dataclass(slots=True)
+class ReplayCounts:
+    """
+    What came of a trace.
+
+    Attributes:
+        set: Timers that were set anew.
+        move: Pending ones that were set again.
+        cancel: Pending ones that were removed.
+        late_cancel: Removals that came when the timer had fired, or of what never was.
+        fire: Timers that fired.
+        fired_within_span: Those that were due by the last operation.
+        peak_pending: The most that were pending at once.
+    """
+
+    set: int = 0
+    move: int = 0
+    cancel: int = 0
+    late_cancel: int = 0
+    fire: int = 0
+    fired_within_span: int = 0
+    peak_pending: int = 0
+
+
+class Replay:
+    """
+    One trace on one wheel.
+
+    Attributes:
+        counts: What has come of it so far.
+        wake_ups: How often a driver would have been woken.
+        late_ns: The sum of all lateness, which only ticks cause here.
+        late_max_ns: The most of one.
+    """
+
+    def __init__(self, wheel: Wheel) -> None:
+        self.wheel = wheel
+        self.counts = ReplayCounts()
+        self.wake_ups = 0
+        self.late_ns = 0
+        self.late_max_ns = 0
+        self._ids: dict[str, int] = {}
+        # Due, and waiting for the end of their tick: the trace's clock has them fired.
+        self._overdue: set[int] = set()
+        self._deadlines: list[tuple[int, int]] = []
+
+    def apply(self, operation: TraceOperation) -> None:
+        """
+        Fire what is due by then, and do the operation.
+
+        Raises:
+            SpanExceededError: If the design cannot hold the delay.
+        """
+        now = operation.t_us * 1_000
+        self._fire_until(now)
+        entry = self._pending(operation.key, now)
+        if operation.op == "S":
+            self._set(entry, operation.key, now + operation.delay_us * 1_000)
+        elif entry is None:
+            self.counts.late_cancel += 1
+        else:
+            assert self.wheel.cancel(entry), "what has a deadline can be cancelled"
+            del self._ids[operation.key]
+            self.counts.cancel += 1
+        self.counts.peak_pending = max(self.counts.peak_pending, len(self.wheel) - len(self._overdue))
+
+    def finish(self) -> ReplayCounts:
+        """
+        Fire everything that is left, each in its time.
+        """
+        self.counts.fired_within_span = self.counts.fire + len(self._overdue)
+        while (due_at := self.wheel.next_expiration()) is not None:
+            self._fire(due_at)
+        return self.counts
+
+    def _set(self, entry: int | None, key: str, deadline: int) -> None:
+        if entry is None:
+            entry = self._ids[key] = self.wheel.insert(deadline, key)
+            self.counts.set += 1
+        else:
+            assert self.wheel.reschedule(entry, deadline), "what has a deadline can be moved"
+            self.counts.move += 1
+        if self.wheel.abilities.tick_ns:
+            heapq.heappush(self._deadlines, (deadline, entry))
+
+    def _pending(self, key: str, now: int) -> int | None:
+        entry = self._ids.get(key)
+        deadline = None if entry is None else self.wheel.deadline(entry)
+        return entry if deadline is not None and deadline > now else None
+
+    def _fire_until(self, now: int) -> None:
+        while (due_at := self.wheel.next_expiration()) is not None and due_at <= now:
+            self._fire(due_at)
+        self.wheel.advance(now)
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, entry = heapq.heappop(self._deadlines)
+            if self.wheel.deadline(entry) == deadline:
+                self._overdue.add(entry)
+
+    def _fire(self, now: int) -> None:
+        self.wake_ups += 1
+        expired = self.wheel.advance(now)
+        assert expired, "nobody is woken for nothing"
+        for entry, deadline, key in expired:
+            late = now - deadline
+            assert late >= 0, "early"
+            self.late_ns += late
+            self.late_max_ns = max(self.late_max_ns, late)
+            self._overdue.discard(entry)
+            if self._ids.get(key) == entry:
+                del self._ids[key]
+        self.counts.fire += len(expired)
+
+
+def replay(
+    operations: Iterable[TraceOperation], wheel: Wheel, progress: Callable[[int], object] | None = None
+) -> Replay:
+    """
+    Play *operations* through a new *wheel* to the end.
+
+    Args:
+        operations: A trace.
+        wheel: Nothing may be in it.
+        progress: Called with the number of operations done, every ten thousand and at the end.
+
+    Raises:
+        DoesNotFitError: If the design cannot hold a delay.
+    """
+    run = Replay(wheel)
+    number = 0
+    for number, operation in enumerate(operations, start=1):
+        try:
+            run.apply(operation)
+        except SpanExceededError as error:
+            raise DoesNotFitError(number, operation, wheel) from error
+        if progress is not None and number % 10_000 == 0:
+            progress(number)
+    run.finish()
+    if progress is not None:
+        progress(number)
+    return run

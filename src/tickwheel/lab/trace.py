@@ -1,0 +1,148 @@
+"""
+Traces of timers: what was set, moved and removed when.
+
+A trace is CSV, gzipped or plain, sorted by time:
+
+    t_us,op,key,delay_us
+    0,S,tea,240000000        set `tea` to fire at t + delay; a move where it is pending
+    31000000,C,tea,          remove it
+
+Times are microseconds. Operations at equal times apply in the order of the file, after what is due then has fired.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import heapq
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+from tickwheel.errors import TickwheelError
+
+__all__ = ["COLUMNS", "TraceError", "TraceOperation", "read_trace", "superposed", "write_trace"]
+
+COLUMNS: Final = ("t_us", "op", "key", "delay_us")
+LATEST_US: Final = 2**62 // 1_000
+"""What is later than this, 146 years in, is a mistake: times and delays have to add up to a deadline."""
+NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
+
+
+class TraceOperation(NamedTuple):
+    """
+    One line of a trace; `op` is S for set or C for cancel, and the delay of a C is 0.
+    """
+
+    t_us: int
+    op: str
+    key: str
+    delay_us: int
+
+
+class TraceError(TickwheelError, ValueError):
+    """
+    A file is no trace, from some line on.
+    """
+
+    def __init__(self, path: Path, line: int, problem: str) -> None:
+        """
+        Name the file, the line (from 1, the header's), and what is wrong with it.
+        """
+        self.path = path
+        self.line = line
+        super().__init__(f"{path}, line {line}: {problem}")
+
+
+def read_trace(path: Path) -> list[TraceOperation]:
+    """
+    Return the operations of the trace at *path*.
+
+    Raises:
+        TraceError: If the file cannot be read, is cut off, or a line is not as it should be.
+    """
+    operations: list[TraceOperation] = []
+    line = 1
+    try:
+        with _opened(path) as file:
+            rows = csv.reader(file)
+            columns = _checked_header(path, next(rows, []))
+            for line, row in enumerate(rows, start=2):
+                operations.append(_operation(path, line, row, columns, operations))
+    except (EOFError, zlib.error) as error:
+        raise TraceError(path, line, "the gzip data ends or breaks off here: copy the file again") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise TraceError(path, line + 1, f"expected lines of text in UTF-8, separated by commas: {error}") from error
+    except OSError as error:
+        raise TraceError(path, line, f"cannot be read: {error.strerror or error}") from error
+    return operations
+
+
+def write_trace(path: Path, operations: Iterable[TraceOperation]) -> int:
+    """
+    Write *operations* to *path*, gzipped where its name ends in `.gz`, and return how many there were.
+
+    The same operations give the same bytes.
+    """
+    count = 0
+    with path.open("wb") as raw:
+        zipped = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if path.suffix == ".gz" else None
+        file = raw if zipped is None else zipped
+        file.write((",".join(COLUMNS) + "\n").encode())
+        for t_us, op, key, delay_us in operations:
+            file.write(f"{t_us},{op},{key},{delay_us if op == 'S' else ''}\n".encode())
+            count += 1
+        if zipped is not None:
+            zipped.close()
+    return count
+
+
+def superposed(operations: Sequence[TraceOperation], copies: int, shift_us: int) -> Iterator[TraceOperation]:
+    """
+    Yield *copies* of a trace over each other, each *shift_us* after the one before, with keys of its own.
+    """
+
+    def shifted(copy: int) -> Iterator[TraceOperation]:
+        for t_us, op, key, delay_us in operations:
+            yield TraceOperation(t_us + copy * shift_us, op, f"{key}#{copy}", delay_us)
+
+    return heapq.merge(*(shifted(copy) for copy in range(copies)), key=lambda operation: operation.t_us)
+
+
+def _opened(path: Path) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
+
+
+def _checked_header(path: Path, header: list[str]) -> list[int]:
+    missing = [column for column in COLUMNS if column not in header]
+    if missing:
+        found = ", ".join(header) or "nothing"
+        raise TraceError(path, 1, f"expected the columns {', '.join(COLUMNS)}; {missing[0]} is missing in {found}")
+    return [header.index(column) for column in COLUMNS]
+
+
+def _operation(
+    path: Path, line: int, row: list[str], columns: list[int], before: list[TraceOperation]
+) -> TraceOperation:
+    if len(row) <= max(columns):
+        raise TraceError(path, line, f"expected {len(COLUMNS)} fields, found {len(row)}")
+    time, op, key, delay = (row[column] for column in columns)
+    if op not in {"S", "C"}:
+        raise TraceError(path, line, f"op is {op!r}: expected S (set) or C (cancel)")
+    t_us = _number(path, line, "t_us", time)
+    if before and t_us < before[-1].t_us:
+        raise TraceError(path, line, f"t_us is {t_us}, after {before[-1].t_us}: expected times that never go back")
+    if op == "C":
+        return TraceOperation(t_us, op, key, 0)
+    # A delay below zero is a time that had passed when it was asked for; real programs do.
+    return TraceOperation(t_us, op, key, _number(path, line, "delay_us", delay, least=-t_us))
+
+
+def _number(path: Path, line: int, column: str, text: str, least: int = 0) -> int:
+    if NUMBER.fullmatch(text) and least <= int(text) <= LATEST_US:
+        return int(text)
+    raise TraceError(path, line, f"{column} is {text!r}: expected microseconds, an integer in {least}..{LATEST_US}")

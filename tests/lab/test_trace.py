@@ -1,0 +1,106 @@
+"""
+Reading and writing traces, and what is refused with its line.
+"""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tickwheel.lab.trace import TraceError, TraceOperation, read_trace, superposed, write_trace
+
+HEADER = "t_us,op,key,delay_us\n"
+SMALL = [
+    TraceOperation(0, "S", "a", 5_000_000),
+    TraceOperation(7, "S", "b", -7),
+    TraceOperation(7, "C", "a", 0),
+    TraceOperation(9, "S", "b", 0),
+]
+
+
+@pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
+def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
+    """
+    A trace comes back as it was written, plain or gzipped, and the same trace is the same bytes.
+    """
+    first, second = tmp_path / name, tmp_path / f"again.{name}"
+    assert write_trace(first, SMALL) == 4
+    write_trace(second, iter(SMALL))
+    assert read_trace(first) == SMALL
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_columns_in_any_order(tmp_path: Path) -> None:
+    """
+    The header says which column is which, and further ones do not matter.
+    """
+    path = tmp_path / "trace.csv"
+    path.write_text("key,note,op,delay_us,t_us\na,x,S,5,1\n")
+    assert read_trace(path) == [TraceOperation(1, "S", "a", 5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("", 1, "t_us is missing in nothing"),
+        ("t_us,op,key\n", 1, "delay_us is missing in t_us, op, key"),
+        (HEADER + "0,S,a,5\n5,S,b\n", 3, "expected 4 fields, found 3"),
+        (HEADER + "0,S,a,5\n\n", 3, "expected 4 fields, found 0"),
+        (HEADER + "0,X,a,5\n", 2, "op is 'X': expected S (set) or C (cancel)"),
+        (HEADER + "5,S,a,5\n4,C,a,\n", 3, "t_us is 4, after 5: expected times that never go back"),
+        (HEADER + "zero,S,a,5\n", 2, "t_us is 'zero'"),
+        (HEADER + "-1,S,a,5\n", 2, "t_us is '-1'"),
+        (HEADER + "0,S,a,\n", 2, "delay_us is ''"),
+        (HEADER + "0,S,a,1.5\n", 2, "delay_us is '1.5'"),
+        (HEADER + "0,S,a,99999999999999999999\n", 2, "delay_us is '99999999999999999999'"),
+        (HEADER + "3,S,a,-4\n", 2, "delay_us is '-4': expected microseconds, an integer in -3.."),
+    ],
+)
+def test_what_is_no_trace(tmp_path: Path, text: str, line: int, problem: str) -> None:
+    """
+    A bad line is refused with its number and what was expected there.
+    """
+    path = tmp_path / "trace.csv"
+    path.write_text(text)
+    with pytest.raises(TraceError) as refusal:
+        read_trace(path)
+    assert refusal.value.line == line
+    assert problem in str(refusal.value)
+    assert f"{path}, line {line}: " in str(refusal.value)
+
+
+def test_truncated_gzip(tmp_path: Path) -> None:
+    """
+    A gzipped trace that was cut off is refused with the line at which it ends.
+    """
+    path = tmp_path / "trace.csv.gz"
+    lines = [TraceOperation(number * 3, "S", f"key {number * 7_919 % 1_000_003}", number) for number in range(20_000)]
+    write_trace(path, lines)
+    path.write_bytes(path.read_bytes()[:-20_000])
+    with pytest.raises(TraceError, match="the gzip data ends or breaks off here") as refusal:
+        read_trace(path)
+    assert 1_000 < refusal.value.line < 20_000
+
+
+def test_what_is_no_gzip(tmp_path: Path) -> None:
+    """
+    A file that is not what its name says, not text, or not there, is refused in a sentence.
+    """
+    path = tmp_path / "trace.csv.gz"
+    for content in (b"t_us,op,key,delay_us\n", b"", gzip.compress(b"\xff\xfe\x00")):
+        path.write_bytes(content)
+        with pytest.raises(TraceError):
+            read_trace(path)
+    with pytest.raises(TraceError, match="No such file"):
+        read_trace(tmp_path / "absent.csv")
+    with pytest.raises(TraceError, match="directory"):
+        read_trace(tmp_path)
+
+
+def test_superposed() -> None:
+    """
+    Copies of a trace lie over each other in order of time, each with keys of its own.
+    """
+    twice = list(superposed(SMALL, 2, 8))
+    assert [operation.t_us for operation in twice] == [0, 7, 7, 8, 9, 15, 15, 17]
+    assert [operation.key for operation in twice if operation.op == "S"] == ["a#0", "b#0", "a#1", "b#0", "b#1", "b#1"]

@@ -1,0 +1,119 @@
+"""
+Designs by name, and the geometry that a trace calls for.
+"""
+
+import pytest
+
+from tickwheel.lab.designs import DESIGNS, Design, DesignError, parse_design
+from tickwheel.lab.replay import replay
+from tickwheel.lab.trace import TraceOperation
+from tickwheel.lab.tune import SLOTS_MAX, advise, facts_of, fitted
+
+TIMEOUTS: list[TraceOperation] = []
+"""Five hundred timeouts of 5 s: three quarters are cancelled at once, the others moved to 30 s."""
+for number in range(500):
+    t_us, key = number * 10_000, str(number)
+    TIMEOUTS.append(TraceOperation(t_us, "S", key, 5_000_000))
+    if number % 4:
+        TIMEOUTS.append(TraceOperation(t_us + 1, "C", key, 0))
+    else:
+        TIMEOUTS.append(TraceOperation(t_us + 1, "S", key, 30_000_000))
+
+
+def test_designs_by_name() -> None:
+    """
+    A name with options makes the wheel that it says, and prints as it was given.
+    """
+    design = parse_design("rounds:tick=0.25,slots=16")
+    assert design.make().abilities.tick_ns == 250_000_000
+    assert str(design) == "rounds:tick=0.25,slots=16"
+    assert [str(parse_design(name)) for name in DESIGNS] == list(DESIGNS)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("wheel", "expected one of native, heap, single, rounds, hierarchical, cascading"),
+        ("heap:tick=1", "no option 'tick': expected none"),
+        ("cascading:slots=5", "no option 'slots': expected tick"),
+        ("rounds:tick=fast", "tick is 'fast': expected a number"),
+        ("rounds:slots=1.5", "slots is '1.5': expected a number"),
+        ("rounds:tick", "tick is '': expected a number"),
+        ("rounds:slots=1", "slots is 1: pass 2 or more"),
+        ("rounds:tick=0", "tick is 0.0: pass a positive, finite number"),
+        ("rounds:tick=inf", "tick is inf: pass a positive, finite number"),
+        ("rounds:tick=nan", "tick is nan"),
+    ],
+)
+def test_designs_that_are_refused(text: str, problem: str) -> None:
+    """
+    A design that cannot be made is refused with its text and what is wrong.
+    """
+    with pytest.raises(DesignError) as refusal:
+        parse_design(text)
+    assert problem in str(refusal.value)
+    assert text[:5] in str(refusal.value)
+
+
+def test_facts() -> None:
+    """
+    The facts of a trace are its delays by rank, its outcomes and its peak.
+    """
+    facts = facts_of(TIMEOUTS)
+    assert (facts.sets, facts.peak_pending) == (625, 126)
+    assert facts.cancelled == 375 / 500
+    assert facts.moved == 125 / 1_000
+    assert (facts.shortest_us, facts.tenth_us, facts.median_us) == (5_000_000,) * 3
+    assert (facts.ninetieth_us, facts.longest_us) == (30_000_000,) * 2
+
+
+def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
+    """
+    The tick is one percent of what a tenth of the delays are below, rounded down to 1, 2 or 5.
+    """
+    facts = facts_of(TIMEOUTS)
+    for name in ("single", "rounds", "hierarchical", "cascading"):
+        advice = advise(facts, name)
+        assert advice.design is not None
+        assert advice.design.options["tick"] == 0.05
+        assert advice.reasons[0] == "a tick of 50 ms is at most 1 % of the delays, a tenth of which are below 5 s"
+
+
+def test_slots() -> None:
+    """
+    The single ring holds the longest delay; a ring of rounds turns no faster than nine delays in ten need.
+    """
+    facts = facts_of(TIMEOUTS)
+    single, rounds = advise(facts, "single").design, advise(facts, "rounds").design
+    assert single is not None
+    assert rounds is not None
+    assert single.make().abilities.span_ns >= 30 * 10**9
+    assert single.options["slots"] == 602
+    assert rounds.options["slots"] == 1_024
+    assert replay(TIMEOUTS, single.make()).counts == replay(TIMEOUTS, rounds.make()).counts
+
+
+def test_no_single_ring_for_delays_far_apart() -> None:
+    """
+    Delays of milliseconds beside weeks are no load for one ring; asked for all the same, it gets a coarse tick.
+    """
+    far = [TraceOperation(0, "S", str(number), 1_000) for number in range(20)]
+    far.append(TraceOperation(0, "S", "far", 14 * 86_400_000_000))
+    facts = facts_of(far)
+    advice = advise(facts, "single")
+    assert advice.design is None
+    assert "no ring any more" in advice.reasons[1]
+    forced = fitted(Design("single"), facts)
+    assert forced.options["slots"] <= 2.5 * SLOTS_MAX
+    assert replay(far, forced.make()).counts.fire == 21
+
+
+def test_what_was_given_stays() -> None:
+    """
+    An option that was given is kept, and the others are fitted to it.
+    """
+    facts = facts_of(TIMEOUTS)
+    assert fitted(parse_design("rounds:slots=7"), facts).options == {"tick": 0.05, "slots": 7}
+    assert fitted(parse_design("single:tick=1"), facts).options == {"tick": 1, "slots": 32}
+    assert fitted(parse_design("cascading:tick=1"), facts) == parse_design("cascading:tick=1")
+    assert fitted(parse_design("native"), facts) == parse_design("native")
