@@ -1,0 +1,41 @@
+"""
+What the writer's tests share: a store that can be held and made to fail, and writers that are closed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler._writer import Writer
+from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.testing.faulty_store import FaultyStore
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request, tmp_path):
+    """
+    Return a store that can be held and made to fail, over each of the real ones.
+    """
+    store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "jobs.db")
+    store.open()
+    yield FaultyStore(store)
+    store.close()
+
+
+@pytest.fixture
+def make(store):
+    """
+    Return what makes writers; they are closed in the end.
+    """
+    made = []
+
+    def make_one(**options):
+        made.append(Writer(store, **options))
+        return made[-1]
+
+    yield make_one
+    for writer in made:
+        assert writer.close(PATIENCE_S)

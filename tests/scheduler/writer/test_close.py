@@ -1,0 +1,106 @@
+"""
+The end of a writer, and what a fork makes of it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler._model import Job, Outcome, Set
+from tickwheel.scheduler.errors import StoreError
+
+PATIENCE_S = 20.0
+
+
+def a_set(key, due_at=0):
+    """
+    Return a set of *key*.
+    """
+    return Set(Job(key, 0, due_at))
+
+
+def outcomes(answers):
+    """
+    Return the outcomes of *answers*.
+    """
+    return [answer.outcome for answer in answers]
+
+
+def test_close_writes_what_waits(make, store):
+    """
+    A close takes no more, writes and answers all that waits, and may be repeated.
+    """
+    writer = make()
+    with store.held() as entered:
+        writer.submit(a_set("first"))
+        assert entered()
+        futures = [writer.submit(a_set(f"{i}")) for i in range(10)]
+        assert writer.close(timeout_s=0) is False
+        for refused in (lambda: writer.submit(a_set("late")), lambda: writer.post([a_set("late")], print)):
+            with pytest.raises(ClosedError, match="is closed"):
+                refused()
+    assert writer.close(PATIENCE_S)
+    assert outcomes(future.result(0) for future in futures) == [Outcome.CREATED] * 10
+    assert writer.close(PATIENCE_S)
+
+
+def test_close_lets_those_go_who_wait_for_room(make, store):
+    """
+    A caller that waits for room when the writer closes is told that it is closed.
+    """
+    writer = make(waiting_max=1)
+    caught = []
+    waits = threading.Event()
+
+    def wait():
+        waits.set()
+        try:
+            writer.submit(a_set("waits"))
+        except ClosedError as error:
+            caught.append(error)
+
+    with store.held() as entered:
+        writer.submit(a_set("first"))
+        assert entered()
+        writer.submit(a_set("fills"))
+        thread = threading.Thread(target=wait)
+        thread.start()
+        assert waits.wait(PATIENCE_S)
+        writer.close(timeout_s=0)
+        thread.join(PATIENCE_S)
+    assert len(caught) == 1
+
+
+def test_close_from_a_callback(make):
+    """
+    A callback may close the writer, which then ends by itself.
+    """
+    writer = make()
+    closed = []
+    writer.post([a_set("key")], lambda _: closed.append(writer.close()))
+    assert writer.close(PATIENCE_S)
+    assert closed in ([False], [])
+
+
+def test_fork(make):
+    """
+    In a forked child, where the thread is not, a write is refused instead of waiting for ever.
+    """
+    writer = make()
+    reader, end = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - runs in the child
+        try:
+            writer.submit(a_set("key"))
+        except StoreError as error:
+            os.write(end, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert b"was opened before a fork: make a new scheduler in the child process" in os.read(reader, 1000)
+    os.close(reader)
+    os.close(end)

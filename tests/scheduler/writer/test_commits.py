@@ -1,0 +1,153 @@
+"""
+Group commit: what goes together, in which order, and who hears of it.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from tickwheel.scheduler._model import Answer, Begin, Cancel, Job, Outcome, Set, Settle
+
+PATIENCE_S = 20.0
+
+
+def a_set(key, due_at=0):
+    """
+    Return a set of *key*.
+    """
+    return Set(Job(key, 0, due_at))
+
+
+def outcomes(answers):
+    """
+    Return the outcomes of *answers*.
+    """
+    return [answer.outcome for answer in answers]
+
+
+def test_answers_when_it_is_written(make, store):
+    """
+    A write is answered once the store has it.
+    """
+    writer = make()
+    assert writer.submit(a_set("key")).result(PATIENCE_S).outcome is Outcome.CREATED
+    assert store.get("key") is not None
+    assert writer.submit(Cancel("nobody")).result(PATIENCE_S) == Answer(Outcome.NOT_FOUND)
+
+
+def test_gathers_while_a_commit_runs(make, store):
+    """
+    What is submitted while a commit runs goes into the next one together, and every caller gets its own answer.
+    """
+    writer = make()
+    with store.held() as entered:
+        first = writer.submit(a_set("first"))
+        assert entered()
+        futures = [writer.submit(a_set(f"key {i % 50}", i)) for i in range(100)]
+    assert first.result(PATIENCE_S).outcome is Outcome.CREATED
+    answers = [future.result(PATIENCE_S) for future in futures]
+    assert outcomes(answers) == [Outcome.CREATED] * 50 + [Outcome.REPLACED] * 50
+    assert [answer.job.due_at for answer in answers] == list(range(100))
+    assert store.calls.count("apply") == 2
+    stats = writer.stats()
+    assert (stats.commits, stats.writes, stats.largest, stats.last_size) == (2, 101, 100, 100)
+    assert stats.seconds >= stats.last_seconds > 0
+
+
+def test_commits_are_bounded(make, store):
+    """
+    No commit holds more than the limit, except one that was posted as a whole.
+    """
+    writer = make(batch_max=10)
+    answered = threading.Event()
+    with store.held() as entered:
+        writer.submit(a_set("first"))
+        assert entered()
+        bulk = writer.submit_many([a_set(f"{i}") for i in range(35)])
+        writer.post([a_set(f"own {i}") for i in range(25)], lambda _: answered.set())
+    assert len(bulk.result(PATIENCE_S)) == 35
+    assert answered.wait(PATIENCE_S)
+    stats = writer.stats()
+    assert (stats.largest, stats.commits) == (25, 1 + 1 + 4)
+
+
+def test_own_writes_go_first(make, store):
+    """
+    The scheduler's own writes pass a bulk that waits, and the bulk keeps a share of every commit.
+    """
+    writer = make(batch_max=8)
+    order = []
+    with store.held() as entered:
+        writer.submit(a_set("first"))
+        assert entered()
+        futures = [writer.submit(a_set(f"caller {i}")) for i in range(6)]
+        for number, future in enumerate(futures):
+            future.add_done_callback(lambda _, number=number: order.append(f"caller {number}"))
+        for number in range(10):
+            writer.post([a_set(f"own {number}")], lambda _, number=number: order.append(f"own {number}"))
+    assert writer.close(PATIENCE_S)
+    assert order[:8] == [*(f"own {i}" for i in range(6)), "caller 0", "caller 1"]
+    assert order[8:] == [*(f"own {i}" for i in range(6, 10)), *(f"caller {i}" for i in range(2, 6))]
+
+
+def test_bulk_is_answered_in_order(make):
+    """
+    A bulk larger than a commit is answered as one, in its order; an empty one at once.
+    """
+    writer = make(batch_max=7)
+    answers = writer.submit_many([a_set(f"{i}", i) for i in range(100)]).result(PATIENCE_S)
+    assert [answer.job.due_at for answer in answers] == list(range(100))
+    assert writer.submit_many([]).result(0) == []
+
+
+def test_observer_hears_first(make):
+    """
+    Whoever observes the commits hears of a write before its caller does, with all writes and answers of the commit.
+    """
+    heard = []
+    writer = make(on_commit=lambda writes, answers: heard.append((list(writes), list(answers))))
+    write = a_set("key")
+    future = writer.submit(write)
+    future.add_done_callback(lambda _: heard.append("caller"))
+    answer = future.result(PATIENCE_S)
+    writer.close(PATIENCE_S)
+    assert heard == [([write], [answer]), "caller"]
+
+
+def test_queued_write_cannot_be_taken_back(make):
+    """
+    A future of a write cannot be cancelled: the write happens.
+    """
+    writer = make()
+    future = writer.submit(a_set("key"))
+    assert future.cancel() is False
+    assert future.result(PATIENCE_S).outcome is Outcome.CREATED
+
+
+def test_many_threads(make, store):
+    """
+    Eight threads at once: every answer goes to the one who asked, and commits are fewer than writes.
+    """
+    writer = make()
+    (lease,) = store.acquire("owner")
+    wrong = []
+
+    def work(name):
+        for turn in range(50):
+            key = f"{name} {turn}"
+            job = writer.submit(a_set(key, turn)).result(PATIENCE_S).job
+            begun = writer.submit(Begin(job, lease.epoch))
+            settled = writer.submit(Settle(job, lease.epoch))
+            got = (job.key, begun.result(PATIENCE_S).outcome, settled.result(PATIENCE_S).outcome)
+            if got != (key, Outcome.BEGUN, Outcome.SETTLED):
+                wrong.append(got)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S * 3)
+    assert wrong == []
+    assert writer.stats().writes == 8 * 50 * 3
+    assert writer.stats().commits < writer.stats().writes
+    assert store.count() == {"pending": 0, "running": 0, "dead": 0}

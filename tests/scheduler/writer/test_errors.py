@@ -1,0 +1,119 @@
+"""
+What fails, and who is told.
+"""
+
+from __future__ import annotations
+
+from tickwheel.scheduler._model import Job, Outcome, Set
+from tickwheel.scheduler.errors import StoreError
+
+PATIENCE_S = 20.0
+
+
+def a_set(key, due_at=0):
+    """
+    Return a set of *key*.
+    """
+    return Set(Job(key, 0, due_at))
+
+
+def outcomes(answers):
+    """
+    Return the outcomes of *answers*.
+    """
+    return [answer.outcome for answer in answers]
+
+
+def a_bad_set():
+    """
+    Return a set that no store takes.
+    """
+    return Set(Job("bad", 0, 2**70))
+
+
+def test_transient_error_is_tried_again(make, store):
+    """
+    A transient error costs a retry, and nobody hears of it.
+    """
+    writer = make()
+    store.fail("apply", 3)
+    assert writer.submit(a_set("key")).result(PATIENCE_S).outcome is Outcome.CREATED
+    assert writer.stats().retries == 3
+    assert writer.stats().failures == 0
+
+
+def test_transient_error_that_stays(make, store):
+    """
+    A transient error that outlasts the patience is answered to everybody in the batch, and the next batch is tried.
+    """
+    writer = make(retry_s=0.0)
+    with store.held() as entered:
+        writer.submit(a_set("first"))
+        assert entered()
+        futures = [writer.submit(a_set(f"{i}")) for i in range(5)]
+        store.fail("apply", 2)
+    errors = [future.exception(PATIENCE_S) for future in futures]
+    assert {str(error) for error in errors} == {"apply failed: try again"}
+    assert writer.submit(a_set("later")).result(PATIENCE_S).outcome is Outcome.CREATED
+
+
+def test_unknown_end_is_not_tried_again(make, store):
+    """
+    Where a commit may have taken effect it is not repeated: the callers are told, after the scheduler.
+    """
+    told = []
+    writer = make(on_unknown=lambda: told.append("scheduler"))
+    store.fail("apply", after=True, is_unknown=True)
+    future = writer.submit(a_set("key"))
+    future.add_done_callback(lambda _: told.append("caller"))
+    error = future.exception(PATIENCE_S)
+    assert error.is_unknown
+    assert store.calls.count("apply") == 1
+    assert store.get("key") is not None
+    writer.close(PATIENCE_S)
+    assert told == ["scheduler", "caller"]
+
+
+def test_bad_write_harms_nobody(make, store):
+    """
+    A write that cannot be stored fails alone; its neighbours in the batch are written and answered.
+    """
+    writer = make()
+    with store.held() as entered:
+        writer.submit(a_set("first"))
+        assert entered()
+        futures = [writer.submit(a_bad_set() if i in {3, 11} else a_set(f"{i}")) for i in range(16)]
+    for number, future in enumerate(futures):
+        if number in {3, 11}:
+            assert isinstance(future.exception(PATIENCE_S), StoreError)
+        else:
+            assert future.result(PATIENCE_S).outcome is Outcome.CREATED
+    assert store.count()["pending"] == 15
+    assert writer.stats().failures == 2
+
+
+def test_bad_bulk_fails_as_one(make):
+    """
+    A bulk with a bad write fails with its error.
+    """
+    writer = make()
+    bulk = writer.submit_many([a_set("good"), a_bad_set()])
+    assert isinstance(bulk.exception(PATIENCE_S), StoreError)
+
+
+def test_callbacks_that_raise(make, caplog):
+    """
+    A callback that raises is logged, and neither the thread nor the other callers notice.
+    """
+
+    def broken(*_):
+        message = "my own fault"
+        raise RuntimeError(message)
+
+    writer = make(on_commit=broken)
+    answers = []
+    writer.post([a_set("one")], broken)
+    writer.post([a_set("two")], answers.append)
+    assert writer.submit(a_set("three")).result(PATIENCE_S).outcome is Outcome.CREATED
+    assert outcomes(answers[0]) == [Outcome.CREATED]
+    assert {record.exc_info[1].args for record in caplog.records} == {("my own fault",)}
