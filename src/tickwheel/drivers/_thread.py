@@ -29,9 +29,6 @@ interpreter for long; the next turn follows at once."""
 GRACE_S: Final = 1.0
 """How long the end of the interpreter waits for callbacks that are running; after that they die with it."""
 
-RETRY_NS: Final = 1_000_000
-"""How long to leave alone an engine that another thread is firing."""
-
 _is_ending: Final = threading.Event()
 _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
 
@@ -43,6 +40,9 @@ class ThreadDriver:
     Callbacks run one after the other, in that thread. What leaves one and is no `Exception` (KeyboardInterrupt and
     SystemExit among them) goes to `threading.excepthook`, as in any thread, and the driver goes on: a callback that
     calls `sys.exit()` ends itself, not the timers of others.
+
+    The child of a fork has the wheel without its timers, and a new thread when it sets one. Forked inside a callback,
+    its one thread is the one that would have to fire: there the wheel is closed.
 
     Args:
         name: What the thread is called.
@@ -105,12 +105,18 @@ class ThreadDriver:
 
     def after_fork(self) -> None:
         """
-        Forget the thread, which the child does not have.
+        Forget the thread, which the child does not have; or end, if the child has nothing but this thread.
         """
-        if self._engine is not None:
-            self._thread = None
-            self._waiter = new_waiter(self._engine.clock)
-            self._engine.after_fork()
+        if self._engine is None:
+            return
+        is_inside = self._thread is not None and self._thread.ident == threading.get_ident()
+        self._thread = None
+        self._waiter = new_waiter(self._engine.clock)
+        self._engine.after_fork()
+        if is_inside:
+            self._is_stopped = True
+            self._engine.close()
+        else:
             self._engine.arm()
 
     def stats(self) -> dict[str, Any]:
@@ -160,9 +166,7 @@ class ThreadDriver:
                 if is_notice:
                     continue
             try:
-                if not engine.fire_due():
-                    # Due, and yet nothing to do: the child of a fork, whose only old thread is still in a callback.
-                    self._waiter.wait(clock.monotonic_ns() + RETRY_NS)
+                engine.fire_due(TURN_MAX)
             except BaseException:  # noqa: BLE001 - see the class: the driver goes on
                 _report(me)
 
