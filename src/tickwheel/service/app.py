@@ -5,19 +5,18 @@ Puts the parts together into one ASGI application.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-from starlette.convertors import Convertor, register_url_convertor
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect
 from starlette.routing import Mount, Route, Router
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
 from tickwheel.service.guard import Guard
-from tickwheel.service.jobs import Jobs
+from tickwheel.service.http import Call
+from tickwheel.service.jobs import PREFIX, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.metrics import Metrics
 from tickwheel.service.options import ServiceOptions
@@ -27,7 +26,8 @@ from tickwheel.service.replies import problem_reply
 
 __all__ = ["Service"]
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+Endpoint = Callable[[Call], Awaitable[ASGIApp]]
+"""An operation: from a request to what answers it."""
 
 
 class Service:
@@ -45,22 +45,20 @@ class Service:
         figures = Figures(scheduler, self._firings)
         self._live = Live(self._firings, figures, options.watchers_max)
         jobs = Jobs(scheduler, options)
-        metrics = Metrics(figures)
+        # Jobs are not left to the router: it costs as much as setting one, and knows no key with a line end in it.
+        self._job = _Methods(GET=jobs.get, PUT=jobs.set, PATCH=jobs.move, DELETE=jobs.cancel, POST=jobs.act)
         self._router = Router(
             [
-                _route(
-                    "/v1/jobs/{key:key}", GET=jobs.get, PUT=jobs.set, PATCH=jobs.move, DELETE=jobs.cancel, POST=jobs.act
-                ),
-                _route("/v1/jobs", GET=jobs.list),
-                _route("/v1/firings", GET=figures.get_firings),
-                _route("/v1/stats", GET=figures.get_stats),
-                _route("/v1/forecast", GET=figures.get_forecast),
-                _route("/v1/live", GET=self._live.stream),
-                _route("/metrics", GET=metrics.get),
-                _route("/healthz", GET=figures.healthz),
-                _route("/readyz", GET=figures.readyz),
-                _route("/problems/{name}", GET=problem_page),
-                _route("/", GET=page),
+                Route("/v1/jobs", _Methods(GET=jobs.list)),
+                Route("/v1/firings", _Methods(GET=figures.get_firings)),
+                Route("/v1/stats", _Methods(GET=figures.get_stats)),
+                Route("/v1/forecast", _Methods(GET=figures.get_forecast)),
+                Route("/v1/live", _Methods(GET=self._live.stream)),
+                Route("/metrics", _Methods(GET=Metrics(figures).get)),
+                Route("/healthz", _Methods(GET=figures.healthz)),
+                Route("/readyz", _Methods(GET=figures.readyz)),
+                Route("/problems/{name}", _Methods(GET=problem_page)),
+                Route("/", _Methods(GET=page)),
                 Mount("/static", Files()),
             ],
             redirect_slashes=False,
@@ -98,56 +96,46 @@ class Service:
             is_started = True
             await send(message)
 
+        call = Call(scope, receive)
         try:
-            self._guard.check(scope)
-            await self._router(scope, receive, sending)
+            self._guard.check(call)
+            if call.raw_path.startswith(PREFIX):
+                reply = await self._job.reply(call)
+                await reply(scope, receive, send)
+            else:
+                await self._router(scope, receive, sending)
         except ClientDisconnect:
             pass  # there is nobody to answer
         except Exception as error:
             if is_started:
                 raise
-            await problem_reply(scope, error)(scope, receive, send)
-
-
-class _KeyConvertor(Convertor[str]):
-    """
-    A job's key as the rest of the address: any characters, line ends too, which the built-in `path` leaves out.
-    """
-
-    regex = r"[\s\S]*"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
-
-register_url_convertor("key", _KeyConvertor())
-
-
-def _route(path: str, **endpoints: Endpoint) -> Route:
-    return Route(path, _Methods(endpoints))
+            await problem_reply(call, error)(scope, receive, send)
 
 
 class _Methods:
     """
-    One address: the endpoint of each method that it takes.
+    One address: the operation of each method that it takes.
     """
 
-    def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
-        self._endpoints = dict(endpoints)
-        if "GET" in endpoints:
-            self._endpoints["HEAD"] = endpoints["GET"]
-        self._allow = ", ".join(sorted(self._endpoints))
+    def __init__(self, **operations: Endpoint) -> None:
+        self._operations = operations
+        if "GET" in operations:
+            operations["HEAD"] = operations["GET"]
+        self._allow = ", ".join(sorted(operations))
+
+    async def reply(self, call: Call) -> ASGIApp:
+        """
+        Return what the operation answers.
+        """
+        operation = self._operations.get(call.method)
+        if operation is None:
+            message = f"this address takes {self._allow}, not {show(call.method)}"
+            raise ProblemError("method_not_allowed", message, value=call.method, headers={"allow": self._allow})
+        return await operation(call)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._endpoints.get(scope["method"])
-        if endpoint is None:
-            message = f"this address takes {self._allow}, not {show(scope['method'])}"
-            raise ProblemError("method_not_allowed", message, value=scope["method"], headers={"allow": self._allow})
-        response = await endpoint(Request(scope, receive, send))
-        await response(scope, receive, send)
+        reply = await self.reply(Call(scope, receive))
+        await reply(scope, receive, send)
 
 
 async def _nothing(scope: Scope, _receive: Receive, _send: Send) -> None:

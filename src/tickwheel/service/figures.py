@@ -11,12 +11,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.firings import Firings
 from tickwheel.service.forecast import Forecast
+from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import query, to_count
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.replies import document_reply
@@ -79,39 +77,39 @@ class Figures:
                 self._read_at = time.monotonic()
         return {"now": datetime.now(UTC), "changes": self._firings.changes, **self._stats}
 
-    async def get_stats(self, request: Request) -> Response:
+    async def get_stats(self, call: Call) -> Reply:
         """
         Return the counters and figures.
         """
-        query(request.scope["query_string"], frozenset())
+        query(call)
         return document_reply(await self.stats())
 
-    async def get_forecast(self, request: Request) -> Response:
+    async def get_forecast(self, call: Call) -> Reply:
         """
         Return how many jobs fall due in each part of the next minute, hour and day.
         """
-        query(request.scope["query_string"], frozenset())
+        query(call)
         return document_reply(await self._forecast.read())
 
-    async def get_firings(self, request: Request) -> Response:
+    async def get_firings(self, call: Call) -> Reply:
         """
         Return the last firings of this process, of one key where it is given.
         """
-        fields = query(request.scope["query_string"], _FIRING_FIELDS)
+        fields = query(call, _FIRING_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), _FIRINGS_MAX)
         firings = self._firings.after(0, limit, fields.get("key"))
         return document_reply(FiringsDocument([firing_document(firing) for firing in firings]))
 
-    async def healthz(self, request: Request) -> Response:
+    async def healthz(self, call: Call) -> Reply:
         """
         Say that the process answers.
         """
-        return PlainTextResponse("ok\n")
+        return Reply(200, b"text/plain", b"ok\n")
 
-    async def readyz(self, request: Request) -> Response:
+    async def readyz(self, call: Call) -> Reply:
         """
         Say whether this process owns the store and fires jobs.
         """
         if not self._scheduler.is_started:
             raise ProblemError("store_unavailable", "this process does not fire jobs now", headers={"retry-after": "1"})
-        return PlainTextResponse("ready\n")
+        return Reply(200, b"text/plain", b"ready\n")

@@ -10,12 +10,11 @@ Who is let in, before anything else is looked at: the Host header, the origin, t
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
-from starlette.types import Scope
-
+from tickwheel.service.http import Call
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.tokens import Access
@@ -39,47 +38,45 @@ class Guard:
         self._tokens = options.tokens
         self._hosts = frozenset({"localhost"}) | options.allow_hosts
 
-    def check(self, scope: Scope) -> None:
+    def check(self, call: Call) -> None:
         """
         Raise the problem of a request that is not let in.
         """
-        headers = Headers(scope=scope)
-        if scope["method"] not in _SAFE:
-            _check_origin(headers)
+        if call.method not in _SAFE:
+            _check_origin(call)
         if self._tokens:
-            self._check_token(scope, headers)
+            self._check_token(call)
         else:
-            self._check_host(headers)
+            self._check_host(call)
 
-    def _check_host(self, headers: Headers) -> None:
-        host = headers.get("host", "")
+    def _check_host(self, call: Call) -> None:
+        host = call.header(b"host") or ""
         name = _hostname(host)
         if name not in self._hosts and not _is_address(name):
             message = f"the Host header is {show(host)}, and this service is not called so"
             raise ProblemError("wrong_host", message, value=host)
 
-    def _check_token(self, scope: Scope, headers: Headers) -> None:
-        path = scope["path"]
-        if path in _OPEN_PATHS or path.startswith(_OPEN):
+    def _check_token(self, call: Call) -> None:
+        if call.path in _OPEN_PATHS or call.path.startswith(_OPEN):
             return
-        scheme, _, token = headers.get("authorization", "").partition(" ")
+        scheme, _, token = (call.header(b"authorization") or "").partition(" ")
         access = self._tokens.access(token.strip()) if scheme.lower() == "bearer" else Access.NONE
         if access is Access.NONE:
             what = "the token is not one of this service" if token else "there is no token"
             raise ProblemError("unauthorized", what, headers={"www-authenticate": "Bearer"})
-        if access is Access.READ and (scope["method"] not in _SAFE or path.startswith("/debug/")):
+        if access is Access.READ and (call.method not in _SAFE or call.path.startswith("/debug/")):
             raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")
 
 
-def _check_origin(headers: Headers) -> None:
-    origin = headers.get("origin")
-    if origin is not None and origin.partition("://")[2] != headers.get("host"):
+def _check_origin(call: Call) -> None:
+    origin = call.header(b"origin")
+    if origin is not None and origin.partition("://")[2] != call.header(b"host"):
         message = f"the request comes from a page of {show(origin)}"
-        raise ProblemError(
-            "forbidden", message, value=origin, remedy="write from this service's own page, or from no page"
-        )
+        remedy = "write from this service's own page, or from no page"
+        raise ProblemError("forbidden", message, value=origin, remedy=remedy)
 
 
+@lru_cache(256)
 def _hostname(host: str) -> str:
     try:
         return urlsplit(f"//{host}").hostname or ""
@@ -87,6 +84,7 @@ def _hostname(host: str) -> str:
         return ""
 
 
+@lru_cache(256)
 def _is_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)

@@ -6,9 +6,7 @@ Everything here raises `ProblemError` for what cannot be read; nothing guesses.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Final, NoReturn
@@ -17,6 +15,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
+from tickwheel.service.http import Call
 from tickwheel.service.problems import ProblemError, show
 
 __all__ = ["job_key", "query", "read_body", "to_count", "to_instant", "wanted_generation"]
@@ -42,11 +41,11 @@ def job_key(raw: bytes, action: str = "") -> str:
         _unreadable("the key in the address", raw, "percent-encode the bytes of the key in UTF-8")
 
 
-def wanted_generation(headers: Mapping[str, str]) -> int | None:
+def wanted_generation(call: Call) -> int | None:
     """
     Return the generation that `If-Match` asks for, 0 for `If-None-Match: *` (only if there is none), or None.
     """
-    wanted, unwanted = headers.get("if-match"), headers.get("if-none-match")
+    wanted, unwanted = call.header(b"if-match"), call.header(b"if-none-match")
     if unwanted is not None:
         if unwanted.strip() != "*" or wanted is not None:
             _unreadable("If-None-Match", unwanted, "send 'If-None-Match: *' alone, to set only what is not there")
@@ -59,10 +58,11 @@ def wanted_generation(headers: Mapping[str, str]) -> int | None:
     return int(match[1])
 
 
-def query(query_string: bytes, allowed: frozenset[str]) -> dict[str, str]:
+def query(call: Call, allowed: frozenset[str] = frozenset()) -> dict[str, str]:
     """
     Return the query's fields, each of which must be among *allowed* and stand once.
     """
+    query_string = call.query_string
     try:
         pairs = parse_qsl(
             query_string.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX, separator="&"
@@ -102,27 +102,24 @@ def to_count(name: str, text: str, most: int) -> int:
     return int(text)
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], limit: int, timeout_s: float) -> bytes:
+async def read_body(call: Call, limit: int) -> bytes:
     """
-    Return the whole body.
+    Return the whole body. One that does not come is the server's affair: it cuts the connection.
 
     Raises:
-        ProblemError: `unsupported_media_type`, `too_large`, or `slow_body`.
+        ProblemError: `unsupported_media_type` or `too_large`.
         ClientDisconnect: If the sender went away in the middle; there is nobody to answer.
     """
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        message = f"Content-Type is {show(kind)}" if kind else "there is no Content-Type"
-        raise ProblemError("unsupported_media_type", message, value=kind)
-    length = int(headers.get("content-length", "0"))  # the server has checked that it is a number
-    if length > _DRAINED_MAX or (length > limit and "expect" in headers):
+    headers = call.headers
+    if headers.get(b"content-type") != b"application/json":
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind != b"application/json":
+            message = f"Content-Type is {show(kind.decode('latin-1'))}" if kind else "there is no Content-Type"
+            raise ProblemError("unsupported_media_type", message, value=kind.decode("latin-1"))
+    length = int(headers.get(b"content-length", b"0"))  # the server has checked that it is a number
+    if length > _DRAINED_MAX or (length > limit and b"expect" in headers):
         raise _too_large(limit, _CLOSE)
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await _receive_all(receive, limit)
-    except TimeoutError:
-        message = f"the body was not complete after {timeout_s:g} s"
-        raise ProblemError("slow_body", message, headers=_CLOSE) from None
+    return await _receive_all(call.receive, limit)
 
 
 async def _receive_all(receive: Receive, limit: int) -> bytes:

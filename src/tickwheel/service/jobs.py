@@ -7,10 +7,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 
 from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError, Page
+from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
@@ -18,9 +17,10 @@ from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decode
 from tickwheel.service.wire import MoveBody, PageDocument, SetBody, job_document
 
-__all__ = ["Jobs"]
+__all__ = ["PREFIX", "Jobs"]
 
-_PREFIX: Final = b"/v1/jobs/"
+PREFIX: Final = b"/v1/jobs/"
+"""What stands before the key in the address of a job."""
 _LIST_FIELDS: Final = frozenset({"prefix", "state", "handler", "due_from", "due_until", "order", "cursor", "limit"})
 _ORDERS: Final = ("key", "due")
 _SET: Final = msgspec.json.Decoder(SetBody)
@@ -39,71 +39,67 @@ class Jobs:
         self._scheduler = scheduler
         self._options = options
 
-    async def set(self, request: Request) -> Response:
+    async def set(self, call: Call) -> Reply:
         """
         Set the job of this key, or replace it.
         """
-        key, wanted = _key(request), wanted_generation(request.headers)
-        body = decode(await self._body(request), _SET)
+        key, wanted = _key(call), wanted_generation(call)
+        body = decode(await read_body(call, self._options.body_bytes_max), _SET)
         if body.target == "handler" and body.handler and not self._scheduler.has_handler(body.handler):
             raise HandlerNotFoundError(body.handler)  # we are the one that would fire it
-        answer = await self._scheduler.set(key, if_generation=wanted, **body.given())
+        answer = await self._scheduler.set(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 
-    async def move(self, request: Request) -> Response:
+    async def move(self, call: Call) -> Reply:
         """
         Give a pending job another instant.
         """
-        key, wanted = _key(request), wanted_generation(request.headers)
-        body = decode(await self._body(request), _MOVE)
-        answer = await self._scheduler.move(key, if_generation=wanted, **body.given())
+        key, wanted = _key(call), wanted_generation(call)
+        body = decode(await read_body(call, self._options.body_bytes_max), _MOVE)
+        answer = await self._scheduler.move(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 
-    async def cancel(self, request: Request) -> Response:
+    async def cancel(self, call: Call) -> Reply:
         """
         Cancel a pending job, or remove a dead one.
         """
-        key, wanted = _key(request), wanted_generation(request.headers)
+        key, wanted = _key(call), wanted_generation(call)
         return answer_reply(key, await self._scheduler.cancel(key, if_generation=wanted), wanted)
 
-    async def get(self, request: Request) -> Response:
+    async def get(self, call: Call) -> Reply:
         """
         Return the job of this key.
         """
-        key = _key(request)
+        key = _key(call)
         job = await self._scheduler.get(key)
         if job is None:
             raise ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
         return job_reply(job)
 
-    async def act(self, request: Request) -> Response:
+    async def act(self, call: Call) -> Reply:
         """
         Do what the address ends in: `:run` a pending job now, or `:replay` a dead one.
         """
-        action = request.url.path.rpartition(":")[2]
+        action = call.path.rpartition(":")[2]
         do = {"run": self._scheduler.run_now, "replay": self._scheduler.replay}.get(action)
         if do is None:
             raise ProblemError(
                 "page_not_found", f"there is no action {show(action)}", value=action, remedy="use :run or :replay"
             )
-        key, wanted = _key(request, f":{action}"), wanted_generation(request.headers)
+        key, wanted = _key(call, f":{action}"), wanted_generation(call)
         return answer_reply(key, await do(key, if_generation=wanted), wanted)
 
-    async def list(self, request: Request) -> Response:
+    async def list(self, call: Call) -> Reply:
         """
         Return one page of the jobs that the query asks for.
         """
-        fields = query(request.scope["query_string"], _LIST_FIELDS)
+        fields = query(call, _LIST_FIELDS)
         arguments = _list_arguments(fields, self._options.page_max)
         if _is_by_due(arguments):
             page = Page(tuple(await self._scheduler.upcoming(**arguments)))
         else:
             page = await self._scheduler.list(**arguments)
         return document_reply(PageDocument([job_document(job) for job in page.jobs], page.cursor))
-
-    async def _body(self, request: Request) -> bytes:
-        options = self._options
-        return await read_body(request.receive, request.headers, options.body_bytes_max, options.body_timeout_s)
 
 
 def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
@@ -135,8 +131,5 @@ def _is_by_due(arguments: dict[str, Any]) -> bool:
     return bool(order == "due")
 
 
-def _key(request: Request, action: str = "") -> str:
-    raw_path: bytes = request.scope["raw_path"]
-    if not raw_path.startswith(_PREFIX):  # the slash itself was percent-encoded
-        raise ProblemError("page_not_found", f"there is nothing at {show(raw_path)}", value=raw_path)
-    return job_key(raw_path[len(_PREFIX) :], action)
+def _key(call: Call, action: str = "") -> str:
+    return job_key(call.raw_path[len(PREFIX) :], action)

@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
+from tickwheel.service.http import Call
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.strict_json import encode
 from tickwheel.service.wire import firing_document
@@ -72,7 +72,7 @@ class Live:
         for watcher in self._watchers:
             watcher.set()
 
-    async def stream(self, request: Request) -> Response:
+    async def stream(self, call: Call) -> Response:
         """
         Answer with the stream.
         """

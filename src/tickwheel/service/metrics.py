@@ -10,10 +10,9 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-from starlette.requests import Request
-from starlette.responses import Response
 
 from tickwheel.service.figures import Figures
+from tickwheel.service.http import Call, Reply
 
 __all__ = ["Metrics", "families"]
 
@@ -54,13 +53,13 @@ class Metrics:
         """
         self._figures = figures
 
-    async def get(self, request: Request) -> Response:
+    async def get(self, call: Call) -> Reply:
         """
         Return the figures in Prometheus' text format.
         """
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collected(families(await self._figures.stats())))
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        return Reply(200, CONTENT_TYPE_PLAIN_0_0_4.encode(), generate_latest(registry))
 
 
 class _Collected:

@@ -26,8 +26,7 @@ class ServiceOptions:
         body_bytes_max: The longest body of a single job: a payload of 1 MiB, and what surrounds it.
         batch_bytes_max: The longest body of a batch.
         page_max: The most jobs on one page of a list.
-        body_timeout_s: How long a body may take to arrive.
-        header_timeout_s: How long a new connection may take to send its first header block.
+        request_timeout_s: How long a connection may take to send its first request, and any request to arrive whole.
         connections_max: How many connections may be open.
         watchers_max: How many pages may be live at once.
         stop_timeout_s: How long a stop may take.
@@ -40,8 +39,7 @@ class ServiceOptions:
     body_bytes_max: int = (1 << 20) + (1 << 16)
     batch_bytes_max: int = 16 << 20
     page_max: int = 1000
-    body_timeout_s: float = 30.0
-    header_timeout_s: float = 30.0
+    request_timeout_s: float = 30.0
     connections_max: int = 20_000
     watchers_max: int = 100
     stop_timeout_s: float = 1.5

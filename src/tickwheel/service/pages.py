@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from tickwheel.service.http import Call, Reply
 from tickwheel.service.problems import KINDS, ProblemError, show
 from tickwheel.service.replies import document_reply
 
@@ -59,18 +59,18 @@ class Files(StaticFiles):
         return response
 
 
-async def page(_request: Request) -> Response:
+async def page(_call: Call) -> Response:
     """
     Return the page.
     """
     return FileResponse(STATIC / "index.html", headers=PAGE_HEADERS)
 
 
-async def problem_page(request: Request) -> Response:
+async def problem_page(call: Call) -> Reply:
     """
     Explain the problem whose `type` has led here.
     """
-    name = request.path_params["name"]
+    name = call.path.rpartition("/")[2]
     kind = KINDS.get(name)
     if kind is None:
         raise ProblemError("page_not_found", f"no problem is called {show(name)}", value=name)

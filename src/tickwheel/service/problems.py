@@ -11,7 +11,7 @@ Its `type` is a relative address, as the standard allows, and the service answer
     job_not_found           404
     page_not_found          404
     method_not_allowed      405
-    slow_body               408
+    slow_request            408
     too_late                409   the job is running
     wrong_generation        412
     too_large               413
@@ -102,10 +102,10 @@ KINDS: Final = _table(
         "use one of the methods in the Allow header",
     ),
     Kind(
-        "slow_body",
+        "slow_request",
         HTTPStatus.REQUEST_TIMEOUT,
-        "The body did not arrive in time",
-        "send the whole body at once",
+        "The request did not arrive in time",
+        "send the whole request at once",
     ),
     Kind(
         "too_late",

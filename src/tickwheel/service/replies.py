@@ -8,79 +8,65 @@ import logging
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.types import Scope
 
 from tickwheel.errors import ClosedError, InvalidDelayError, TooManyTimersError
 from tickwheel.scheduler._model import Answer, Job, Outcome
 from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError, StoreError
+from tickwheel.service.http import Call, Reply
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.strict_json import encode
 from tickwheel.service.wire import answer_document, job_document
 
-__all__ = ["answer_reply", "document_reply", "etag", "job_reply", "problem_of", "problem_reply"]
+__all__ = ["answer_reply", "document_reply", "job_reply", "problem_of", "problem_reply", "refusal_of"]
 
 _LOG: Final = logging.getLogger("tickwheel.service")
-_STATUS: Final = {Outcome.CREATED: 201}
+_REFUSALS: Final = frozenset({Outcome.NOT_FOUND, Outcome.TOO_LATE, Outcome.WRONG_GENERATION})
 
 
-class _Json(Response):
-    """
-    Bytes that are JSON already.
-    """
-
-    media_type = "application/json"
-
-
-def document_reply(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def document_reply(document: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Reply:
     """
     Return *document* as JSON.
     """
-    return _Json(encode(document), status, headers)
+    return Reply(status, b"application/json", encode(document), *headers)
 
 
-def etag(job: Job) -> str:
-    """
-    Return the entity tag that stands for the job's generation.
-    """
-    return f'"{job.generation}"'
-
-
-def job_reply(job: Job) -> Response:
+def job_reply(job: Job) -> Reply:
     """
     Return *job* with its entity tag.
     """
-    return document_reply(job_document(job), headers={"etag": etag(job)})
+    return document_reply(job_document(job), 200, _tag(job))
 
 
-def answer_reply(key: str, answer: Answer, wanted: int | None) -> Response:
+def answer_reply(key: str, answer: Answer, wanted: int | None) -> Reply:
     """
     Return what came of a write, or raise the problem that it is.
     """
-    refusal = refusal_of(key, answer, wanted)
-    if refusal is not None:
-        raise refusal
-    job = None if answer.outcome is Outcome.CANCELLED else answer.job  # what was cancelled has no tag any more
-    headers = {} if job is None else {"etag": etag(job)}
-    return document_reply(answer_document(answer), _STATUS.get(answer.outcome, 200), headers)
+    outcome = answer.outcome
+    if outcome in _REFUSALS:
+        raise refusal_of(key, answer, wanted)
+    if answer.job is None or outcome is Outcome.CANCELLED:  # what was cancelled has no tag any more
+        return document_reply(answer_document(answer))
+    return document_reply(answer_document(answer), 201 if outcome is Outcome.CREATED else 200, _tag(answer.job))
 
 
-def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError | None:
+def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError:
     """
-    Return the problem that *answer* is to a write that asked for generation *wanted*, or None.
+    Return the problem that a refused write of *key* is, which asked for generation *wanted*.
     """
     if answer.outcome is Outcome.NOT_FOUND:
         return ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
     if answer.outcome is Outcome.TOO_LATE:
         return ProblemError("too_late", f"job {show(key)} is running", value=key)
-    if answer.outcome is Outcome.WRONG_GENERATION:
-        found = "there is none" if answer.job is None else f"it has {answer.job.generation}"
-        asked = "no job" if wanted == 0 else f"generation {wanted}"
-        headers = {} if answer.job is None else {"etag": etag(answer.job)}
-        return ProblemError(
-            "wrong_generation", f"{asked} was asked for at {show(key)}: {found}", value=wanted, headers=headers
-        )
-    return None
+    job = answer.job
+    found = "there is none" if job is None else f"it has {job.generation}"
+    asked = "no job" if wanted == 0 else f"generation {wanted}"
+    headers = {} if job is None else {"etag": f'"{job.generation}"'}
+    message = f"{asked} was asked for at {show(key)}: {found}"
+    return ProblemError("wrong_generation", message, value=wanted, headers=headers)
+
+
+def _tag(job: Job) -> tuple[bytes, bytes]:
+    return b"etag", b'"%d"' % job.generation
 
 
 def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a table, one row an error
@@ -105,14 +91,13 @@ def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a tab
     return None
 
 
-def problem_reply(scope: Scope, error: Exception) -> Response:
+def problem_reply(call: Call, error: Exception) -> Reply:
     """
     Answer *error*; one that is nobody's mistake but ours is logged, and told without its inside.
     """
     problem = problem_of(error)
     if problem is None:
-        _LOG.error("%s %s failed", scope["method"], show(scope["path"]), exc_info=error)
+        _LOG.error("%s %s failed", call.method, show(call.path), exc_info=error)
         problem = ProblemError("internal_error", "the service failed on this request")
-    return Response(
-        encode(problem.document()), problem.kind.status, problem.headers, media_type="application/problem+json"
-    )
+    headers = ((name.encode(), value.encode("latin-1")) for name, value in problem.headers.items())
+    return Reply(problem.kind.status, b"application/problem+json", encode(problem.document()), *headers)

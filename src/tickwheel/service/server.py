@@ -1,7 +1,7 @@
 """
 Binds, serves, and stops within its time.
 
-uvicorn does the work. Beside it stands what it leaves out: a header block that never comes, or never ends, is cut off;
+uvicorn does the work. Beside it stands what it leaves out: a request that never comes, or never ends, is cut off;
 signals are ours; and live streams are ended first, so that a stop waits only for requests.
 """
 
@@ -22,10 +22,12 @@ from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.app import Service
 from tickwheel.service.errors import AddressError
 from tickwheel.service.options import ServiceOptions
+from tickwheel.service.problems import ProblemError
+from tickwheel.service.strict_json import encode
 
 __all__ = ["listen", "serve"]
 
-_HEADER_BYTES_MAX: Final = 64 * 1024
+_HEAD_BYTES_MAX: Final = 64 * 1024
 _SWEEP_TICKS: Final = 20
 """uvicorn ticks ten times a second: late connections are looked for every two seconds."""
 
@@ -76,13 +78,14 @@ async def _serve(
         interface="asgi3",
         log_config=None,
         access_log=False,
+        proxy_headers=False,
         server_header=False,
         limit_concurrency=options.connections_max,
         timeout_graceful_shutdown=1,
     )
     host, port = listener.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    server = _Server(config, options.header_timeout_s, lambda: on_ready(address), service.end_streams)
+    server = _Server(config, options.request_timeout_s, lambda: on_ready(address), service.end_streams)
     await scheduler.start()
     try:
         await server.serve(sockets=[listener])
@@ -90,40 +93,64 @@ async def _serve(
         await scheduler.stop(options.stop_timeout_s)
 
 
+def _late() -> bytes:
+    """
+    Return the answer to a request that did not arrive in time, for whom no operation is there to answer.
+    """
+    body = encode(ProblemError("slow_request", "the request was not complete in time").document())
+    head = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/problem+json\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
 class _Protocol(HttpToolsProtocol):
     """
-    A connection that knows since when it waits for a header block, and how much of one has come.
+    A connection that knows since when it waits for a request to be whole, and how long the head has become.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.waits_since: float | None = self.loop.time()
-        self._header_bytes = 0
+        self._waits_since: float | None = self.loop.time()
+        self._head_bytes: int | None = 0
+
+    def cut_if_late(self, begun_before: float) -> None:
+        """
+        Answer and close, if a request that should have come whole began before then.
+        """
+        if self._waits_since is not None and self._waits_since < begun_before and not self.transport.is_closing():
+            self.transport.write(_late())
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """
-        Parse *data*, and end the connection when the header block grows without end.
+        Parse *data*, and end the connection when the head grows without end.
         """
         super().data_received(data)
-        if self.waits_since is not None:
-            self._header_bytes += len(data)
-            if self._header_bytes > _HEADER_BYTES_MAX and not self.transport.is_closing():
-                self.send_400_response("The header block is too large.")
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
+                self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
         """
-        Begin to wait for a header block.
+        Begin to wait.
         """
         super().on_message_begin()
-        self.waits_since = self.loop.time()
-        self._header_bytes = 0
+        self._waits_since = self.loop.time()
+        self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
         """
+        Stop counting: what follows is the body.
+        """
+        self._head_bytes = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """
         End the wait.
         """
-        self.waits_since = None
-        super().on_headers_complete()
+        self._waits_since = None
+        super().on_message_complete()
 
 
 class _Server(uvicorn.Server):
@@ -134,12 +161,12 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        header_timeout_s: float,
+        request_timeout_s: float,
         on_ready: Callable[[], object],
         on_stop: Callable[[], object],
     ) -> None:
         super().__init__(config)
-        self._header_timeout_s = header_timeout_s
+        self._request_timeout_s = request_timeout_s
         self._on_ready = on_ready
         self._on_stop = on_stop
 
@@ -163,13 +190,13 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """
-        Cut off connections that have waited too long for a header block.
+        Cut off connections that have waited too long for a request.
         """
         if counter % _SWEEP_TICKS == 0:
-            late = asyncio.get_running_loop().time() - self._header_timeout_s
+            late = asyncio.get_running_loop().time() - self._request_timeout_s
             for connection in list(self.server_state.connections):
-                if isinstance(connection, _Protocol) and (connection.waits_since or late) < late:
-                    connection.transport.close()
+                if isinstance(connection, _Protocol):
+                    connection.cut_if_late(late)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

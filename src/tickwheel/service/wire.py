@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Meta, Raw, Struct
+from msgspec.structs import asdict
 
 from tickwheel.scheduler._model import Answer, Job, RetryPolicy
 from tickwheel.service.firings import Firing
@@ -55,12 +56,11 @@ class Body(Struct, forbid_unknown_fields=True, frozen=True):
     What comes in: an unknown name is refused, since it is a misspelt one.
     """
 
-    def given(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """
-        Return the fields that have a value, under the names that the scheduler's methods have for them.
+        Return the fields under the names that the scheduler's methods have for them.
         """
-        pairs = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        return {name: value for name, value in pairs if value is not UNSET}
+        return asdict(self)
 
 
 class RetryBody(Body, frozen=True):
@@ -90,10 +90,10 @@ class SetBody(Body, frozen=True):
     What to set: exactly one of `delay`, `at`, `every` and `cron`, and what to do then.
     """
 
-    delay: Delay | UnsetType = UNSET
-    at: Instant | UnsetType = UNSET
-    every: Span | UnsetType = UNSET
-    cron: str | UnsetType = UNSET
+    delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
+    at: Instant = None  # type: ignore[assignment]
+    every: Span = None  # type: ignore[assignment]
+    cron: str = None  # type: ignore[assignment]
     tz: str = "UTC"
     misfire: Literal["once", "all", "skip"] = "once"
     jitter: Annotated[float, Meta(ge=0, le=CENTURY_S)] = 0.0
@@ -106,11 +106,11 @@ class SetBody(Body, frozen=True):
     max_wait: Span | None = None
     trace: str | None = None
 
-    def given(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """
-        Return the fields that have a value, the retry policy in the scheduler's words.
+        Return the fields, the retry policy in the scheduler's words.
         """
-        fields = super().given()
+        fields = super().fields()
         if self.retry is not None:
             fields["retry"] = self.retry.policy()
         return fields
@@ -121,8 +121,8 @@ class MoveBody(Body, frozen=True):
     Where to move a job: exactly one of `delay` and `at`.
     """
 
-    delay: Delay | UnsetType = UNSET
-    at: Instant | UnsetType = UNSET
+    delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
+    at: Instant = None  # type: ignore[assignment]
 
 
 class RetryDocument(Struct, frozen=True):
