@@ -1,0 +1,49 @@
+"""
+Published facts of some of Twitter's cache clusters, to generate caches like them.
+
+From J. Yang, Y. Yue and K. V. Rashmi, "A large scale analysis of hundreds of in-memory cache clusters at Twitter",
+OSDI 2020; the table `stat/2020Mar.md` of github.com/twitter/cache-trace, CC BY 4.0. The choice: clusters that write a
+lot, with one TTL, with several, with short ones and with deletes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["CLUSTERS", "Cluster"]
+
+HOUR: Final = 3_600
+DAY: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """
+    One row of the table.
+
+    Attributes:
+        rate: Requests a second, of which only writes and deletes touch a timer.
+        writes: The share of set and add, which start a TTL.
+        deletes: The share of delete.
+        ttls: The TTLs in seconds, and their shares.
+        zipf: How skewed the keys are: the k-th is asked for 1 / k ** zipf as often as the first.
+    """
+
+    rate: float
+    writes: float
+    deletes: float
+    ttls: dict[int, float]
+    zipf: float
+
+
+CLUSTERS: Final = {
+    "cluster4": Cluster(
+        5_260, 0.07, 0.0, {60: 0.39, 300: 0.24, HOUR: 0.13, 600: 0.12, 4 * HOUR: 0.09, DAY: 0.03}, 1.1004
+    ),
+    "cluster14": Cluster(5_810, 0.13, 0.22, {DAY: 1.0}, 1.2959),
+    "cluster23": Cluster(8_690, 0.31, 0.02, {120: 0.93, 2_700: 0.05, 5: 0.03}, 0.274),
+    "cluster37": Cluster(4_150, 0.37, 0.0, {20: 0.91, 300: 0.06, 2 * HOUR: 0.02, 600: 0.01}, 0.4251),
+    "cluster52": Cluster(24_250, 0.04, 0.0, {DAY: 0.65, 14 * DAY: 0.27, 12 * HOUR: 0.07}, 1.2117),
+}
+"""Each cluster by its name in the table."""
