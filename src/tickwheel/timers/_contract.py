@@ -8,7 +8,8 @@ A driver owns one engine, waits until `arm()` says, and calls `fire_due()`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable
 from contextvars import Context
 from typing import Any, Protocol
 
@@ -150,6 +151,43 @@ class Engine(Protocol):
     ) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds; negative counts as 0, `inf` as never. Errors as `call_at`.
+        """
+
+    def call_later_many(self, delays: Iterable[float], callback: Callable[[array[int]], object], /) -> array[int]:
+        """
+        Set a timer for each of *delays* and return their ids, integers that `cancel_many` and `move_many` take.
+
+        Args:
+            delays: Seconds; an array of doubles is read without a Python object for each.
+            callback: Called with the ids of one or more of them that expired one after the other.
+
+        Raises:
+            InvalidDelayError: If one of *delays* is NaN. With this and every error nothing was set.
+            TypeError: If one is no number or *callback* is not callable.
+            ClosedError: After close.
+            TooManyTimersError: If not all of them fit below max_pending.
+        """
+
+    def cancel_many(self, timers: Iterable[Any], /) -> int:
+        """
+        Cancel *timers*, by handle or by id, and return how many of them were pending.
+
+        Raises:
+            TypeError: If one of them is neither. Nothing was cancelled.
+        """
+
+    def move_many(self, timers: Iterable[Any], delays: float | Iterable[float], /) -> int:
+        """
+        Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
+
+        Args:
+            timers: Which.
+            delays: Seconds; one for all, or one for each.
+
+        Raises:
+            InvalidDelayError: If a delay is NaN. With this and every error nothing was moved.
+            TypeError: If a timer is neither handle nor id, or a delay is no number.
+            ValueError: If there are neither one delay nor as many as timers.
         """
 
     def arm(self) -> int | None:

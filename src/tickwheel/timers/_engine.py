@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import Any, Final
 
 from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_deadline, to_delay
 from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
+from tickwheel.timers._bulk import BulkVerbs
 from tickwheel.timers._filing import Filing
 from tickwheel.timers._locks import INNER, new_lock
 from tickwheel.timers._slack import loosened
@@ -36,7 +37,7 @@ def log_error(error: BaseException, timer: object) -> None:
     _log.error("a callback raised: %r", timer, exc_info=error)
 
 
-class WheelEngine:
+class WheelEngine(BulkVerbs):
     """
     Timers over a *wheel* of any design; `timers._contract.Engine` says what each method promises.
 
@@ -47,6 +48,7 @@ class WheelEngine:
     """
 
     def __init__(self, wheel: Wheel, clock: Clock | None = None, *, max_pending: int | None = None) -> None:
+        super().__init__()
         self.clock: Clock = MonotonicClock() if clock is None else clock
         self.on_earlier: Callable[[], object] | None = None
         self.on_error: ErrorHandler | None = None
@@ -98,15 +100,30 @@ class WheelEngine:
             message = f"callback is {callback!r}: pass something that can be called"
             raise TypeError(message)
         timer = WheelTimer(self, deadline, callback, args, context)
+        self.set_all([timer])
+        return timer
+
+    def set_all(self, timers: Sequence[WheelTimer]) -> None:
+        """
+        Make *timers* pending, all of them or none.
+        """
         self._stand_at_now()
         with self._lock:
             if self._is_closed:
                 raise ClosedError
-            self._admit(timer)
-            self._counts["sets"] += 1
-            is_earlier = self._is_earlier(deadline)
+            admitted = 0
+            try:
+                for timer in timers:
+                    self._admit(timer, len(timers) - admitted)
+                    admitted += 1
+            except TickwheelError:
+                for timer in timers[:admitted]:
+                    self._filing.live.pop(timer, None)
+                    self._filing.file(timer)
+                raise
+            self._counts["sets"] += admitted
+            is_earlier = self._is_earlier(min((timer.deadline for timer in timers), default=NEVER))
         self._tell(is_earlier)
-        return timer
 
     def _stand_at_now(self) -> None:
         """
@@ -117,11 +134,11 @@ class WheelEngine:
             with self._lock:
                 self._filing.stand_at(now)
 
-    def _admit(self, timer: WheelTimer) -> None:
+    def _admit(self, timer: WheelTimer, count: int = 1) -> None:
         """
-        Make *timer* pending, or leave no trace of it.
+        Make *timer*, the first of *count*, pending, or leave no trace of it.
         """
-        if self._max_pending is not None and len(self) >= self._max_pending:
+        if self._max_pending is not None and len(self) + count > self._max_pending:
             raise TooManyTimersError(self._max_pending)
         self._filing.live[timer] = None
         try:
@@ -268,7 +285,7 @@ class WheelEngine:
                 return
             timer.is_due = False
             timer.running += 1
-            callback, args, context = timer.callback, timer.args, timer.context
+            callback, args, context = timer.callback, timer.arguments(), timer.context
         assert callback is not None
         failure = None
         try:

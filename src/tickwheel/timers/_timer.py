@@ -49,9 +49,9 @@ class WheelTimer:
     )
 
     def __init__(
-        self, engine: WheelEngine, deadline: int, callback: Callback, args: tuple[Any, ...], context: Context | None
+        self, engine: Any, deadline: int, callback: Callback, args: tuple[Any, ...], context: Context | None
     ) -> None:
-        self.engine = engine
+        self.engine: WheelEngine = engine
         self.deadline = deadline
         self.callback: Callback | None = callback
         self.args = args
@@ -105,6 +105,12 @@ class WheelTimer:
         Move this timer to *delay* seconds from now; return whether it is now going to fire then.
         """
         return self.engine.move(self, self.engine.deadline_in(delay))
+
+    def arguments(self) -> tuple[Any, ...]:
+        """
+        Return what the callback is called with.
+        """
+        return self.args
 
     def run(self) -> None:
         """

@@ -13,6 +13,7 @@ its assertions.
 """
 
 from tickwheel.testing.engine_suite._arm import ArmTests
+from tickwheel.testing.engine_suite._bulk import BulkTests
 from tickwheel.testing.engine_suite._close import CloseTests
 from tickwheel.testing.engine_suite._due import DueTests
 from tickwheel.testing.engine_suite._input import InputTests
@@ -35,6 +36,7 @@ class EngineSuite(
     RaiseTests,
     LimitTests,
     CloseTests,
+    BulkTests,
     InputTests,
     RunnerTests,
     MemoryTests,

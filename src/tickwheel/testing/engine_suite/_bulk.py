@@ -1,0 +1,209 @@
+"""
+Timers by the million: set, moved and cancelled in one call, named by ids.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable
+from typing import Any
+
+from tickwheel.errors import ClosedError, InvalidDelayError, TooManyTimersError
+from tickwheel.testing.engine_suite._base import EngineTests, Rig, refused
+
+__all__ = ["BulkTests"]
+
+
+class BulkTests(EngineTests):
+    """
+    The verbs that take many.
+    """
+
+    def bulk(self, delays: Iterable[float], max_pending: int | None = None) -> tuple[Rig, array[int], list[int]]:
+        """
+        Return a rig, the ids of timers with those delays, and the list of the ids that expired.
+        """
+        rig = self.rig(max_pending=max_pending)
+        expired: list[int] = []
+
+        def expire(ids: array[int]) -> None:
+            assert type(ids) is array
+            assert ids.typecode == "q"
+            expired.extend(ids)
+
+        return rig, rig.engine.call_later_many(delays, expire), expired
+
+    def test_each_expires_once_in_order(self) -> None:
+        """
+        Each id expires once, at its time, by deadline, then in the order given.
+        """
+        rig, ids, expired = self.bulk([3e-9, 1e-9, 2e-9, 1e-9, 0])
+        assert len(set(ids)) == len(rig.engine) == 5
+        assert all(type(name) is int and name > 0 for name in ids)
+        assert rig.engine.fire_due() == 1
+        assert expired == [ids[4]]
+        for at in (1, 2, 3, 10):
+            rig.clock.jump(max(rig.start + at - rig.clock.monotonic_ns(), 0) / 1e9)
+            rig.engine.fire_due()
+            rig.engine.check()
+        assert expired == [ids[4], ids[1], ids[3], ids[2], ids[0]]
+        assert len(rig.engine) == 0
+
+    def test_any_iterable(self) -> None:
+        """
+        Delays come as a list, a generator, an array of doubles or integers, or none at all.
+        """
+        for delays in ([1.0, 2.0], (delay for delay in (1, 2)), array("d", [1, 2]), array("q", [1, 2]), range(1, 3)):
+            rig, ids, expired = self.bulk(delays)
+            rig.clock.jump(5)
+            rig.engine.fire_due()
+            assert expired == list(ids)
+            assert len(ids) == 2
+        rig, ids, _ = self.bulk([])
+        assert (list(ids), len(rig.engine), rig.engine.arm()) == ([], 0, None)
+
+    def test_among_others(self) -> None:
+        """
+        They share the order with timers that have handles.
+        """
+        rig = self.rig()
+        rig.set("a", 10)
+        rig.engine.call_later_many([10e-9, 11e-9], lambda ids: rig.log.extend("m" * len(ids)))
+        rig.set("b", 10)
+        rig.set("c", 11)
+        rig.clock.jump(1)
+        assert rig.engine.fire_due() == 5
+        assert rig.log == ["a", "m", "b", "m", "c"]
+
+    def test_cancel_many(self) -> None:
+        """
+        Ids and handles are cancelled, each once; what has ended or never was is not counted.
+        """
+        rig, ids, expired = self.bulk([1e-9] * 5)
+        handle = rig.set("a", 1)
+        assert rig.engine.cancel_many([ids[0], handle, ids[3], handle, ids[0], 2**62, 0]) == 3
+        assert rig.engine.cancel_many(array("q", [ids[0], ids[1]])) == 1
+        assert rig.engine.cancel_many([]) == 0
+        rig.engine.check()
+        rig.clock.jump(1)
+        rig.engine.fire_due()
+        assert expired == [ids[2], ids[4]]
+        assert rig.engine.cancel_many(ids) == 0
+        assert handle.cancelled()
+
+    def test_move_many(self) -> None:
+        """
+        Ids and handles are moved to one delay or each to its own; what has ended stays ended.
+        """
+        rig, ids, expired = self.bulk([1e-9] * 4)
+        handle = rig.set("a", 1)
+        rig.engine.cancel_many([ids[0]])
+        assert rig.engine.move_many([*ids, handle], 5e-9) == 4
+        assert rig.engine.move_many(array("q", ids[1:3]), array("d", [9e-9, 7e-9])) == 2
+        assert rig.turn(4) == []
+        rig.clock.jump(1e-9)
+        rig.engine.fire_due()
+        assert (expired, rig.log) == ([ids[3]], ["a"])
+        rig.clock.jump(1)
+        rig.engine.fire_due()
+        assert expired == [ids[3], ids[2], ids[1]]
+        assert rig.engine.move_many(ids, 1) == 0
+
+    def test_the_driver_is_told_once(self) -> None:
+        """
+        A set or move of many that brings something earlier is told of, once.
+        """
+        rig = self.rig()
+        told: list[str] = []
+        rig.engine.on_earlier = lambda: told.append("told")
+        rig.engine.arm()
+        ids = rig.engine.call_later_many([5, 3, 4, math.inf], print)
+        assert told == ["told"]
+        rig.engine.arm()
+        rig.engine.move_many(ids, [6, 7, 8, 9])
+        rig.engine.call_later_many([10, 11], print)
+        assert told == ["told"]
+        rig.engine.move_many(ids, 1)
+        assert told == ["told"] * 2
+
+    def test_all_or_none(self) -> None:
+        """
+        A bad delay anywhere, a full engine or a closed one: nothing is set, and nothing is moved.
+        """
+        rig, ids, expired = self.bulk([1e-9] * 2, max_pending=4)
+        wrong: tuple[tuple[type[Exception], Any, str], ...] = (
+            (InvalidDelayError, [1, math.nan], "delay is nan"),
+            (InvalidDelayError, array("d", [1, math.nan]), "delay is nan"),
+            (TypeError, [1, None], "delay is None"),
+            (TypeError, [1, "2"], "delay is '2'"),
+            (TypeError, 5, ""),
+        )
+        for error, delays, text in wrong:
+            with refused(error, text):
+                rig.engine.call_later_many(delays, print)
+        for error, delays, text in wrong[:4]:
+            with refused(error, text):
+                rig.engine.move_many(ids, delays)
+        with refused(TooManyTimersError, "4 timers"):
+            rig.engine.call_later_many([1] * 3, print)
+        with refused(TypeError, "callback is None"):
+            rig.engine.call_later_many([1], None)  # type: ignore[arg-type]
+        with refused(ValueError, "3 delays for 2 timers"):
+            rig.engine.move_many(ids, [1, 2, 3])
+        with refused(TypeError, "'a'"):
+            rig.engine.cancel_many([ids[0], "a"])
+        with refused(TypeError, "None"):
+            rig.engine.move_many([ids[0], None], 1)
+        rig.engine.check()
+        assert (len(rig.engine), rig.engine.stats()["sets"], rig.engine.stats()["moves"]) == (2, 2, 0)
+        rig.engine.call_later_many([2e-9] * 2, expired.extend)
+        rig.clock.jump(1)
+        rig.engine.fire_due()
+        assert len(expired) == 4
+        rig.engine.close()
+        with refused(ClosedError):
+            rig.engine.call_later_many([1], print)
+
+    def test_drained_and_errors(self) -> None:
+        """
+        A drain returns them with the id as argument; an error of their callback is told, and the next ones expire.
+        """
+        rig = self.rig()
+        (name,) = rig.engine.call_later_many([5], print)
+        (drained,) = rig.engine.drain()
+        assert (drained.callback, drained.args, round(drained.remaining, 6)) == (print, (name,), 5)
+
+        def fail(ids: array[int]) -> None:
+            rig.note(*ids)
+            raise LookupError
+
+        ids = rig.engine.call_later_many([1e-9, 3e-9], fail)
+        rig.set("between", 2)
+        rig.clock.jump(1)
+        rig.engine.fire_due()
+        assert rig.notes == list(ids)
+        assert rig.log == ["between"]
+        assert [type(error) for error, _ in rig.errors] == [LookupError] * 2
+
+    def test_inside_a_callback(self) -> None:
+        """
+        A callback may cancel and move its siblings by id, and set new ones.
+        """
+        rig = self.rig()
+        expired: list[int] = []
+
+        def act() -> None:
+            assert rig.engine.cancel_many(ids[:2]) == 2
+            assert rig.engine.move_many([ids[2]], 5e-9) == 1
+            rig.engine.call_later_many([0], lambda _: rig.log.append("new"))
+
+        rig.set("a", 10, act)
+        ids = rig.engine.call_later_many([10e-9] * 4, expired.extend)
+        rig.clock.jump(10e-9)
+        assert rig.engine.fire_due() == 2
+        assert expired == [ids[3]]
+        rig.clock.jump(1)
+        rig.engine.fire_due()
+        assert rig.log == ["a", "new"]
+        assert expired == [ids[3], ids[2]]

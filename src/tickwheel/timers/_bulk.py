@@ -1,0 +1,104 @@
+"""
+Timers in bulk for `WheelEngine`: plain loops, named by integers.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from typing import Any
+
+from tickwheel.timers._timer import WheelTimer
+
+__all__ = ["BulkVerbs"]
+
+
+class BulkTimer(WheelTimer):
+    """
+    A timer that nobody has a handle of: its callback gets an array with its id.
+    """
+
+    __slots__ = ()
+
+    def arguments(self) -> tuple[Any, ...]:
+        """
+        Return the id in an array.
+        """
+        return (array("q", self.args),)
+
+
+class BulkVerbs(ABC):
+    """
+    The bulk verbs of an engine, by what it does for one timer.
+    """
+
+    def __init__(self) -> None:
+        self._ids = count(1)
+        self._by_id: weakref.WeakValueDictionary[int, BulkTimer] = weakref.WeakValueDictionary()
+
+    @abstractmethod
+    def deadline_in(self, delay: float) -> int:
+        """
+        Return the deadline that is *delay* seconds from now.
+        """
+
+    @abstractmethod
+    def set_all(self, timers: Sequence[WheelTimer]) -> None:
+        """
+        Make *timers* pending, all of them or none.
+        """
+
+    @abstractmethod
+    def move(self, timer: WheelTimer, deadline: int) -> bool:
+        """
+        Move *timer*; return whether it is going to fire then.
+        """
+
+    def call_later_many(self, delays: Iterable[float], callback: Callable[[array[int]], object], /) -> array[int]:
+        """
+        Set a timer for each of *delays* and return their ids.
+        """
+        if not callable(callback):
+            message = f"callback is {callback!r}: pass something that can be called with an array of ids"
+            raise TypeError(message)
+        deadlines = [self.deadline_in(delay) for delay in delays]
+        ids = array("q", (next(self._ids) for _ in deadlines))
+        pairs = zip(ids, deadlines, strict=True)
+        timers = [BulkTimer(self, deadline, callback, (number,), None) for number, deadline in pairs]
+        self.set_all(timers)
+        self._by_id.update(zip(ids, timers, strict=True))
+        return ids
+
+    def cancel_many(self, timers: Iterable[Any], /) -> int:
+        """
+        Cancel timers, by handle or by id, and return how many were pending.
+        """
+        return sum(timer.cancel() for timer in self._named(timers) if timer is not None)
+
+    def move_many(self, timers: Iterable[Any], delays: float | Iterable[float], /) -> int:
+        """
+        Move timers, by handle or by id, and return how many are going to fire then.
+        """
+        named = self._named(timers)
+        each = list(delays) if isinstance(delays, Iterable) else [delays] * len(named)
+        if len(each) != len(named):
+            message = f"{len(each)} delays for {len(named)} timers: pass one delay, or one for each"
+            raise ValueError(message)
+        deadlines = [self.deadline_in(delay) for delay in each]
+        pairs = zip(named, deadlines, strict=True)
+        return sum(timer.engine.move(timer, deadline) for timer, deadline in pairs if timer is not None)
+
+    def _named(self, names: Iterable[Any]) -> list[WheelTimer | None]:
+        return [name if isinstance(name, WheelTimer) else self._by_id.get(_id(name)) for name in names]
+
+
+def _id(name: Any) -> int:
+    try:
+        return operator.index(name)
+    except TypeError:
+        message = f"{name!r} is no timer: pass handles, or the ids of call_later_many"
+        raise TypeError(message) from None
