@@ -15,7 +15,7 @@ __all__ = ["CODES", "job_of", "row_of", "successor", "text_of"]
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 _STATES: Final = tuple(CODES)
-_USUAL: Final = RetryPolicy()
+_USUAL: Final = Job("", 0, 0).retry
 _FIRST_SURROGATE: Final = 0xD800
 _AFTER_SURROGATES: Final = 0xE000
 
@@ -70,11 +70,11 @@ def row_of(job: Job) -> tuple[Any, ...]:
         job.target,
         job.handler,
         job.attempt,
-        None if job.retry == _USUAL else _retry_text(job.retry),
+        None if job.retry is _USUAL or job.retry == _USUAL else _retry_text(job.retry),
         job.expires_at,
         job.recurrence,
         CODES[job.state],
-        text_of(job.error),
+        None if job.error is None else text_of(job.error),
         job.trace,
         job.first_set_at,
     )

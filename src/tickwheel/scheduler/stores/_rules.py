@@ -45,7 +45,7 @@ def key_of(write: JobWrite) -> str:
     """
     Return the key that *write* is about.
     """
-    return write.job.key if isinstance(write, Set | Begin | Settle) else write.key
+    return write.job.key if isinstance(write, (Set, Begin, Settle)) else write.key
 
 
 def decide(write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:

@@ -14,7 +14,20 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any, Final, TypeAlias
 
-from tickwheel.scheduler._model import Advance, Answer, Begin, Job, JobWrite, Settle, Settled, State, Write
+from tickwheel.scheduler._model import (
+    Advance,
+    Answer,
+    Begin,
+    Cancel,
+    Job,
+    JobWrite,
+    Move,
+    Replay,
+    Set,
+    Settled,
+    State,
+    Write,
+)
 from tickwheel.scheduler.stores._rows import CODES, job_of, row_of, text_of
 from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide, key_of
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, jobs_by_key
@@ -26,6 +39,7 @@ _RUNNING: Final = CODES[State.RUNNING]
 _DEAD_SHARD: Final = -1
 
 _Row: TypeAlias = tuple[Any, ...]
+_Careful: TypeAlias = tuple[int, str, JobWrite]
 
 
 class WrongGuessError(Exception):
@@ -66,21 +80,25 @@ class Batch:
         answers: list[Answer] = [NOT_OWNER] * len(writes)
         begins: list[Job] = []
         ends: list[Job] = []
-        careful: list[tuple[int, JobWrite]] = []
+        careful: list[_Careful] = []
         for index, write in enumerate(writes):
-            if isinstance(write, Begin | Settle | Advance) and (self._owner is None or write.epoch != self._epoch):
-                continue
-            if is_guessing and isinstance(write, Begin):
-                begins.append(write.job)
-                answers[index] = BEGUN
-            elif is_guessing and isinstance(write, Settle) and write.how is Settled.DONE and write.due_at is None:
-                ends.append(write.job)
-                answers[index] = GONE
+            if isinstance(write, (Set, Move, Cancel, Replay)):
+                careful.append((index, key_of(write), write))
+            elif self._owner is None or write.epoch != self._epoch:
+                pass
             elif isinstance(write, Advance):
                 self._watermark = max(self._watermark, write.until)
                 answers[index] = GONE
+            elif not is_guessing:
+                careful.append((index, write.job.key, write))
+            elif isinstance(write, Begin):
+                begins.append(write.job)
+                answers[index] = BEGUN
+            elif write.how is Settled.DONE and write.due_at is None:
+                ends.append(write.job)
+                answers[index] = GONE
             else:
-                careful.append((index, write))
+                careful.append((index, write.job.key, write))
         self._check_apart(begins, ends, careful)
         self._guess(begins, ends)
         if careful:
@@ -91,25 +109,24 @@ class Batch:
     def _guess(self, begins: list[Job], ends: list[Job]) -> None:
         if begins:
             self._change("begin_job", [(job.due_at, job.generation) for job in begins])
-            self._count(_PENDING, -len(begins))
-            self._count(_RUNNING, len(begins))
+            self._counts[_PENDING] -= len(begins)
+            self._counts[_RUNNING] += len(begins)
         if ends:
             self._change("end_job", [(job.due_at, job.generation) for job in ends])
             self._change("delete_key", [(job.key,) for job in ends])
-            self._count(_RUNNING, -len(ends))
+            self._counts[_RUNNING] -= len(ends)
 
-    def _check_apart(self, begins: list[Job], ends: list[Job], careful: list[tuple[int, JobWrite]]) -> None:
+    def _check_apart(self, begins: list[Job], ends: list[Job], careful: list[_Careful]) -> None:
         # Begins are done first, then ends, then the rest: for two writes to one key that may be the wrong order.
-        kinds = [[job.key for job in begins], [job.key for job in ends], [key_of(write) for _, write in careful]]
+        kinds = [[job.key for job in begins], [job.key for job in ends], [key for _, key, _ in careful]]
         kinds = [keys for keys in kinds if keys]
         if len(kinds) > 1 and any(not set(keys).isdisjoint(others) for keys, others in combinations(kinds, 2)):
             raise WrongGuessError
 
-    def _do_with_care(self, writes: list[tuple[int, JobWrite]], answers: list[Answer]) -> None:
-        before = self._load({key_of(write) for _, write in writes})
+    def _do_with_care(self, writes: list[_Careful], answers: list[Answer]) -> None:
+        before = self._load({key for _, key, _ in writes})
         after: dict[str, Job | None] = dict(before)
-        for index, write in writes:
-            key = key_of(write)
+        for index, key, write in writes:
             answers[index], after[key] = decide(write, after.get(key), self._now, self._next_generation)
         self._store(before, after)
 
@@ -142,21 +159,21 @@ class Batch:
             old = before.get(key)
             if job is old:
                 continue
+            if job is not None:
+                place = _place(job)
+                self._counts[CODES[job.state]] += 1
             if old is not None:
-                self._count(CODES[old.state], -1)
                 old_place = _place(old)
-            if job is None:
-                if old is not None:
-                    old_keys.append((key,))
-                    old_rows.append(old_place)
+                self._counts[CODES[old.state]] -= 1
+            if old is None and job is not None:
+                new_keys.append((key, *place))
+            elif job is None:
+                old_keys.append((key,))
+                old_rows.append(old_place)
                 continue
-            self._count(CODES[job.state], 1)
-            place = _place(job)
-            if old is not None and place == old_place:
+            elif place == old_place:
                 changed_rows.append((CODES[job.state], job.attempt, text_of(job.error), *place))
                 continue
-            if old is None:
-                new_keys.append((key, *place))
             else:
                 moved_keys.append((key, *place))
                 old_rows.append(old_place)
@@ -176,9 +193,6 @@ class Batch:
     def _change(self, name: str, rows: list[_Row] | list[tuple[int, int]] | list[tuple[str]]) -> None:
         if rows and self._connection.executemany(SQL[name], rows).rowcount != len(rows):
             raise WrongGuessError
-
-    def _count(self, state: int, difference: int) -> None:
-        self._counts[state] += difference
 
     def _write_ledger(self) -> None:
         ledger = (self._generation, *self._counts, self._watermark)
