@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tickwheel.errors import InvalidDelayError
+from tickwheel.wheels import HeapWheel
 from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._ring import Ring
 from tickwheel.wheels.cascading import BITS, LATER, SHIFTS, CascadingWheel, _index_for, _level_for
@@ -159,3 +160,20 @@ def test_worked_examples(name: str) -> None:
     results = doctest.testmod(importlib.import_module(f"tickwheel.wheels.{name}"))
     assert results.attempted >= 4
     assert results.failed == 0
+
+
+@pytest.mark.parametrize("make", [HeapWheel, *(lambda design=design: design(tick=1e-9) for design in TICKED)])
+def test_views_show_every_entry(make: Any) -> None:
+    """
+    The view of the rings counts every entry once, NEVER apart, in slots that there are.
+    """
+    wheel = make()
+    wheel.advance(1_000)
+    for number in range(1, 200):
+        wheel.insert(1_000 + number * 13 % 3_000, None)
+    wheel.advance(1_100, 3)
+    views = wheel.rings()
+    assert sum(sum(view.counts.values()) for view in views) == len(wheel) == 196
+    for view in views:
+        assert all(0 <= index < view.slots for index in view.counts)
+        assert view.pointer is None or 0 <= view.pointer < view.slots

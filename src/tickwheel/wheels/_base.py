@@ -11,6 +11,7 @@ from typing import Any
 
 from tickwheel.wheels._contract import Abilities, Expired, checked_deadline
 from tickwheel.wheels._entry import Entry, by_order
+from tickwheel.wheels._view import RingView
 
 __all__ = ["BaseWheel"]
 
@@ -106,6 +107,12 @@ class BaseWheel(ABC):
     def check(self) -> None:
         """
         Walk everything and raise AssertionError where an invariant is broken.
+        """
+
+    @abstractmethod
+    def rings(self) -> list[RingView]:
+        """
+        Return a view of the structure; O(n) or O(slots).
         """
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tickwheel.wheels._ring import Ring
 from tickwheel.wheels._ticked import TickedWheel, checked_slots
+from tickwheel.wheels._view import RingView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,6 +59,10 @@ class OneRingWheel(TickedWheel):
 
     def _places(self) -> tuple[Ring]:
         return (self._ring,)
+
+    def _ring_views(self) -> list[RingView]:
+        pointer = self._index(self._pointer)
+        return [RingView("ring", self._ring.size, self._tick_ns, pointer, self._ring.counts())]
 
     def _check_slots(self) -> None:
         self._ring.check()

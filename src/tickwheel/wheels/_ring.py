@@ -56,6 +56,12 @@ class Ring:
         """
         return self._slots[index]
 
+    def counts(self) -> dict[int, int]:
+        """
+        Return how many entries each occupied slot holds.
+        """
+        return {index: len(slot) for index, slot in enumerate(self._slots) if slot}
+
     def take(self, index: int) -> dict[int, Entry]:
         """
         Take the whole slot at *index* out and leave an empty one.

@@ -23,6 +23,7 @@ from tickwheel.wheels._base import BaseWheel
 from tickwheel.wheels._contract import NEVER, Abilities, Expired, checked_deadline, checked_limit
 from tickwheel.wheels._due import DueRun
 from tickwheel.wheels._ring import Ring
+from tickwheel.wheels._view import RingView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,6 +113,13 @@ class TickedWheel(BaseWheel):
         tick = self._next_tick()
         return None if tick is None else min(tick * self._tick_ns, NEVER)
 
+    def rings(self) -> list[RingView]:
+        """
+        Return the rings from fine to coarse, and before them what is due and not delivered.
+        """
+        due = {0: len(self._run)} if self._run else {}
+        return [RingView("due", 1, 0, None, due), *self._ring_views()]
+
     def check(self) -> None:
         """
         Verify that each entry is where it belongs, and nowhere else.
@@ -195,6 +203,12 @@ class TickedWheel(BaseWheel):
     def _places(self) -> Iterable[Place]:
         """
         Return the rings.
+        """
+
+    @abstractmethod
+    def _ring_views(self) -> Iterable[RingView]:
+        """
+        Return the rings, from fine to coarse.
         """
 
     @abstractmethod

@@ -49,6 +49,7 @@ from typing import TYPE_CHECKING, Final
 from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._ring import Ring
 from tickwheel.wheels._ticked import TickedWheel
+from tickwheel.wheels._view import RingView
 from tickwheel.wheels.heap import EntryHeap
 
 if TYPE_CHECKING:
@@ -144,6 +145,14 @@ class CascadingWheel(TickedWheel):
 
     def _places(self) -> tuple[Place, ...]:
         return (*self._rings, self._later)
+
+    def _ring_views(self) -> Iterator[RingView]:
+        for level, ring in enumerate(self._rings):
+            name = f"far {level - 1}" if level else "near"
+            pointer = _index_for(self._pointer, level)
+            yield RingView(name, ring.size, self._tick_ns << SHIFTS[level], pointer, ring.counts())
+        later = {0: len(self._later)} if self._later else {}
+        yield RingView("later", 1, self._tick_ns << COUNTER_BITS, None, later)
 
     def _check_slots(self) -> None:
         self._later.check()

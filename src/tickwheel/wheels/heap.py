@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from tickwheel.wheels._base import BaseWheel
 from tickwheel.wheels._contract import NEVER, Expired, checked_deadline, checked_limit
 from tickwheel.wheels._entry import Entry
+from tickwheel.wheels._view import RingView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,6 +166,18 @@ class HeapWheel(BaseWheel):
         """
         first = self._heap.first()
         return None if first is None or first.deadline == NEVER else first.deadline
+
+    def rings(self) -> list[RingView]:
+        """
+        Return the levels of the tree, from the root: each entry in a place of its own.
+        """
+        size = len(self)
+        return [
+            RingView(
+                f"depth {depth}", 1 << depth, 0, None, dict.fromkeys(range(min(1 << depth, size + 1 - (1 << depth))), 1)
+            )
+            for depth in range(size.bit_length())
+        ]
 
     def check(self) -> None:
         """

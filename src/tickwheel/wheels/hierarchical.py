@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING
 from tickwheel.clock import to_deadline
 from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._ticked import TickedWheel, checked_slots
+from tickwheel.wheels._view import RingView
 from tickwheel.wheels.heap import EntryHeap
 
 if TYPE_CHECKING:
@@ -178,6 +179,14 @@ class HierarchicalWheel(TickedWheel):
 
     def _places(self) -> list[_Slot]:
         return [slot for wheel in self._wheels for slot in wheel]
+
+    def _ring_views(self) -> Iterator[RingView]:
+        unit = 1
+        for level, wheel in enumerate(self._wheels):
+            counts = {index: len(slot) for index, slot in enumerate(wheel) if len(slot)}
+            pointer = self._pointer // unit % self._size
+            yield RingView(f"wheel {level}", self._size, unit * self._tick_ns, pointer, counts)
+            unit *= self._size
 
     def _check_slots(self) -> None:
         self._queue.check()

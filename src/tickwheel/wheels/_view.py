@@ -1,0 +1,28 @@
+"""
+A wheel's rings as a picture of them needs them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["RingView"]
+
+
+class RingView(NamedTuple):
+    """
+    One ring, or what is not a ring, at one moment.
+
+    Attributes:
+        name: What to write beside it.
+        slots: How many slots it has.
+        slot_ns: What one slot spans; 0 where a slot is no time.
+        pointer: The slot that it stands in, or None.
+        counts: How many entries each occupied slot holds.
+    """
+
+    name: str
+    slots: int
+    slot_ns: int
+    pointer: int | None
+    counts: dict[int, int]
