@@ -20,7 +20,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: help bench-core run test test-all check format lint types fuzz sanitize dev lock clean wheel
+.PHONY: help bench-core run test test-all check format lint types fuzz sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -111,6 +111,9 @@ bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio,
 dev: ## set up .venv-dev with an editable install
 	@$(MAKE) --no-print-directory VENV=.venv-dev .venv-dev/.build .venv-dev/.service .venv-dev/.dev .venv-dev/.bench
 	VIRTUAL_ENV=$(abspath .venv-dev) .venv-dev/bin/maturin develop --release --locked --quiet
+
+reference: $(VENV)/.service $(VENV)/.wheel ## write docs/reference.md anew
+	$(BIN)/python -P scripts/reference.py > docs/reference.md
 
 lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
 	@$(PIP) install uv

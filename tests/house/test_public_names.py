@@ -90,6 +90,17 @@ def documented_by_contracts(modules: dict[str, ast.Module]) -> set[str]:
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef) and ast.get_docstring(node)}
 
 
+def test_the_reference_lists_every_public_name(root):
+    """
+    docs/reference.md has a line for each name that the modules in it export, and for no other.
+    """
+    text = (root / "docs" / "reference.md").read_text("utf-8")
+    sections = re.findall(r"^## (tickwheel[.a-z]*)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+    listed = {name: set(re.findall(r"^\| `(\w+)` \|", body, re.MULTILINE)) for name, body in sections}
+    assert listed == {name: set(importlib.import_module(name).__all__) for name in listed}, "run make reference"
+    assert {"tickwheel", "tickwheel.scheduler", "tickwheel.testing"} <= set(listed)
+
+
 @pytest.mark.parametrize("module", [errors, scheduler_errors], ids=lambda module: module.__name__)
 def test_the_error_tree_is_drawn(module):
     """
