@@ -5,29 +5,28 @@ TimerWheel: what users hold.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
-from contextvars import Context
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from tickwheel import _core
 from tickwheel.clock import Clock, seconds
 from tickwheel.drivers._asyncio import AsyncioDriver
 from tickwheel.drivers._contract import Driver, SteppedClock
+from tickwheel.drivers._keyed_verbs import KeyedVerbs
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
-from tickwheel.timers._contract import Engine, Timer
+from tickwheel.drivers._verbs import HOT_VERBS, TimerVerbs
+from tickwheel.timers._contract import Engine
 from tickwheel.timers._engine import WheelEngine, log_error
 from tickwheel.timers._keyed import Keyed
-from tickwheel.typing import Callback, ErrorHandler, Pending
+from tickwheel.typing import ErrorHandler, Pending
 from tickwheel.wheels._contract import Wheel
 
 __all__ = ["TimerWheel"]
 
-_ABSENT: Final = object()
 
-
-class TimerWheel:
+class TimerWheel(TimerVerbs, KeyedVerbs):
     """
     Timers: any number of them, from any thread, never early.
 
@@ -73,9 +72,8 @@ class TimerWheel:
         driver.start(engine)
         if on_error is not None:
             engine.on_error = on_error
-        # The two hot verbs are the engine's own methods, a Python call cheaper, unless a subclass has its own.
-        for verb in ("call_at", "call_later"):
-            if getattr(type(self), verb) is getattr(TimerWheel, verb):
+        for verb in HOT_VERBS:
+            if getattr(type(self), verb) is getattr(TimerVerbs, verb):  # not so if a subclass has its own
                 self.__dict__[verb] = getattr(engine, verb)
 
     @classmethod
@@ -116,43 +114,6 @@ class TimerWheel:
         """
         return True
 
-    def time(self) -> float:
-        """
-        Return what the wheel's clock reads, in seconds: the time that `call_at` and `Timer.when` speak of.
-        """
-        return seconds(self._engine.clock.monotonic_ns())
-
-    def call_later(
-        self, delay: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
-    ) -> Timer:
-        """
-        Call *callback* with *args* in *delay* seconds.
-
-        Args:
-            delay: Seconds; negative counts as 0, which fires in the next turn, and `inf` as never.
-            callback: What to call; its result is ignored.
-            args: What to call it with.
-            slack: By how many seconds it may be later, so that several timers share one wake-up.
-            context: The `contextvars.Context` to run it in; None for the driver's.
-
-        Raises:
-            InvalidDelayError: If *delay* is NaN.
-            TypeError: If *delay* is no number or *callback* cannot be called.
-            ClosedError: After `close`.
-            TooManyTimersError: If `max_pending` are pending.
-        """
-        return self._engine.call_later(delay, callback, *args, slack=slack, context=context)
-
-    def call_at(
-        self, when: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
-    ) -> Timer:
-        """
-        Call *callback* with *args* once `time()` reads *when* seconds; a past time fires in the next turn.
-
-        Arguments and errors are those of `call_later`.
-        """
-        return self._engine.call_at(when, callback, *args, slack=slack, context=context)
-
     def next_expiration(self) -> float | None:
         """
         Return when something is due next, in seconds of `time()`, or None if nothing is going to be.
@@ -174,50 +135,6 @@ class TimerWheel:
             message = f"{self!r} fires by itself: pass driver=ManualDriver() to do it yourself"
             raise RuntimeError(message)
         return self._engine.fire_due(limit)
-
-    def set(self, key: Hashable, value: Any, delay: float) -> None:
-        """
-        Let *key* expire in *delay* seconds: `on_expire(key, value)` is called.
-
-        A key that is pending is moved and takes the new value.
-
-        Raises:
-            TypeError: If *key* cannot be hashed, *delay* is no number, or the wheel has no `on_expire`.
-            InvalidDelayError: If *delay* is NaN.
-            ClosedError: After `close`.
-            TooManyTimersError: If `max_pending` are pending and *key* is not one of them.
-        """
-        self._keyed.set(key, value, delay)
-
-    def move(self, key: Hashable, delay: float) -> bool:
-        """
-        Let *key* expire in *delay* seconds from now instead, with the value it has; return whether it was pending.
-
-        Raises:
-            TypeError: If *key* cannot be hashed or *delay* is no number.
-            InvalidDelayError: If *delay* is NaN.
-        """
-        return self._keyed.move(key, delay)
-
-    def cancel(self, key: Hashable) -> bool:
-        """
-        Forget *key*; return True if it will never expire because of this call, False if it was not pending.
-
-        A timer without a key is cancelled by its handle.
-        """
-        return self._keyed.cancel(key)
-
-    def get(self, key: Hashable, default: Any = None) -> Any:
-        """
-        Return the value of a pending *key*, or *default*.
-        """
-        return self._keyed.get(key, default)
-
-    def __contains__(self, key: Hashable) -> bool:
-        """
-        Return whether *key* is pending.
-        """
-        return self._keyed.get(key, _ABSENT) is not _ABSENT
 
     def drain(self, fn: Callable[[Any, Any], object] | None = None) -> list[Pending]:
         """

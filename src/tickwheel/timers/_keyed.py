@@ -12,6 +12,7 @@ from typing import Any
 
 from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._locks import OUTER, new_lock
+from tickwheel.timers._standin import StandIn
 from tickwheel.typing import Pending
 
 __all__ = ["Keyed"]
@@ -87,21 +88,14 @@ class Keyed:
 
     def end(self, end: Callable[[], list[Pending]]) -> list[Pending]:
         """
-        Drain or close the engine by *end*, and return what it returned, with key and value for what had them.
+        Drain or close the engine by *end*, and return what it returned, as the user knows it.
         """
         with self._lock:
             pending = end()
             entries, self._entries = self._entries, {}
-            ended = [self._described(each) for each in pending]
+            ended = [each.callback.ended(each) if isinstance(each.callback, StandIn) else each for each in pending]
         del entries
         return ended
-
-    def _described(self, pending: Pending) -> Pending:
-        entry = pending.callback
-        if not isinstance(entry, _Entry):
-            return pending
-        entry.is_live = False
-        return Pending(None, (entry.key, entry.value), pending.deadline, pending.remaining)
 
     def _find(self, key: Hashable) -> _Entry | None:
         entry = self._entries.get(key)
@@ -130,7 +124,7 @@ class Keyed:
                 raise failure
 
 
-class _Entry:
+class _Entry(StandIn):
     """
     One key with its value and its timer, of which it is the callback.
     """
@@ -147,6 +141,13 @@ class _Entry:
 
     def __call__(self) -> None:
         self.keyed.expire(self)
+
+    def ended(self, pending: Pending) -> Pending:
+        """
+        End with the wheel, which holds the lock of the keys.
+        """
+        self.is_live = False
+        return Pending(None, (self.key, self.value), pending.deadline, pending.remaining)
 
     def __repr__(self) -> str:
         return f"<the timer of key {self.key!r}>"

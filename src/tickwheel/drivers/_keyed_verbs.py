@@ -1,0 +1,66 @@
+"""
+How keyed timers are set, moved and cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Final
+
+from tickwheel.timers._keyed import Keyed
+
+__all__ = ["KeyedVerbs"]
+
+_ABSENT: Final = object()
+
+
+class KeyedVerbs:
+    """
+    The verbs of a wheel for timers with a key, of which there is one for each key.
+    """
+
+    _keyed: Keyed
+
+    def set(self, key: Hashable, value: Any, delay: float) -> None:
+        """
+        Let *key* expire in *delay* seconds: `on_expire(key, value)` is called.
+
+        A key that is pending is moved and takes the new value.
+
+        Raises:
+            TypeError: If *key* cannot be hashed, *delay* is no number, or the wheel has no `on_expire`.
+            InvalidDelayError: If *delay* is NaN.
+            ClosedError: After `close`.
+            TooManyTimersError: If `max_pending` are pending and *key* is not one of them.
+        """
+        self._keyed.set(key, value, delay)
+
+    def move(self, key: Hashable, delay: float) -> bool:
+        """
+        Let *key* expire in *delay* seconds from now instead, with the value it has; return whether it was pending.
+
+        Raises:
+            TypeError: If *key* cannot be hashed or *delay* is no number.
+            InvalidDelayError: If *delay* is NaN.
+        """
+        return self._keyed.move(key, delay)
+
+    def cancel(self, key: Hashable) -> bool:
+        """
+        Forget *key*; return True if it will never expire because of this call, False if it was not pending.
+
+        A timer without a key is cancelled by its handle.
+        """
+        return self._keyed.cancel(key)
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """
+        Return the value of a pending *key*, or *default*.
+        """
+        return self._keyed.get(key, default)
+
+    def __contains__(self, key: Hashable) -> bool:
+        """
+        Return whether *key* is pending.
+        """
+        return self._keyed.get(key, _ABSENT) is not _ABSENT

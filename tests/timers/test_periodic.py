@@ -1,0 +1,292 @@
+"""
+Series: fixed phase, no drift, and a choice about what was missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from tickwheel import ClosedError, InvalidDelayError, TimerWheel, TooManyTimersError
+from tickwheel.testing import ManualClock
+from tickwheel.timers._periodic import Phase
+from tickwheel.wheels.heap import HeapWheel
+
+
+class Rig:
+    """
+    A wheel on a manual clock, and when a series fired on it, in seconds after the start.
+    """
+
+    def __init__(self, make_wheel: Callable[[], Any], **options: Any) -> None:
+        self.clock = ManualClock()
+        self.start_ns = self.clock.monotonic_ns()
+        self.errors: list[BaseException] = []
+        self.fired: list[float] = []
+        self.wheel = TimerWheel(
+            wheel=make_wheel(), clock=self.clock, on_error=lambda error, _: self.errors.append(error), **options
+        )
+
+    def now(self) -> float:
+        """
+        Return the time.
+        """
+        return (self.clock.monotonic_ns() - self.start_ns) / 1e9
+
+    def note(self, *slow: float) -> None:
+        """
+        Fire: note the time, and take as long as is said.
+        """
+        self.fired.append(round(self.now(), 6))
+        for delay in slow:
+            self.clock.jump(delay)
+
+
+@pytest.fixture(params=["native", "heap"])
+def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
+    """
+    Return a maker of rigs over one kind of wheel.
+    """
+    kind: Callable[[], Any] = HeapWheel if request.param == "heap" else lambda: None
+    return lambda **options: Rig(kind, **options)
+
+
+def test_every_interval(make_rig):
+    """
+    It fires an interval from now, and every interval after that, exactly.
+    """
+    rig = make_rig()
+    series = rig.wheel.call_every(2.5, rig.note)
+    rig.clock.advance(10.5)
+    assert rig.fired == [2.5, 5, 7.5, 10]
+    assert (series.fired, series.missed, series.pending()) == (4, 0, True)
+    assert series.when() == pytest.approx(rig.start_ns / 1e9 + 12.5, abs=1e-6)
+
+
+@pytest.mark.parametrize("first", [0, -1, 0.5, 7])
+def test_the_first(make_rig, first):
+    """
+    The first firing can be at another time; it begins the phase.
+    """
+    rig = make_rig()
+    rig.wheel.call_every(2, rig.note, first=first)
+    rig.clock.advance(9)
+    begin = max(first, 0)
+    assert rig.fired == [begin + 2 * number for number in range(5) if begin + 2 * number <= 9]
+
+
+def test_times(make_rig):
+    """
+    After so many times it is over: it is no more pending, and cannot be cancelled.
+    """
+    rig = make_rig()
+    series = rig.wheel.call_every(1, rig.note, times=3)
+    rig.clock.advance(2.5)
+    assert series.pending()
+    rig.clock.advance(10)
+    assert rig.fired == [1, 2, 3]
+    assert (series.pending(), series.cancelled(), series.cancel()) == (False, False, False)
+    assert len(rig.wheel) == 0
+
+
+def test_no_drift():
+    """
+    Two hundred thousand intervals of a third, and of a tenth, are that many times one, to the nanosecond.
+    """
+    for interval in (1 / 3, 0.1, 1e-9, 3_600.0):
+        phase = Phase(0, interval, "skip")
+        for _ in range(200_000):
+            phase.go_on(phase.time())
+        exact = Fraction(interval) * 200_000 * 10**9
+        assert exact <= phase.time() < exact + 1
+
+
+@pytest.mark.parametrize(
+    ("missed", "fired", "left_out"),
+    [
+        ("skip", [1, 4, 5, 6, 7], 2),
+        ("burst", [1, 3.5, 3.5, 4, 5, 6, 7], 0),
+        ("delay", [1, 4.5, 5.5, 6.5], 2),
+    ],
+)
+def test_missed(make_rig, missed, fired, left_out):
+    """
+    Firings that a slow callback made late are skipped, made up for, or put off, as was chosen.
+    """
+    rig = make_rig()
+    slow = [2.5]
+    series = rig.wheel.call_every(1, lambda: rig.note(*slow[: len(slow)]) or slow.clear(), missed=missed)
+    rig.clock.advance(7)
+    assert rig.fired == fired
+    assert series.missed == left_out
+
+
+@pytest.mark.parametrize(("missed", "fired"), [("skip", [10.5, 11]), ("burst", [10.5] * 10 + [11]), ("delay", [10.5])])
+def test_missed_by_a_jump(make_rig, missed, fired):
+    """
+    After a pause of the whole machine each policy does what it says.
+    """
+    rig = make_rig()
+    rig.wheel.call_every(1, rig.note, missed=missed)
+    rig.clock.jump(10.5)
+    rig.clock.advance(0.9)
+    assert rig.fired == fired
+
+
+def test_exactly_on_the_next(make_rig):
+    """
+    A callback that ends exactly at the next time has missed it.
+    """
+    rig = make_rig()
+    series = rig.wheel.call_every(1, rig.note, 1.0)
+    rig.clock.advance(4)
+    assert (rig.fired, series.missed) == ([1, 3], 2)
+
+
+def test_jitter(make_rig):
+    """
+    Jitter puts each firing off by at most that much, each by another bit, and does not add up.
+    """
+    rig = make_rig()
+    rig.wheel.call_every(10, rig.note, jitter=1)
+    rig.clock.advance(1_000.999)
+    assert len(rig.fired) == 100
+    offsets = [time - 10 * number for number, time in enumerate(rig.fired, 1)]
+    assert all(0 <= offset <= 1 for offset in offsets)
+    assert len(set(offsets)) > 90
+
+
+def test_cancel(make_rig):
+    """
+    A cancelled series never fires again, and cancel says True once.
+    """
+    rig = make_rig()
+    series = rig.wheel.call_every(1, rig.note)
+    rig.clock.advance(2)
+    assert [series.cancel(), series.cancel()] == [True, False]
+    assert (series.cancelled(), series.pending(), len(rig.wheel)) == (True, False, 0)
+    rig.clock.advance(10)
+    assert rig.fired == [1, 2]
+
+
+def test_cancel_inside(make_rig):
+    """
+    A callback may end its own series.
+    """
+    rig = make_rig()
+    answers: list[bool] = []
+
+    def fire() -> None:
+        rig.note()
+        if len(rig.fired) == 3:
+            answers.append(series.cancel())
+
+    series = rig.wheel.call_every(1, fire)
+    rig.clock.advance(10)
+    assert (rig.fired, answers) == ([1, 2, 3], [True])
+
+
+def test_errors_do_not_end_it(make_rig):
+    """
+    A callback that raises is told of, and the series goes on.
+    """
+    rig = make_rig()
+    rig.wheel.call_every(1, lambda: 1 // 0, times=3)
+    rig.clock.advance(10)
+    assert [type(error) for error in rig.errors] == [ZeroDivisionError] * 3
+
+
+def test_an_exit_does_not_end_it(make_rig):
+    """
+    A callback that raises what is no Exception leaves the turn, and the series goes on.
+    """
+    rig = make_rig()
+
+    def leave() -> None:
+        rig.note()
+        raise KeyboardInterrupt
+
+    rig.wheel.call_every(1, leave)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            rig.clock.advance(1)
+    assert rig.fired == [1, 2]
+
+
+@pytest.mark.parametrize("end", ["drain", "close"])
+def test_ends_with_its_wheel(make_rig, end):
+    """
+    A drain or close returns the user's callback and arguments, and the series is cancelled.
+    """
+    rig = make_rig()
+    series = rig.wheel.call_every(5, rig.note, 1)
+    (pending,) = getattr(rig.wheel, end)()
+    assert (pending.callback, pending.args, round(pending.remaining, 6)) == (rig.note, (1,), 5)
+    assert (series.cancelled(), series.pending(), series.cancel()) == (True, False, False)
+    rig.clock.advance(20)
+    assert rig.fired == []
+
+
+def test_closed_inside(make_rig):
+    """
+    A callback that closes its wheel ends its series.
+    """
+    rig = make_rig()
+    series = rig.wheel.call_every(1, rig.wheel.close)
+    rig.clock.advance(5)
+    assert (series.fired, series.pending(), series.cancelled()) == (1, False, True)
+    with pytest.raises(ClosedError):
+        rig.wheel.call_every(1, print)
+
+
+def test_no_room_to_go_on(make_rig):
+    """
+    A series whose place was taken while it fired is told of and over, not silent.
+    """
+    rig = make_rig(max_pending=1)
+    series = rig.wheel.call_every(1, lambda: rig.wheel.call_later(10, print))
+    rig.clock.advance(5)
+    assert [type(error) for error in rig.errors] == [TooManyTimersError]
+    assert not series.pending()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"interval": 0}, ValueError, "interval is 0"),
+        ({"interval": -1}, ValueError, "interval is -1"),
+        ({"interval": float("inf")}, ValueError, "interval is inf"),
+        ({"interval": float("nan")}, InvalidDelayError, "interval is nan"),
+        ({"interval": None}, TypeError, "interval is None"),
+        ({"interval": 1, "first": float("nan")}, InvalidDelayError, "first is nan"),
+        ({"interval": 1, "times": 0}, ValueError, "times is 0"),
+        ({"interval": 1, "missed": "never"}, ValueError, "missed is 'never'"),
+        ({"interval": 1, "jitter": -1}, ValueError, "jitter is -1"),
+        ({"interval": 1, "jitter": float("inf")}, ValueError, "jitter is inf"),
+    ],
+)
+def test_bad_input(make_rig, options, error, text):
+    """
+    What is no interval, number or policy is refused by name, and nothing is set.
+    """
+    rig = make_rig()
+    interval, others = options["interval"], {name: options[name] for name in options if name != "interval"}
+    with pytest.raises(error, match=text):
+        rig.wheel.call_every(interval, print, **others)
+    with pytest.raises(TypeError, match="callback is 5"):
+        rig.wheel.call_every(1, 5)
+    assert len(rig.wheel) == 0
+
+
+def test_ten_thousand_series(make_rig):
+    """
+    Ten thousand series in fixed phase fire each as often as it should.
+    """
+    rig = make_rig()
+    series = [rig.wheel.call_every(1 + number % 7, int) for number in range(10_000)]
+    rig.clock.advance(7)
+    assert [each.fired for each in series] == [7 // (1 + number % 7) for number in range(10_000)]
+    rig.wheel.check()
