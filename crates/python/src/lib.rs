@@ -1,6 +1,13 @@
 //! `tickwheel._core`: the bindings, no algorithm. What is filed where is `tickwheel-core`'s; what is promised is written in Python,
 //! in `tickwheel.wheels._contract` and `tickwheel.timers._contract`.
 
+mod aio_alarm;
+mod aio_handle;
+mod aio_loop;
+mod aio_set;
+mod aio_time;
+mod aio_turn;
+mod aio_type;
 mod bulk;
 mod call;
 mod cell;
@@ -24,6 +31,8 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     timer_methods::register(module)?;
     set::register(module)?;
+    aio_set::register(module)?;
+    module.add_class::<aio_alarm::Alarm>()?;
     module.add_class::<waiter::Waiter>()?;
     module.add_class::<wheel::Wheel>()
 }

@@ -1,0 +1,78 @@
+//! A timer of the system that a selector can wait for: exact, where `epoll_wait` counts whole milliseconds.
+
+use std::cell::Cell;
+use std::io::Error;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tickwheel_core::NEVER;
+
+/// A `timerfd` on the monotonic clock.
+///
+/// Register `fileno()` for reading, edge-triggered: it is never read from. Setting it anew makes it unready.
+#[pyclass(frozen, module = "tickwheel._core")]
+pub(crate) struct Alarm {
+    fd: Cell<Option<OwnedFd>>,
+    number: i32,
+    deadline: Cell<u64>,
+}
+
+// SAFETY: only touched with the GIL held.
+unsafe impl Sync for Alarm {}
+
+impl Alarm {
+    /// Ring at `deadline`; at `NEVER` not at all. Costs nothing if it is set so already.
+    #[inline]
+    pub(crate) fn set(&self, deadline: u64) -> PyResult<()> {
+        if self.deadline.get() == deadline {
+            return Ok(());
+        }
+        self.set_anew(deadline)
+    }
+
+    fn set_anew(&self, deadline: u64) -> PyResult<()> {
+        let Some(fd) = self.fd.take() else {
+            return Err(PyValueError::new_err("the alarm is closed"));
+        };
+        // All zeros mean off; what is due rings at once, from the first nanosecond on.
+        let at = if deadline >= NEVER { 0 } else { deadline.max(1) };
+        let value = libc::timespec { tv_sec: (at / 1_000_000_000) as _, tv_nsec: (at % 1_000_000_000) as _ };
+        let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        // SAFETY: the descriptor is ours and open, the specification valid.
+        let answer = unsafe {
+            libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &raw const spec, std::ptr::null_mut())
+        };
+        self.fd.set(Some(fd));
+        if answer != 0 {
+            return Err(Error::last_os_error().into());
+        }
+        self.deadline.set(deadline);
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Alarm {
+    #[new]
+    fn new() -> PyResult<Self> {
+        // SAFETY: a new descriptor, or an error.
+        let number = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
+        if number < 0 {
+            return Err(Error::last_os_error().into());
+        }
+        // SAFETY: the descriptor is new, so nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(number) };
+        Ok(Self { fd: Cell::new(Some(fd)), number, deadline: Cell::new(NEVER) })
+    }
+
+    /// Return the descriptor's number.
+    fn fileno(&self) -> i32 {
+        self.number
+    }
+
+    /// Close the descriptor; twice is allowed.
+    fn close(&self) {
+        drop(self.fd.take());
+    }
+}

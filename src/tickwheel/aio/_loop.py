@@ -1,0 +1,144 @@
+"""
+The event loop: asyncio's selector loop with its timers in the wheel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from asyncio import base_events, format_helpers
+from collections import deque
+from collections.abc import Callable, Coroutine
+from selectors import BaseSelector
+from typing import Any, Final, TypeVar
+
+from tickwheel._core import TimerLoop
+from tickwheel.aio._scheduled import Scheduled
+from tickwheel.aio._selector import default_selector
+
+__all__ = ["EventLoop", "new_event_loop", "run"]
+
+T = TypeVar("T")
+
+ASYNCIO: Final[Any] = base_events
+SHOWS_ARGS_IN_DEBUG_ONLY: Final = "debug" in inspect.signature(format_helpers._format_callback_source).parameters  # noqa: SLF001
+
+
+class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
+    """
+    `asyncio.SelectorEventLoop` with its timers in the wheel.
+
+    `call_later`, `call_at` and `cancel()` cost O(1), and a cancelled timer leaves at once.
+    Timers are real `asyncio.TimerHandle`s, due exactly at their instant by `self.time()`, which may be overridden or
+    patched.
+    Everything that is not about timers is asyncio's.
+
+    Args:
+        selector: What waits for files and sockets; None: the most exact one of this system. Another one wakes as
+            exactly as it can, never early.
+    """
+
+    # What asyncio's loops have and its stubs do not show.
+    _debug: bool
+    _ready: deque[Any]
+    _selector: BaseSelector
+    _process_events: Callable[[list[Any]], None]
+    _check_thread: Callable[[], None]
+    _check_callback: Callable[[object, str], None]
+
+    def __init__(self, selector: BaseSelector | None = None) -> None:
+        own = default_selector() if selector is None else selector
+        try:
+            super().__init__(own)
+        except BaseException:
+            if selector is None:
+                own.close()
+            raise
+        self._scheduled = Scheduled(self)
+        alarm = getattr(own, "alarm", None)
+        if alarm is not None:
+            self._set_alarm(alarm)
+
+    def close(self) -> None:
+        """
+        Close the loop; pending timers are dropped.
+        """
+        super().close()
+        self._close_timers()
+
+    def _run_once(self) -> None:
+        """
+        Run one turn: wait, take in what came from files and from the wheel, and run what is ready.
+        """
+        self._process_events(self._selector.select(self._pause()))
+        self._deliver()
+        if self._debug:
+            self._run_ready_watched()
+        else:
+            self._run_ready()
+
+    def _run_ready_watched(self) -> None:
+        """
+        Run what is ready, and report what takes long: the debug mode's way.
+        """
+        for _ in range(len(self._ready)):
+            handle = self._ready.popleft()
+            if handle._cancelled:  # noqa: SLF001 - asyncio's own protocol between loop and handle
+                continue
+            try:
+                self._current_handle = handle
+                begin = self.time()
+                handle._run()  # noqa: SLF001
+                lasted = self.time() - begin
+                if lasted >= self.slow_callback_duration:
+                    described = ASYNCIO._format_handle(handle)  # noqa: SLF001
+                    ASYNCIO.logger.warning("Executing %s took %.3f seconds", described, lasted)
+            finally:
+                self._current_handle = None
+
+    def _check_timer(self, callback: Callable[..., object]) -> None:
+        """
+        Check what the debug mode checks before a timer is set.
+        """
+        self._check_thread()
+        self._check_callback(callback, "call_at")
+
+    def _trace_timer(self, handle: Any) -> None:
+        """
+        Note where a timer was set: the debug mode's way.
+        """
+        handle._source_traceback = format_helpers.extract_stack(sys._getframe(1))  # noqa: SLF001
+
+    def _callback_failed(self, handle: Any, error: BaseException) -> None:
+        """
+        Tell the exception handler what a callback raised.
+        """
+        words = {"debug": self._debug} if SHOWS_ARGS_IN_DEBUG_ONLY else {}
+        source = format_helpers._format_callback_source(handle._callback, handle._args, **words)  # noqa: SLF001
+        context = {"message": f"Exception in callback {source}", "exception": error, "handle": handle}
+        if handle._source_traceback:  # noqa: SLF001
+            context["source_traceback"] = handle._source_traceback  # noqa: SLF001
+        self.call_exception_handler(context)
+
+
+def new_event_loop() -> EventLoop:
+    """
+    Return a new loop, for `asyncio.Runner(loop_factory=...)`.
+    """
+    return EventLoop()
+
+
+def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
+    """
+    Run *main* on a new loop and return its result: `asyncio.run` on the wheel.
+
+    Args:
+        main: A coroutine.
+        debug: Whether the loop is in debug mode; None: as asyncio decides.
+
+    Raises:
+        RuntimeError: If a loop is running in this thread.
+    """
+    with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:
+        return runner.run(main)

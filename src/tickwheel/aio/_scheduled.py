@@ -1,0 +1,56 @@
+"""
+`loop._scheduled`, which users walk: the pending timers of a loop as a sequence.
+"""
+
+from __future__ import annotations
+
+from asyncio import TimerHandle
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+from tickwheel._core import TimerLoop
+
+__all__ = ["Scheduled"]
+
+
+class Scheduled(Sequence[TimerHandle]):
+    """
+    A view of a loop's pending timers, the earliest first; made anew from the wheel whenever it is walked.
+
+    `len` costs O(1), everything else O(n log n).
+    It is no list: `heapq` refuses it, and there is nothing to push, since cancelled timers leave at once.
+    """
+
+    def __init__(self, loop: TimerLoop) -> None:
+        self._loop = loop
+
+    def __len__(self) -> int:
+        return self._loop._pending_count()  # noqa: SLF001 - the view is a part of the loop
+
+    def __iter__(self) -> Iterator[TimerHandle]:
+        return iter(self._loop._pending())  # noqa: SLF001
+
+    @overload
+    def __getitem__(self, place: int) -> TimerHandle: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[TimerHandle]: ...
+
+    def __getitem__(self, place: int | slice) -> TimerHandle | list[TimerHandle]:
+        return self._loop._pending()[place]  # noqa: SLF001
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, list | Scheduled):
+            return list(self) == list(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} timers>"
+
+    def clear(self) -> None:
+        """
+        Drop every pending timer; none of them will run, and none counts as cancelled.
+        """
+        self._loop._drop_pending()  # noqa: SLF001
