@@ -40,6 +40,13 @@ impl<P> Wheel<P> {
     pub fn payload_at_mut(&mut self, index: u32) -> &mut P {
         self.slab.payload_mut(index)
     }
+
+    /// Where the payload at `index` lies in memory, for a hint to fetch it.
+    #[must_use]
+    #[inline]
+    pub fn address_of(&self, index: u32) -> *const () {
+        self.slab.address_of(index)
+    }
 }
 
 #[cfg(test)]

@@ -200,6 +200,11 @@ impl<P> Slab<P> {
     }
 
     #[inline]
+    pub(crate) fn address_of(&self, index: u32) -> *const () {
+        std::ptr::from_ref(&self.at(index).payload).cast()
+    }
+
+    #[inline]
     pub(crate) fn payload_mut(&mut self, index: u32) -> &mut P {
         self.at_mut(index).payload.as_mut().expect("the entry lives")
     }
