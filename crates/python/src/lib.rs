@@ -9,6 +9,13 @@ mod aio_time;
 mod aio_turn;
 mod aio_type;
 mod bulk;
+mod cache;
+mod cache_iter;
+mod cache_methods;
+mod cache_probe;
+mod cache_rules;
+mod cache_store;
+mod cache_table;
 mod call;
 mod cell;
 mod clock;
@@ -33,6 +40,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     set::register(module)?;
     aio_set::register(module)?;
     module.add_class::<aio_alarm::Alarm>()?;
+    module.add_class::<cache::Cache>()?;
+    module.add_class::<cache_iter::CacheIterator>()?;
     module.add_class::<waiter::Waiter>()?;
     module.add_class::<wheel::Wheel>()
 }

@@ -1,0 +1,99 @@
+//! By which rules a cache keeps things: plain numbers, read once by every call, and the objects that it asks or tells.
+
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tickwheel_core::NEVER;
+
+use crate::clock::{system_ns, Clock};
+
+/// What a call looks at. Small, so that it is copied out of its cell once.
+#[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // each is an answer of its own, none a state
+pub(crate) struct Rules {
+    /// How long a value lives, in nanoseconds.
+    pub(crate) life: u64,
+    /// By what fraction of itself a life is shorter or longer, at most.
+    pub(crate) jitter: f64,
+    pub(crate) has_sizer: bool,
+    pub(crate) has_lifetime: bool,
+    pub(crate) has_on_leave: bool,
+    /// Whether `expire` or `popitem` are a subclass's own.
+    pub(crate) is_overridden: bool,
+}
+
+impl Rules {
+    pub(crate) const NONE: Self = Self {
+        life: NEVER,
+        jitter: 0.0,
+        has_sizer: false,
+        has_lifetime: false,
+        has_on_leave: false,
+        is_overridden: false,
+    };
+}
+
+/// The objects.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    /// Has `monotonic_ns()`.
+    pub(crate) clock: Option<Py<PyAny>>,
+    /// From a value to its size.
+    pub(crate) sizer: Option<Py<PyAny>>,
+    /// From key and value to the time and the deadline, in nanoseconds.
+    pub(crate) lifetime: Option<Py<PyAny>>,
+    /// Gets key, value and reason of what has left.
+    pub(crate) on_leave: Option<Py<PyAny>>,
+    /// Called when something is due before the driver comes.
+    pub(crate) on_earlier: Option<Py<PyAny>>,
+}
+
+impl Hooks {
+    /// Read rules and hooks from the keywords of `Cache._open`.
+    pub(crate) fn of(options: &Bound<'_, PyDict>) -> PyResult<(Rules, Self)> {
+        let object = |name: &str| -> PyResult<Option<Py<PyAny>>> {
+            Ok(options.get_item(name)?.filter(|object| !object.is_none()).map(Bound::unbind))
+        };
+        let hooks = Self {
+            clock: object("clock")?,
+            sizer: object("sizer")?,
+            lifetime: object("lifetime")?,
+            on_leave: object("on_leave")?,
+            on_earlier: object("on_earlier")?,
+        };
+        let rules = Rules {
+            life: options.get_item("life_ns")?.map_or(Ok(NEVER), |life| life.extract())?,
+            jitter: options.get_item("jitter")?.map_or(Ok(0.0), |jitter| jitter.extract())?,
+            has_sizer: hooks.sizer.is_some(),
+            has_lifetime: hooks.lifetime.is_some(),
+            has_on_leave: hooks.on_leave.is_some(),
+            is_overridden: options.get_item("is_overridden")?.map_or(Ok(false), |is| is.extract())?,
+        };
+        Ok((rules, hooks))
+    }
+
+    /// The system's clock that the clock is, if it is one.
+    pub(crate) fn system_clock(&self, py: Python<'_>) -> PyResult<Option<libc::clockid_t>> {
+        Ok(match self.clock.as_ref().map(|clock| Clock::of(clock.bind(py))).transpose()? {
+            None => Some(libc::CLOCK_MONOTONIC),
+            Some(Clock::System(id)) => Some(id),
+            Some(Clock::Object) => None,
+        })
+    }
+
+    /// Read the clock that is an object.
+    pub(crate) fn now(clock: Option<Py<PyAny>>, py: Python<'_>) -> PyResult<u64> {
+        match clock {
+            Some(clock) => Clock::Object.now(&clock, py),
+            None => Ok(system_ns(libc::CLOCK_MONOTONIC)),
+        }
+    }
+
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.clock)?;
+        visit.call(&self.sizer)?;
+        visit.call(&self.lifetime)?;
+        visit.call(&self.on_leave)?;
+        visit.call(&self.on_earlier)
+    }
+}

@@ -1,0 +1,148 @@
+//! Which entry has which key: an open-addressed table of one word per place, half of it hash, half of it the entry's index.
+//!
+//! Keys are not kept here, so nothing is called; whoever probes compares. The home of a key is in the high bits of its tag, so growing
+//! reads the old table and writes the new one in order, and no entry is touched by growing or removing.
+
+/// No entry: index `u32::MAX` is never given.
+const EMPTY: u64 = u64::MAX;
+/// A table has at least this many places, as a power of two.
+const LEAST_BITS: u32 = 3;
+/// Spreads what Python leaves close together: small integers are their own hashes. 2^64 divided by the golden ratio.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The half of a hash that is kept.
+#[inline]
+pub(crate) fn tag_of(hash: isize) -> u32 {
+    (hash.cast_unsigned() as u64).wrapping_mul(SPREAD).wrapping_shr(32) as u32
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    places: Box<[u64]>,
+    bits: u32,
+    len: usize,
+}
+
+impl Table {
+    pub(crate) fn new() -> Self {
+        Self { places: vec![EMPTY; 1 << LEAST_BITS].into(), bits: LEAST_BITS, len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.places)
+    }
+
+    /// The indices whose tag this is, and so perhaps their key.
+    #[inline]
+    pub(crate) fn candidates(&self, tag: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut at = self.home(tag);
+        std::iter::from_fn(move || loop {
+            let word = self.places[at];
+            if word == EMPTY {
+                return None;
+            }
+            at = self.after(at);
+            if (word >> 32) as u32 == tag {
+                return Some(word as u32);
+            }
+        })
+    }
+
+    /// Add an index that is not in the table.
+    #[inline]
+    pub(crate) fn insert(&mut self, tag: u32, index: u32) {
+        if self.len >= self.places.len() / 4 * 3 {
+            self.resize(self.bits + 1);
+        }
+        self.len += 1;
+        self.place(word_of(tag, index));
+    }
+
+    /// Take an index out; those behind it close the gap.
+    #[inline]
+    pub(crate) fn remove(&mut self, tag: u32, index: u32) {
+        let word = word_of(tag, index);
+        let mut gap = self.home(tag);
+        while self.places[gap] != word {
+            assert!(self.places[gap] != EMPTY, "what is removed is in the table");
+            gap = self.after(gap);
+        }
+        let mut at = gap;
+        loop {
+            at = self.after(at);
+            let moved = self.places[at];
+            if moved == EMPTY {
+                break;
+            }
+            // It may move into the gap unless its home lies behind that.
+            let home = self.home((moved >> 32) as u32);
+            if self.distance(home, at) >= self.distance(gap, at) {
+                self.places[gap] = moved;
+                gap = at;
+            }
+        }
+        self.places[gap] = EMPTY;
+        self.len -= 1;
+    }
+
+    /// Give memory back that a crowd has left: called when many were removed.
+    pub(crate) fn shrink(&mut self) {
+        if self.len < self.places.len() / 16 {
+            let bits = (self.len * 2).next_power_of_two().trailing_zeros();
+            self.resize(bits.max(LEAST_BITS));
+        }
+    }
+
+    #[cold]
+    fn resize(&mut self, bits: u32) {
+        assert!(bits <= 32, "four billion entries");
+        self.bits = bits;
+        let former = std::mem::replace(&mut self.places, vec![EMPTY; 1 << bits].into());
+        for &word in former.iter().filter(|&&word| word != EMPTY) {
+            self.place(word);
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, word: u64) {
+        let mut at = self.home((word >> 32) as u32);
+        while self.places[at] != EMPTY {
+            at = self.after(at);
+        }
+        self.places[at] = word;
+    }
+
+    #[inline]
+    fn home(&self, tag: u32) -> usize {
+        (tag >> (32 - self.bits)) as usize
+    }
+
+    #[inline]
+    fn after(&self, at: usize) -> usize {
+        (at + 1) & (self.places.len() - 1)
+    }
+
+    #[inline]
+    fn distance(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) & (self.places.len() - 1)
+    }
+
+    /// Verify that every word is found from its home, and counted.
+    pub(crate) fn check(&self) {
+        let words = self.places.iter().filter(|&&word| word != EMPTY);
+        assert_eq!(words.clone().count(), self.len, "the table counts its words");
+        for &word in words {
+            let found = self.candidates((word >> 32) as u32).filter(|&index| index == word as u32).count();
+            assert_eq!(found, 1, "a word is found once from its home");
+        }
+    }
+}
+
+#[inline]
+fn word_of(tag: u32, index: u32) -> u64 {
+    u64::from(tag) << 32 | u64::from(index)
+}
