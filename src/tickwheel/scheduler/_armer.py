@@ -16,8 +16,10 @@ from typing import Final
 from tickwheel.errors import ClosedError
 from tickwheel.observe._events import StoreFailed
 from tickwheel.scheduler._ground import Ground
-from tickwheel.scheduler._model import Answer, Begin, Outcome
+from tickwheel.scheduler._lanes import Lanes
+from tickwheel.scheduler._model import Answer, Begin, Job, Outcome
 from tickwheel.scheduler._near import Entry, Near, Stage
+from tickwheel.scheduler.targets import Limits
 
 __all__ = ["ARMING_WINDOW_MS", "Armer"]
 
@@ -33,6 +35,8 @@ SLOT_BITS: Final = 4
 _CHUNK: Final = 500
 """How many attempts are counted in one write at most, so that callers' writes find room beside it."""
 
+_OUTSIDE: Final = (Stage.FAR, Stage.NEAR)
+
 _RETRY_S: Final = 0.5
 """After which a count that the store did not answer is asked for again."""
 
@@ -46,10 +50,16 @@ class Armer:
         near: The table.
         fire: Gets the entries of one instant, in the order of their generations.
         may_begin: Whether attempts may be counted now; what may not is held back until `resume`.
+        limits_of: How a job's handler is limited, or None.
     """
 
     def __init__(
-        self, ground: Ground, near: Near, fire: Callable[[list[Entry]], None], may_begin: Callable[[], bool]
+        self,
+        ground: Ground,
+        near: Near,
+        fire: Callable[[list[Entry]], None],
+        may_begin: Callable[[], bool],
+        limits_of: Callable[[Job], Limits | None],
     ) -> None:
         self._near = near
         self._clock = ground.clock
@@ -59,6 +69,7 @@ class Armer:
         self._hand_over = fire
         self._may_begin = may_begin
         self._running_max = ground.options.running_max
+        self._lanes = Lanes(ground, limits_of, ARMING_WINDOW_MS, self._begin)
         self._lock = Lock()
         self._slots: dict[int, list[Entry]] = {}
         self._held: deque[Entry] = deque()
@@ -75,7 +86,7 @@ class Armer:
         opened: list[int] = []
         with self._lock:
             for entry in entries:
-                due_at = entry.job.due_at
+                due_at = entry.fire_at
                 if due_at < soon:
                     at_once.append(entry)
                     continue
@@ -95,14 +106,24 @@ class Armer:
         if at_once:
             self._begin(at_once)
 
+    def ended(self, entries: Sequence[Entry], freed: list[Entry]) -> None:
+        """
+        Begin what waited for *entries* to end: *freed*, the next of their keys, and whatever finds a place now.
+        """
+        self._lanes.leave(entries)
+        self._begin(freed)
+
     def resume(self) -> None:
         """
-        Begin what was held back, as far as there is room now; called when firings have been settled.
+        Begin what was held back, as far as there is room now.
         """
-        if self._held:
-            with self._lock:
-                held = [self._held.popleft() for _ in range(len(self._held))]
-            self._begin(held)
+        while (room := self._room()) > 0:
+            if self._held:
+                with self._lock:
+                    held = [self._held.popleft() for _ in range(min(room, len(self._held)))]
+                self._count(self._lanes.admit(held))
+            elif not self._count(self._lanes.next(room)):
+                return
 
     def stop(self) -> None:
         """
@@ -110,22 +131,39 @@ class Armer:
         """
         self._is_stopped = True
 
+    def _room(self) -> int:
+        if self._is_stopped or not self._may_begin():
+            return 0
+        return self._running_max - self._near.busy
+
     def _open_slot(self, slot: int) -> None:
         with self._lock:
             entries = self._slots.pop(slot, [])
         self._begin(entries)
 
     def _begin(self, entries: list[Entry]) -> None:
-        if self._is_stopped:
-            return
-        room = self._running_max - self._near.busy if self._may_begin() else 0
-        begun, held = self._near.begin(entries, max(0, room))
-        if held:
+        """
+        Count the attempts of *entries*, and of what was held back before; those that find no place wait.
+        """
+        if not self._is_stopped:
+            self._count(self._lanes.admit(entries))
+            self.resume()
+
+    def _count(self, admitted: list[Entry]) -> bool:
+        """
+        Count the attempts of *admitted* entries as far as there is room, and return whether there were any.
+        """
+        if not admitted:
+            return False
+        begun, held = self._near.begin(admitted, max(0, self._room()))
+        if len(begun) < len(admitted):
+            self._lanes.leave(entry for entry in admitted if entry.stage in _OUTSIDE)
             with self._lock:
                 self._held.extend(held)
         for start in range(0, len(begun), _CHUNK):
             self._post(begun[start : start + _CHUNK], is_again=False)
         self.on_room()
+        return True
 
     def _post(self, entries: list[Entry], *, is_again: bool) -> None:
         writes = [Begin(entry.job, entry.epoch) for entry in entries]
@@ -143,12 +181,12 @@ class Armer:
             return
         counted = (Outcome.BEGUN, Outcome.TOO_LATE) if is_again else (Outcome.BEGUN,)  # too late: it was our first try
         begun = [entry for entry, answer in zip(entries, result, strict=True) if answer.outcome in counted]
+        self._near.begun(begun)
         if len(begun) < len(entries):
             known = set(map(id, begun))
-            self._near.refuse(entry for entry in entries if id(entry) not in known)
-        self._near.begun(begun)
+            refused = [entry for entry in entries if id(entry) not in known]
+            self.ended(refused, self._near.refuse(refused))
         self._set_timers(begun)
-        self.resume()
 
     def _ask_again(self, entries: list[Entry], error: Exception) -> None:
         """
@@ -168,21 +206,21 @@ class Armer:
         due: list[Entry] = []
         later: defaultdict[int, list[Entry]] = defaultdict(list)
         for entry in entries:
-            (due if entry.job.due_at <= now else later[entry.job.due_at]).append(entry)
+            (due if entry.fire_at <= now else later[entry.fire_at]).append(entry)
         if due:
             due.sort(key=lambda entry: (entry.job.due_at, entry.job.generation))
             self._hand_over(due)
-        for due_at, batch in later.items():
-            self._set_timer(due_at, batch)
+        for fire_at, batch in later.items():
+            self._set_timer(fire_at, batch)
 
-    def _set_timer(self, due_at: int, batch: list[Entry]) -> None:
+    def _set_timer(self, fire_at: int, batch: list[Entry]) -> None:
         try:
-            self._timers.call_at(self._clock.deadline(due_at), self._fire, due_at, batch)
+            self._timers.call_at(self._clock.deadline(fire_at), self._fire, fire_at, batch)
         except ClosedError:
             return  # begun and not fired: the stop gives them back
 
-    def _fire(self, due_at: int, batch: list[Entry]) -> None:
-        if self._clock.now() < due_at:  # somebody set the clock back: never early
-            self._set_timer(due_at, batch)
+    def _fire(self, fire_at: int, batch: list[Entry]) -> None:
+        if self._clock.now() < fire_at:  # somebody set the clock back: never early
+            self._set_timer(fire_at, batch)
         else:
             self._hand_over([entry for entry in batch if entry.stage is Stage.BEGUN])

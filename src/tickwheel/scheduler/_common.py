@@ -14,7 +14,7 @@ from tickwheel.scheduler._model import RetryPolicy
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.stores import Store
-from tickwheel.scheduler.targets import Target
+from tickwheel.scheduler.targets import Limits, Target
 
 __all__ = ["Common"]
 
@@ -47,7 +47,13 @@ class Common:
         self._core = Core(store, options or SchedulerOptions(), targets or {}, clock)
 
     def handler(
-        self, name: str | None = None, *, retry: RetryPolicy | None = None, timeout: float | None = None
+        self,
+        name: str | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout: float | None = None,
+        concurrency: int | None = None,
+        rate: float | None = None,
     ) -> Callable[[_Handler], _Handler]:
         """
         Register the decorated function as the handler of jobs with `handler=name`.
@@ -61,15 +67,19 @@ class Common:
             retry: The policy of jobs that are set here without one.
             timeout: Seconds after which an attempt counts as failed. A thread cannot be stopped: a `def` runs on, and
                 what it answers is ignored.
+            concurrency: How many may be under way at once on this scheduler; one is so from shortly before its instant
+                until its end is written.
+            rate: How many may begin in a second, evenly spaced, on this scheduler.
 
         Raises:
-            InvalidJobError: If the name is taken or cannot be one.
+            InvalidJobError: If the name is taken or cannot be one, or a limit is not positive.
             TypeError: If the function takes neither one nor two arguments.
         """
 
         def register(function: _Handler) -> _Handler:
             policy = None if retry is None else check_policy(retry)
-            self._core.handlers.register(name or function.__name__, function, policy, timeout)
+            limits = Limits(concurrency, rate)
+            self._core.handlers.register(name or function.__name__, function, policy, timeout_s=timeout, limits=limits)
             return function
 
         return register

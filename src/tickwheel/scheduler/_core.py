@@ -41,7 +41,7 @@ from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler._writer import Writer
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.stores import Store, make_store
-from tickwheel.scheduler.targets import Firing, Target
+from tickwheel.scheduler.targets import Firing, Limits, Target
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.log import LogTarget
 from tickwheel.scheduler.targets.webhook import WebhookTarget
@@ -96,7 +96,7 @@ class Core:
         writer = self._opened()
         timers = TimerWheel(clock=self._clock)
         ground = Ground(self._store, writer, self._storeclock, timers, self.hooks, self._options)
-        owner = Owner(ground, self._targets, loop)
+        owner = Owner(ground, self._targets, self._limits_of, loop)
         self._owner = owner  # commits of others' sets may come from here on
         try:
             owner.start()
@@ -232,6 +232,9 @@ class Core:
     def _retry_of(self, target: str, handler: str) -> RetryPolicy:
         policy = self.handlers.policy(handler) if target == "handler" else None
         return policy or self._options.retry
+
+    def _limits_of(self, job: Job) -> Limits | None:
+        return self.handlers.limits(job.handler) if job.target == "handler" else None
 
     def _committed(self, writes: Sequence[Write], answers: list[Answer]) -> None:
         """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tickwheel.errors import ClosedError
@@ -108,8 +108,12 @@ class Executor:
             assert call is not None
             watch = None if call.timeout_s is None else self._watch(entry, call.timeout_s)
             begun = self._begin(entry)
+
+            def beat() -> bool:
+                return entry.stage is Stage.RUNNING and (watch is None or watch.restart(call.timeout_s))
+
             try:
-                result = call.function(*self._arguments(entry, call))
+                result = call.function(*self._arguments(entry, call, beat))
             except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
                 verdict = self._judge(entry, begun, error=error)
             else:
@@ -127,9 +131,16 @@ class Executor:
             call = entry.call
             assert call is not None
             begun = self._begin(entry)
+            loop = asyncio.get_running_loop()
+
+            def beat() -> bool:
+                if call.timeout_s is not None and not limit.expired():
+                    limit.reschedule(loop.time() + call.timeout_s)
+                return not limit.expired()
+
             try:
-                async with asyncio.timeout(call.timeout_s):
-                    result = await call.function(*self._arguments(entry, call))
+                async with asyncio.timeout(call.timeout_s) as limit:
+                    result = await call.function(*self._arguments(entry, call, beat))
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
@@ -173,11 +184,11 @@ class Executor:
             )
         return self._clock.monotonic()
 
-    def _arguments(self, entry: Entry, call: Call) -> tuple[Any, ...]:
+    def _arguments(self, entry: Entry, call: Call, beat: Callable[[], bool]) -> tuple[Any, ...]:
         job = entry.job
         if not call.wants_firing:
             return (decode_payload(job.payload),)
-        firing = Firing(job, entry.attempt, entry.fired_at)
+        firing = Firing(job, entry.attempt, entry.fired_at, beat)
         return (decode_payload(job.payload), firing) if call.wants_payload else (firing,)
 
     def _judge(

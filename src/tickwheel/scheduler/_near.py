@@ -17,6 +17,8 @@ A job, by which is meant a key with a generation, is in one state at a time. The
 Loading is reading rows from the store to stage them. What is read may be stale when it arrives. It does no harm: a row
 of a generation that is known here is left out, and any other meets the store's own check when its attempt is counted.
 So a job loaded twice, or loaded while it is moved, fires once.
+
+Of two generations of one key, one is busy at a time: the next is not begun before the end of the one before is written.
 """
 
 from __future__ import annotations
@@ -76,12 +78,23 @@ TABLE: Final[dict[Event, dict[Stage, Stage]]] = {
 _DROPPED: Final = Job("", 0, 0)
 
 
+class Lane:
+    """
+    What an entry holds a place in while it is begun: see `_lanes`.
+    """
+
+    __slots__ = ()
+
+
 class Entry:
     """
     One job in memory.
 
     Attributes:
         job: As the store had it when it was staged: pending.
+        fire_at: When to fire it: its instant, or later where its handler's rate is used up.
+        is_booked: Whether the rate was asked.
+        lane: Where it holds a place, if its handler is limited.
         epoch: Of the lease under which it fires.
         stage: Where it is; changed by `Near` alone.
         call: How to run it, from its firing on.
@@ -89,12 +102,15 @@ class Entry:
         ran_ms: How long the target took.
     """
 
-    __slots__ = ("call", "epoch", "fired_at", "job", "ran_ms", "stage")
+    __slots__ = ("call", "epoch", "fire_at", "fired_at", "is_booked", "job", "lane", "ran_ms", "stage")
 
     def __init__(self, job: Job, epoch: int) -> None:
         self.job = job
         self.epoch = epoch
         self.stage = Stage.FAR
+        self.fire_at = job.due_at
+        self.is_booked = False
+        self.lane: Lane | None = None
         self.call: Call | None = None
         self.fired_at = 0.0
         self.ran_ms = 0.0
@@ -116,6 +132,8 @@ class Near:
         self._lock = threading.Lock()
         self._waiting: dict[str, Entry] = {}
         self._busy: dict[int, Entry] = {}
+        self._busy_keys: set[str] = set()
+        self._queued: dict[str, list[Entry]] = {}
 
     @property
     def waiting(self) -> int:
@@ -180,6 +198,8 @@ class Near:
     def begin(self, entries: Iterable[Entry], room: int) -> tuple[list[Entry], list[Entry]]:
         """
         Begin those of *entries* that still wait, at most *room*; return them, and those that there was no room for.
+
+        One whose key is busy is neither: it comes back when that ends.
         """
         begun: list[Entry] = []
         held: list[Entry] = []
@@ -190,9 +210,14 @@ class Near:
                 if len(begun) >= room:
                     held.append(entry)
                     continue
+                key = entry.job.key
+                if key in self._busy_keys:
+                    self._queued.setdefault(key, []).append(entry)
+                    continue
                 self._step(entry, Event.BEGIN)
-                del self._waiting[entry.job.key]
+                del self._waiting[key]
                 self._busy[entry.job.generation] = entry
+                self._busy_keys.add(key)
                 begun.append(entry)
         return begun, held
 
@@ -204,14 +229,11 @@ class Near:
             for entry in entries:
                 self._step(entry, Event.BEGUN)
 
-    def refuse(self, entries: Iterable[Entry]) -> None:
+    def refuse(self, entries: Iterable[Entry]) -> list[Entry]:
         """
-        Forget *entries*, whose attempts were not counted.
+        Forget *entries*, whose attempts were not counted; return what waited for their keys.
         """
-        with self._lock:
-            for entry in entries:
-                self._step(entry, Event.REFUSE)
-                del self._busy[entry.job.generation]
+        return self._leave(entries, Event.REFUSE)
 
     def fire(self, entries: Sequence[Entry]) -> list[Entry]:
         """
@@ -227,21 +249,17 @@ class Near:
         with self._lock:
             return self._step(entry, Event.END)
 
-    def settle(self, entries: Iterable[Entry]) -> None:
+    def settle(self, entries: Iterable[Entry]) -> list[Entry]:
         """
-        Forget *entries*, whose ends are written or were refused.
+        Forget *entries*, whose ends are written or were refused; return what waited for their keys.
         """
-        with self._lock:
-            for entry in entries:
-                self._step(entry, Event.SETTLE)
-                if self._busy.get(entry.job.generation) is entry:
-                    del self._busy[entry.job.generation]
+        return self._leave(entries, Event.SETTLE)
 
-    def forget(self, entries: Iterable[Entry]) -> None:
+    def forget(self, entries: Iterable[Entry]) -> list[Entry]:
         """
         Forget begun *entries* without a settle: their shard has another owner, who takes them up.
         """
-        self.settle([entry for entry in entries if self.end(entry)])
+        return self.settle([entry for entry in entries if self.end(entry)])
 
     def take(self, *stages: Stage) -> list[Entry]:
         """
@@ -259,9 +277,23 @@ class Near:
                 assert entry.stage is Stage.NEAR, (key, entry.stage)
                 assert entry.job.key == key, (key, entry.job)
                 assert entry.job.generation not in self._busy, entry.job
+            assert self._busy_keys == {entry.job.key for entry in self._busy.values()}
+            assert len(self._busy_keys) == len(self._busy)
+            assert set(self._queued) <= self._busy_keys
             for generation, entry in self._busy.items():
                 assert entry.stage not in (Stage.FAR, Stage.NEAR), (generation, entry.stage)
                 assert entry.job.generation == generation, (generation, entry.job)
+
+    def _leave(self, entries: Iterable[Entry], event: Event) -> list[Entry]:
+        freed: list[Entry] = []
+        with self._lock:
+            for entry in entries:
+                if self._step(entry, event):
+                    key = entry.job.key
+                    del self._busy[entry.job.generation]
+                    self._busy_keys.discard(key)
+                    freed += self._queued.pop(key, ())
+        return freed
 
     def _drop(self, entry: Entry) -> None:
         self._step(entry, Event.DROP)

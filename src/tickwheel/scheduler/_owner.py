@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tickwheel.scheduler import _verdict
@@ -25,7 +25,7 @@ from tickwheel.scheduler._settler import Settler
 from tickwheel.scheduler._stager import Stager
 from tickwheel.scheduler._watcher import Watcher
 from tickwheel.scheduler.stores import Lease
-from tickwheel.scheduler.targets import Firing, Target
+from tickwheel.scheduler.targets import Firing, Limits, Target
 
 __all__ = ["Owner"]
 
@@ -43,7 +43,13 @@ class Owner:
     Fires the jobs of a store. Made, started once, stopped once.
     """
 
-    def __init__(self, ground: Ground, targets: Mapping[str, Target], loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        targets: Mapping[str, Target],
+        limits_of: Callable[[Job], Limits | None],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
         self._timers = ground.timers
         self._targets = targets
         self._is_stopping = False
@@ -53,7 +59,7 @@ class Owner:
         self.leases = Leases(ground, self._owns, self._renewed)
         self._settler = Settler(ground, self.near, self.figures)
         self._executor = Executor(ground, self.near, self._settler, targets, loop)
-        self._armer = Armer(ground, self.near, self._fire, self.leases.is_trusted)
+        self._armer = Armer(ground, self.near, self._fire, self.leases.is_trusted, limits_of)
         self._stager = Stager(ground, self.near, self._armer)
         self._watcher = Watcher(ground, self._stager.changed)
         self._armer.on_room = self._stager.made_room
@@ -141,17 +147,17 @@ class Owner:
             return
         held = {lease.epoch for lease in self.leases.held}
         if lost := [entry for entry in entries if entry.epoch not in held]:
-            self.near.forget(lost)
+            self._armer.ended(lost, self.near.forget(lost))
         if self.leases.is_trusted():
             self._executor.fire(entries)
         else:  # the lease is about to be renewed or lost: then we know
             self._timers.call_later(_DOUBT_S, self._fire, entries)
 
-    def _made_progress(self) -> None:
+    def _made_progress(self, ended: list[Entry], freed: list[Entry]) -> None:
         if self._is_stopping:
             self._is_quiet.set()
         else:
-            self._armer.resume()
+            self._armer.ended(ended, freed)
 
     def _owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
         for epoch in lost:

@@ -57,8 +57,8 @@ class Settler:
         self._is_posting = False
         self.on_lives: Callable[[list[Job]], object] = len
         """Gets the jobs that live on: next runs and next attempts."""
-        self.on_settled: Callable[[], object] = int
-        """Called after each batch: there is room for others to begin."""
+        self.on_settled: Callable[[list[Entry], list[Entry]], object] = max
+        """Gets the entries of each batch, and those that waited for their keys: there is room for others to begin."""
 
     def add(self, entry: Entry, verdict: Verdict) -> None:
         """
@@ -92,7 +92,8 @@ class Settler:
         if isinstance(result, Exception):
             self._write_again(batch, result)
             return
-        self._near.settle(entry for entry, _ in batch)
+        entries = [entry for entry, _ in batch]
+        freed = self._near.settle(entries)
         self._post_next()
         lives = [job for answer in result if (job := answer.job) is not None and job.state is State.PENDING]
         if lives:
@@ -101,7 +102,7 @@ class Settler:
         if self._hooks.is_active:
             for (entry, verdict), answer in zip(batch, result, strict=True):
                 self._hooks.tell(_event(entry, verdict, answer))
-        self.on_settled()
+        self.on_settled(entries, freed)
 
     def _write_again(self, batch: list[_Ended], error: Exception) -> None:
         """

@@ -128,4 +128,4 @@ def test_bad_timeouts(timeout):
     A timeout is a positive number of seconds.
     """
     with pytest.raises(InvalidJobError, match="timeout is"):
-        HandlerTarget().register("h", one, None, timeout)
+        HandlerTarget().register("h", one, timeout_s=timeout)

@@ -10,6 +10,6 @@ The protocol of a target, and what one may answer, stand in `_contract`.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.targets._contract import Call, Cancel, Firing, Retry, Snooze, Target
+from tickwheel.scheduler.targets._contract import Call, Cancel, Firing, Limits, Retry, Snooze, Target
 
-__all__ = ["Call", "Cancel", "Firing", "Retry", "Snooze", "Target"]
+__all__ = ["Call", "Cancel", "Firing", "Limits", "Retry", "Snooze", "Target"]

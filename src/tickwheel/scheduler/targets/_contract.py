@@ -9,12 +9,12 @@ What it raises is a failed attempt.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tickwheel.scheduler._model import Job
 
-__all__ = ["Call", "Cancel", "Firing", "Retry", "Snooze", "Target"]
+__all__ = ["Call", "Cancel", "Firing", "Limits", "Retry", "Snooze", "Target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class Firing:
     job: Job
     attempt: int
     fired_at: float
+    _beat: Callable[[], bool] = field(default=lambda: True, repr=False, compare=False)
 
     @property
     def fire_id(self) -> str:
@@ -73,6 +74,17 @@ class Firing:
         How long after its instant it was handed over.
         """
         return self.fired_at - self.job.due_at
+
+    def heartbeat(self) -> bool:
+        """
+        Let the handler's timeout begin anew; for a long job that is making progress.
+
+        An async handler calls it on its own event loop.
+
+        Returns:
+            Whether the attempt still counts. Once it timed out it does not, and there is no use in going on.
+        """
+        return self._beat()
 
     @property
     def is_last_attempt(self) -> bool:
@@ -100,6 +112,21 @@ class Call:
     wants_payload: bool = True
     wants_firing: bool = False
     timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """
+    What a handler may not exceed, on this scheduler.
+
+    Attributes:
+        concurrency: How many of its attempts may be under way at once, or None; one is so from shortly before its
+            instant until its end is written.
+        rate: How many may begin in a second, evenly spaced, or None.
+    """
+
+    concurrency: int | None = None
+    rate: float | None = None
 
 
 class Target(Protocol):

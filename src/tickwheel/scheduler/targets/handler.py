@@ -10,7 +10,7 @@ from typing import Any
 
 from tickwheel.scheduler._model import RetryPolicy
 from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError
-from tickwheel.scheduler.targets._contract import Call
+from tickwheel.scheduler.targets._contract import Call, Limits
 
 __all__ = ["HandlerTarget"]
 
@@ -25,22 +25,31 @@ class HandlerTarget:
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
         self._policies: dict[str, RetryPolicy] = {}
+        self._limits: dict[str, Limits] = {}
 
     def register(
-        self, name: str, function: Callable[..., Any], retry: RetryPolicy | None = None, timeout_s: float | None = None
+        self,
+        name: str,
+        function: Callable[..., Any],
+        retry: RetryPolicy | None = None,
+        *,
+        timeout_s: float | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """
         Make *function* the handler called *name*.
 
         Raises:
-            InvalidJobError: If the name is taken or empty, or *timeout_s* is not positive.
+            InvalidJobError: If the name is taken or empty, or a limit is not positive.
             TypeError: If *function* takes neither one nor two arguments.
         """
         self.check(name)
         if name in self._calls:
             raise InvalidJobError("handler", name, "there is one of that name: take another name")
-        if timeout_s is not None and not timeout_s > 0:
-            raise InvalidJobError("timeout", timeout_s, "pass seconds, more than 0, or None")
+        limits = limits or Limits()
+        for what, value in (("timeout", timeout_s), ("concurrency", limits.concurrency), ("rate", limits.rate)):
+            if value is not None and not value > 0:
+                raise InvalidJobError(what, value, "pass a number, more than 0, or None")
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             type(function).__call__  # an object with an `async def __call__`
         )
@@ -48,6 +57,8 @@ class HandlerTarget:
         self._calls[name] = Call(function, is_async=is_async, wants_firing=wants_firing, timeout_s=timeout_s)
         if retry is not None:
             self._policies[name] = retry
+        if limits != Limits():
+            self._limits[name] = limits
 
     def has(self, name: str) -> bool:
         """
@@ -60,6 +71,12 @@ class HandlerTarget:
         Return the policy that the handler was registered with.
         """
         return self._policies.get(name)
+
+    def limits(self, name: str) -> Limits | None:
+        """
+        Return what the handler may not exceed, if it is limited.
+        """
+        return self._limits.get(name)
 
     def check(self, handler: str) -> None:
         """

@@ -1,0 +1,155 @@
+"""
+Lanes: handlers that may not run as often, or as many at once, as there are jobs due for them.
+
+A limit works before an attempt is counted. So what waits for its lane waits as a near job: it can be moved and
+cancelled, no attempt is used up, and it takes no room among the running ones. It does take room among the near ones
+(`near_max`).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler._ground import Ground
+from tickwheel.scheduler._model import Job
+from tickwheel.scheduler._near import Entry, Lane, Stage
+from tickwheel.scheduler.targets import Limits
+
+__all__ = ["Lanes"]
+
+LimitsOf = Callable[[Job], Limits | None]
+
+
+class _Lane(Lane):
+    """
+    One limited handler.
+
+    Attributes:
+        limits: What it may.
+        busy: How many of its attempts are counted and not settled.
+        waiting: Entries that find it busy, in order.
+        next_at: The first instant that is not taken, in ms, where it has a rate.
+    """
+
+    __slots__ = ("busy", "limits", "next_at", "waiting")
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.busy = 0
+        self.waiting: deque[Entry] = deque()
+        self.next_at = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        """
+        Whether one more may begin.
+        """
+        return self.limits.concurrency is None or self.busy < self.limits.concurrency
+
+    def book(self, entry: Entry, now: float) -> None:
+        """
+        Give *entry* the next instant that the rate leaves.
+        """
+        if self.limits.rate is not None:
+            start = max(entry.fire_at, now, self.next_at)
+            self.next_at = start + 1000 / self.limits.rate
+            entry.fire_at = math.ceil(start)
+
+
+class Lanes:
+    """
+    Lets through what may begin. From any thread.
+
+    Args:
+        ground: What it stands on.
+        limits_of: The limits of a job's handler, or None.
+        window_ms: How long before its instant an entry is begun.
+        begin: Begins entries that are to be let through later.
+    """
+
+    def __init__(
+        self, ground: Ground, limits_of: LimitsOf, window_ms: int, begin: Callable[[list[Entry]], object]
+    ) -> None:
+        self._clock = ground.clock
+        self._timers = ground.timers
+        self._limits_of = limits_of
+        self._window_ms: Final = window_ms
+        self._begin = begin
+        self._lock = threading.Lock()
+        self._lanes: dict[tuple[str, str], _Lane] = {}
+
+    def admit(self, entries: list[Entry]) -> list[Entry]:
+        """
+        Return those of *entries* that may begin now; the others wait here, or come to `begin` at their time.
+        """
+        admitted: list[Entry] = []
+        later: list[Entry] = []
+        now = self._clock.now()
+        with self._lock:
+            for entry in entries:
+                lane = self._lane_of(entry)
+                if lane is None:
+                    admitted.append(entry)
+                elif not entry.is_booked and self._books_later(entry, lane, now):
+                    later.append(entry)
+                elif lane.is_free:
+                    lane.busy += 1
+                    entry.lane = lane
+                    admitted.append(entry)
+                else:
+                    lane.waiting.append(entry)
+        for entry in later:
+            try:
+                self._timers.call_at(self._clock.deadline(entry.fire_at - self._window_ms), self._begin, [entry])
+            except ClosedError:  # a stop overtook us: it stays in the store
+                break
+        return admitted
+
+    def leave(self, entries: Iterable[Entry]) -> None:
+        """
+        Note that admitted *entries* have ended, or did not begin after all.
+        """
+        if not self._lanes:
+            return
+        with self._lock:
+            for entry in entries:
+                lane, entry.lane = entry.lane, None
+                if isinstance(lane, _Lane):
+                    lane.busy -= 1
+
+    def next(self, count: int) -> list[Entry]:
+        """
+        Admit up to *count* of those that wait and find their lane free now.
+        """
+        admitted: list[Entry] = []
+        if not self._lanes:
+            return admitted
+        with self._lock:
+            for lane in self._lanes.values():
+                while lane.waiting and lane.is_free and len(admitted) < count:
+                    entry = lane.waiting.popleft()
+                    if entry.stage is Stage.NEAR:  # and not moved or cancelled while it waited
+                        lane.busy += 1
+                        entry.lane = lane
+                        admitted.append(entry)
+        return admitted
+
+    def _books_later(self, entry: Entry, lane: _Lane, now: float) -> bool:
+        entry.is_booked = True
+        lane.book(entry, now)
+        return entry.fire_at - self._window_ms > now
+
+    def _lane_of(self, entry: Entry) -> _Lane | None:
+        limits = self._limits_of(entry.job)
+        if limits is None:
+            return None
+        name = (entry.job.target, entry.job.handler)
+        lane = self._lanes.get(name)
+        if lane is None:
+            lane = self._lanes[name] = _Lane(limits)
+        return lane

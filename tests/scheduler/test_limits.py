@@ -1,0 +1,216 @@
+"""
+What a handler may not exceed, and the order within a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tickwheel.observe._events import JobDied, JobFired, JobSucceeded
+from tickwheel.scheduler import InvalidJobError, Outcome, RetryPolicy, SchedulerOptions, SetRequest
+
+
+@pytest.fixture
+def scheduler(url, make):
+    """
+    Return one that is started.
+    """
+    return make(url).start()
+
+
+class Crowd:
+    """
+    Counts how many are inside at once.
+    """
+
+    def __init__(self):
+        self.inside = 0
+        self.most = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self):
+        with self._lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+
+    def __exit__(self, *_):
+        with self._lock:
+            self.inside -= 1
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_concurrency(scheduler, record, limit):
+    """
+    Of a limited handler no more run at once than allowed; all run, and another handler does not wait.
+    """
+    crowd, go_on = Crowd(), threading.Event()
+
+    @scheduler.handler("few", concurrency=limit)
+    def few(payload):
+        with crowd:
+            go_on.wait(20)
+            time.sleep(0.001)  # lets the others in, if they may
+        record(payload)
+
+    scheduler.handler("free")(record)
+    scheduler.set_many([SetRequest(f"few{n}", delay=0, handler="few", payload=n) for n in range(40)])
+    scheduler.set("free", delay=0.05, handler="free", payload="free")
+    assert record.wait(1) == ["free"]
+    assert scheduler.stats()["in_flight"] == limit
+    go_on.set()
+    assert sorted(record.wait(41)[1:]) == list(range(40))
+    assert crowd.most == limit
+
+
+def test_concurrency_of_coroutines(scheduler, record):
+    """
+    The limit holds for async handlers too.
+    """
+    crowd = Crowd()
+
+    @scheduler.handler("h", concurrency=2)
+    async def handler(payload):
+        with crowd:
+            await asyncio.sleep(0.001)
+        record(payload)
+
+    scheduler.set_many([SetRequest(f"k{n}", delay=0, handler="h", payload=n) for n in range(50)])
+    assert sorted(record.wait(50)) == list(range(50))
+    assert crowd.most == 2
+
+
+def test_what_waits_for_its_lane_can_be_cancelled(scheduler, record):
+    """
+    A job that is due and waits for its handler is still pending: it can be moved and cancelled, and holds no place.
+    """
+    go_on = threading.Event()
+
+    @scheduler.handler("h", concurrency=1)
+    def handler(payload):
+        record(payload)
+        go_on.wait(20)
+
+    scheduler.set("first", delay=0, handler="h", payload="first")
+    record.wait(1)
+    scheduler.set_many([SetRequest(f"k{n}", delay=0, handler="h", payload=n) for n in range(5)])
+    assert scheduler.cancel("k0").outcome is Outcome.CANCELLED
+    assert scheduler.move("k1", delay=3600).outcome is Outcome.MOVED
+    go_on.set()
+    assert sorted(record.wait(4)[1:]) == [2, 3, 4]
+    assert scheduler.stats()["pending"] == 1
+
+
+@pytest.mark.parametrize("running_max", [1, 2, 100])
+def test_a_limit_and_little_room(url, make, record, running_max):
+    """
+    Lanes and the bound of running jobs together lose nothing.
+    """
+    scheduler = make(url, options=SchedulerOptions(running_max=running_max)).start()
+    scheduler.handler("a", concurrency=2)(record)
+    scheduler.handler("b", concurrency=1, rate=10_000)(record)
+    scheduler.handler("c")(record)
+    names = "abc"
+    scheduler.set_many([SetRequest(f"k{n}", delay=0, handler=names[n % 3], payload=n) for n in range(150)])
+    assert sorted(record.wait(150)) == list(range(150))
+
+
+def test_rate(scheduler, events):
+    """
+    A handler with a rate begins its jobs evenly spaced, none before its own instant.
+    """
+    told = events(scheduler)
+    scheduler.handler("h", rate=100)(lambda _: None)
+    at = time.time() + 0.1
+    scheduler.set_many([SetRequest(f"k{n}", at=at, handler="h") for n in range(30)])
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 30)
+    lateness = sorted(each.lateness_ms for each in told.of(JobFired))
+    assert all(late >= 10 * n for n, late in enumerate(lateness))
+
+
+@pytest.mark.parametrize(("name", "value"), [("concurrency", 0), ("rate", -1), ("rate", float("nan")), ("timeout", 0)])
+def test_bad_limits(scheduler, name, value):
+    """
+    A limit is more than nothing.
+    """
+    with pytest.raises(InvalidJobError, match=f"{name} is {value}"):
+        scheduler.handler("h", **{name: value})(lambda _: None)
+
+
+def test_order_within_a_key(scheduler, record):
+    """
+    A key that is set again and again while its job runs never runs twice at once, and ends with the last.
+    """
+    crowd = Crowd()
+
+    @scheduler.handler("h")
+    def handler(payload):
+        with crowd:
+            time.sleep(0.002)  # lets the next one in, if it may
+            record(payload)
+
+    for n in range(60):
+        scheduler.set("k", delay=0, handler="h", payload=n)
+        time.sleep(0.001)
+    record.wait_for(lambda: 59 in record.items)
+    assert crowd.most == 1
+    assert record.items == sorted(record.items)
+
+
+def test_a_busy_key_delays_no_other(scheduler, record):
+    """
+    While a key waits for its running job, other keys fire.
+    """
+    go_on = threading.Event()
+    scheduler.handler("slow")(lambda _: go_on.wait(20))
+    scheduler.handler("h")(record)
+    scheduler.set("k", delay=0, handler="slow")
+    while scheduler.stats()["in_flight"] == 0:
+        time.sleep(0.001)
+    scheduler.set("k", delay=0, handler="h", payload="k")
+    scheduler.set("other", delay=0.02, handler="h", payload="other")
+    assert record.wait(1) == ["other"]
+    go_on.set()
+    assert record.wait(2) == ["other", "k"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_heartbeat(scheduler, events, is_async):
+    """
+    A handler that reports progress may take longer than its timeout.
+    """
+    told = events(scheduler)
+
+    def long(_payload, firing):
+        for _ in range(8):
+            assert firing.heartbeat()
+            time.sleep(0.05)  # the work
+
+    async def long_async(_payload, firing):
+        for _ in range(8):
+            assert firing.heartbeat()
+            await asyncio.sleep(0.05)
+
+    policy = RetryPolicy(attempts=1)
+    scheduler.handler("h", timeout=0.25, retry=policy)(long_async if is_async else long)
+    scheduler.set("k", delay=0, handler="h")
+    told.wait_for(lambda: any(isinstance(each, JobSucceeded | JobDied) for each in told.items))
+    assert isinstance(told.items[-1], JobSucceeded)
+
+
+def test_a_heartbeat_that_comes_too_late(scheduler, record, events):
+    """
+    After its timeout a handler is told that its attempt does not count any more.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", timeout=0.02, retry=RetryPolicy(attempts=1))
+    def handler(_payload, firing):
+        told.of(JobDied)
+        record(firing.heartbeat())
+
+    scheduler.set("k", delay=0, handler="h")
+    assert record.wait(1) == [False]
