@@ -94,10 +94,9 @@ unsafe extern "C" fn method_run(object: *mut ffi::PyObject, _: *mut ffi::PyObjec
             if result.is_null() {
                 let timer = Bound::from_borrowed_ptr(py, object);
                 engine.get().report(py, PyErr::fetch(py), &timer)?;
-            } else {
-                ffi::Py_DECREF(result);
+                return Ok(py.None().into_ptr());
             }
-            Ok(py.None().into_ptr())
+            Ok(result)
         })
     }
 }
@@ -179,7 +178,7 @@ static METHODS: Methods = Methods([
         c"run",
         method_run,
         ffi::METH_NOARGS,
-        c"run($self, /)\n--\n\nCall the callback of a timer that is due: for executors, once for each timer that they were handed.\n\n\
+        c"run($self, /)\n--\n\nCall the callback of a timer that is due, and return what it returns: for executors, once for each timer.\n\n\
           What it raises goes to the engine's on_error if it is an Exception, and leaves this call otherwise.",
     ),
     ffi::PyMethodDef::zeroed(),
