@@ -80,10 +80,11 @@ class DueTimer(Timer, Protocol):
     A timer as the engine's runner gets it: due, counted as fired, not yet called.
     """
 
-    def run(self) -> None:
+    def run(self) -> Any:
         """
-        Call the callback, in this thread, holding no lock; an `Exception` goes to the engine's `on_error`.
+        Call the callback, in this thread, holding no lock, and return what it returns.
 
+        An `Exception` goes to the engine's `on_error`, and None is returned; anything else is raised.
         Does nothing if this firing was overtaken: by a run before, or by a new life, which comes to its own.
         """
 

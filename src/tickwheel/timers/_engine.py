@@ -276,23 +276,20 @@ class WheelEngine(BulkVerbs):
             self._report(error, timer)
             del held
 
-    def run(self, timer: WheelTimer) -> None:
+    def run(self, timer: WheelTimer) -> Any:
         """
-        Call the callback of a timer that is due and was not called, cancelled or moved since.
+        Call the callback of a timer that is due and was not called, cancelled or moved since; return what it returns.
         """
         with self._lock:
             if not timer.is_due:
-                return
+                return None
             timer.is_due = False
             timer.running += 1
             callback, args, context = timer.callback, timer.arguments(), timer.context
         assert callback is not None
-        failure = None
+        result = failure = None
         try:
-            if context is None:
-                callback(*args)
-            else:
-                context.run(callback, *args)
+            result = callback(*args) if context is None else context.run(callback, *args)
         except Exception as error:  # noqa: BLE001 - whatever it is, the siblings are not to suffer
             failure = error
         finally:
@@ -301,6 +298,7 @@ class WheelEngine(BulkVerbs):
                 self._let_go(timer)  # the locals above hold it until the lock is free
         if failure is not None:
             self._report(failure, timer)
+        return result
 
     def _report(self, error: Exception, timer: WheelTimer) -> None:
         (self.on_error or log_error)(error, timer)

@@ -112,8 +112,8 @@ class WheelTimer:
         """
         return self.args
 
-    def run(self) -> None:
+    def run(self) -> Any:
         """
-        Call the callback, if the timer is due and was not called, cancelled or moved since.
+        Call the callback, if the timer is due and was not called, cancelled or moved since; return what it returns.
         """
-        self.engine.run(self)
+        return self.engine.run(self)

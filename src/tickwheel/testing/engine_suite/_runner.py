@@ -103,6 +103,20 @@ class RunnerTests(EngineTests):
         timer.run()
         assert rig.log == []
 
+    def test_what_it_returns(self) -> None:
+        """
+        To run a timer returns what its callback returned; None if it raised or was not due.
+        """
+        rig = self.rig()
+        handed: list[DueTimer] = []
+        rig.engine.runner = handed.append
+        answer = object()
+        rig.engine.call_later(0, lambda: answer)
+        rig.engine.call_later(0, lambda: 1 // 0)
+        rig.engine.fire_due()
+        assert [timer.run() is answer for timer in handed] == [True, False]
+        assert [timer.run() for timer in handed] == [None, None]
+
     def test_errors(self) -> None:
         """
         An Exception of a callback that is run goes to `on_error`; anything else leaves `run`.
