@@ -5,29 +5,30 @@ Puts the parts together into one ASGI application.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 from starlette.requests import ClientDisconnect
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service.batch import Batches
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
 from tickwheel.service.guard import Guard
-from tickwheel.service.http import Call
+from tickwheel.service.http import Call, Reply
 from tickwheel.service.jobs import PREFIX, Jobs
 from tickwheel.service.live import Live
-from tickwheel.service.metrics import Metrics
+from tickwheel.service.methods import JobMethods, Methods
+from tickwheel.service.once import Once
+from tickwheel.service.openapi import openapi
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.pages import Files, page, problem_page
 from tickwheel.service.problems import ProblemError, show
-from tickwheel.service.replies import problem_reply
+from tickwheel.service.replies import document_reply, problem_reply
+from tickwheel.service.routes import Endpoint, operations
 
 __all__ = ["Service"]
-
-Endpoint = Callable[[Call], Awaitable[ASGIApp]]
-"""An operation: from a request to what answers it."""
 
 
 class Service:
@@ -44,21 +45,21 @@ class Service:
         self._firings = Firings()
         figures = Figures(scheduler, self._firings)
         self._live = Live(self._firings, figures, options.watchers_max)
-        jobs = Jobs(scheduler, options)
+        once = Once(options.batch_bytes_max)
+        table = operations(Jobs(scheduler, options), Batches(scheduler, options), figures, self._live)
+        document = document_reply(openapi(table))
+        by_path: dict[str, dict[str, Endpoint]] = {}
+        for operation in table:
+            by_path.setdefault(operation.path, {})[operation.method] = operation.run
+        methods = {path: Methods(once, **found) for path, found in by_path.items()}
         # Jobs are not left to the router: it costs as much as setting one, and knows no key with a line end in it.
-        self._job = _Methods(GET=jobs.get, PUT=jobs.set, PATCH=jobs.move, DELETE=jobs.cancel, POST=jobs.act)
+        self._job = JobMethods({path: methods.pop(path) for path in list(methods) if path.startswith("/v1/jobs/{key}")})
         self._router = Router(
             [
-                Route("/v1/jobs", _Methods(GET=jobs.list)),
-                Route("/v1/firings", _Methods(GET=figures.get_firings)),
-                Route("/v1/stats", _Methods(GET=figures.get_stats)),
-                Route("/v1/forecast", _Methods(GET=figures.get_forecast)),
-                Route("/v1/live", _Methods(GET=self._live.stream)),
-                Route("/metrics", _Methods(GET=Metrics(figures).get)),
-                Route("/healthz", _Methods(GET=figures.healthz)),
-                Route("/readyz", _Methods(GET=figures.readyz)),
-                Route("/problems/{name}", _Methods(GET=problem_page)),
-                Route("/", _Methods(GET=page)),
+                *(Route(path, found) for path, found in methods.items()),
+                Route("/openapi.json", Methods(once, GET=_always(document))),
+                Route("/problems/{name}", Methods(once, GET=problem_page)),
+                Route("/", Methods(once, GET=page)),
                 Mount("/static", Files()),
             ],
             redirect_slashes=False,
@@ -112,30 +113,11 @@ class Service:
             await problem_reply(call, error)(scope, receive, send)
 
 
-class _Methods:
-    """
-    One address: the operation of each method that it takes.
-    """
+def _always(reply: Reply) -> Endpoint:
+    async def answer(_call: Call) -> ASGIApp:
+        return reply
 
-    def __init__(self, **operations: Endpoint) -> None:
-        self._operations = operations
-        if "GET" in operations:
-            operations["HEAD"] = operations["GET"]
-        self._allow = ", ".join(sorted(operations))
-
-    async def reply(self, call: Call) -> ASGIApp:
-        """
-        Return what the operation answers.
-        """
-        operation = self._operations.get(call.method)
-        if operation is None:
-            message = f"this address takes {self._allow}, not {show(call.method)}"
-            raise ProblemError("method_not_allowed", message, value=call.method, headers={"allow": self._allow})
-        return await operation(call)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reply = await self.reply(Call(scope, receive))
-        await reply(scope, receive, send)
+    return answer
 
 
 async def _nothing(scope: Scope, _receive: Receive, _send: Send) -> None:

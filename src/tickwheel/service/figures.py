@@ -12,18 +12,22 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service.documents import FiringsDocument, firing_document
 from tickwheel.service.firings import Firings
 from tickwheel.service.forecast import Forecast
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import query, to_count
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.replies import document_reply
-from tickwheel.service.wire import FiringsDocument, firing_document
 
-__all__ = ["Figures", "buckets"]
+__all__ = ["FIRING_FIELDS", "Figures", "buckets"]
 
-_FIRING_FIELDS: Final = frozenset({"key", "limit"})
 _FIRINGS_MAX: Final = 500
+FIRING_FIELDS: Final[dict[str, Any]] = {
+    "key": {"type": "string", "description": "Firings of this key."},
+    "limit": {"type": "integer", "minimum": 1, "maximum": _FIRINGS_MAX, "default": 100},
+}
+"""The fields of the query of firings, each with its JSON schema."""
 _FRESH_S: Final = 0.25
 EDGES_MS: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 30_000)
 """The upper edges of lateness that are told, in the page and to Prometheus."""
@@ -95,7 +99,7 @@ class Figures:
         """
         Return the last firings of this process, of one key where it is given.
         """
-        fields = query(call, _FIRING_FIELDS)
+        fields = query(call, FIRING_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), _FIRINGS_MAX)
         firings = self._firings.after(0, limit, fields.get("key"))
         return document_reply(FiringsDocument([firing_document(firing) for firing in firings]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tickwheel.scheduler import AsyncScheduler
-from tickwheel.service.wire import ForecastDocument, StripDocument, instant
+from tickwheel.service.documents import ForecastDocument, StripDocument, instant
 
 __all__ = ["STRIPS", "Forecast", "Strip"]
 

@@ -7,6 +7,7 @@ Everything here raises `ProblemError` for what cannot be read; nothing guesses.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime
 from typing import Final, NoReturn
@@ -18,7 +19,7 @@ from starlette.types import Receive
 from tickwheel.service.http import Call
 from tickwheel.service.problems import ProblemError, show
 
-__all__ = ["job_key", "query", "read_body", "to_count", "to_instant", "wanted_generation"]
+__all__ = ["drained", "job_key", "query", "read_body", "to_count", "to_instant", "wanted_generation"]
 
 _ETAG: Final = re.compile(r'"(\d{1,19})"')
 _FIELDS_MAX: Final = 32
@@ -58,7 +59,7 @@ def wanted_generation(call: Call) -> int | None:
     return int(match[1])
 
 
-def query(call: Call, allowed: frozenset[str] = frozenset()) -> dict[str, str]:
+def query(call: Call, allowed: Collection[str] = ()) -> dict[str, str]:
     """
     Return the query's fields, each of which must be among *allowed* and stand once.
     """
@@ -119,10 +120,10 @@ async def read_body(call: Call, limit: int) -> bytes:
     length = int(headers.get(b"content-length", b"0"))  # the server has checked that it is a number
     if length > _DRAINED_MAX or (length > limit and b"expect" in headers):
         raise _too_large(limit, _CLOSE)
-    return await _receive_all(call.receive, limit)
+    return await drained(call.receive, limit)
 
 
-async def _receive_all(receive: Receive, limit: int) -> bytes:
+async def drained(receive: Receive, limit: int) -> bytes:
     """
     Return the body; of one that is too large, read on without keeping it, because few clients listen while they send.
     """

@@ -9,19 +9,34 @@ from typing import Any, Final
 import msgspec
 
 from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError, Page
+from tickwheel.service.bodies import MoveBody, SetBody
+from tickwheel.service.documents import PageDocument, job_document
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decode
-from tickwheel.service.wire import MoveBody, PageDocument, SetBody, job_document
 
-__all__ = ["PREFIX", "Jobs"]
+__all__ = ["LIST_FIELDS", "PREFIX", "Jobs"]
 
 PREFIX: Final = b"/v1/jobs/"
 """What stands before the key in the address of a job."""
-_LIST_FIELDS: Final = frozenset({"prefix", "state", "handler", "due_from", "due_until", "order", "cursor", "limit"})
+_INSTANT: Final = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
+LIST_FIELDS: Final[dict[str, Any]] = {
+    "prefix": {"type": "string", "maxLength": 512, "description": "Keys that begin with this."},
+    "state": {"enum": ["pending", "running", "dead"]},
+    "handler": {"type": "string", "maxLength": 2048, "description": "Jobs of this handler or address."},
+    "due_from": {**_INSTANT, "description": "Jobs due from this instant on."},
+    "due_until": {**_INSTANT, "description": "Jobs due before this instant."},
+    "order": {
+        "enum": ["key", "due"],
+        "description": "By key; or pending jobs by instant, which goes only with due_from, due_until and limit.",
+    },
+    "cursor": {"type": "string", "maxLength": 512, "description": "Of the page before."},
+    "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
+}
+"""The fields of a list's query, each with its JSON schema."""
 _ORDERS: Final = ("key", "due")
 _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)
@@ -29,7 +44,7 @@ _MOVE: Final = msgspec.json.Decoder(MoveBody)
 
 class Jobs:
     """
-    The operations on jobs, each a Starlette endpoint.
+    The operations on jobs, one method each.
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
@@ -76,24 +91,25 @@ class Jobs:
             raise ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
         return job_reply(job)
 
-    async def act(self, call: Call) -> Reply:
+    async def run_now(self, call: Call) -> Reply:
         """
-        Do what the address ends in: `:run` a pending job now, or `:replay` a dead one.
+        Move a pending job to now.
         """
-        action = call.path.rpartition(":")[2]
-        do = {"run": self._scheduler.run_now, "replay": self._scheduler.replay}.get(action)
-        if do is None:
-            raise ProblemError(
-                "page_not_found", f"there is no action {show(action)}", value=action, remedy="use :run or :replay"
-            )
-        key, wanted = _key(call, f":{action}"), wanted_generation(call)
-        return answer_reply(key, await do(key, if_generation=wanted), wanted)
+        key, wanted = _key(call, ":run"), wanted_generation(call)
+        return answer_reply(key, await self._scheduler.run_now(key, if_generation=wanted), wanted)
+
+    async def replay(self, call: Call) -> Reply:
+        """
+        Make a dead job pending again, due now, with all its attempts.
+        """
+        key, wanted = _key(call, ":replay"), wanted_generation(call)
+        return answer_reply(key, await self._scheduler.replay(key, if_generation=wanted), wanted)
 
     async def list(self, call: Call) -> Reply:
         """
         Return one page of the jobs that the query asks for.
         """
-        fields = query(call, _LIST_FIELDS)
+        fields = query(call, LIST_FIELDS)
         arguments = _list_arguments(fields, self._options.page_max)
         if _is_by_due(arguments):
             page = Page(tuple(await self._scheduler.upcoming(**arguments)))

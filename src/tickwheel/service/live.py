@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from starlette.responses import Response, StreamingResponse
 
+from tickwheel.service.documents import firing_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
 from tickwheel.service.http import Call
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.strict_json import encode
-from tickwheel.service.wire import firing_document
 
 __all__ = ["Live"]
 

@@ -19,6 +19,7 @@ Its `type` is a relative address, as the standard allows, and the service answer
     wrong_host              421   the Host header is not one of ours
     invalid_value           422   well-formed, and no job can have it
     unknown_handler         422
+    idempotency_key_reused  422
     too_many_requests       429
     internal_error          500   a fault of ours; the log has it
     store_unavailable       503
@@ -148,6 +149,12 @@ KINDS: Final = _table(
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "No such handler is registered",
         "start the service with --handlers MODULE that registers it, or use the target 'log' or 'webhook'",
+    ),
+    Kind(
+        "idempotency_key_reused",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The Idempotency-Key stands for another request",
+        "take a new key for each request, and the same one only to send the same request again",
     ),
     Kind(
         "too_many_requests",

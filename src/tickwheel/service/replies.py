@@ -12,15 +12,15 @@ from starlette.exceptions import HTTPException
 from tickwheel.errors import ClosedError, InvalidDelayError, TooManyTimersError
 from tickwheel.scheduler._model import Answer, Job, Outcome
 from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError, StoreError
+from tickwheel.service.documents import answer_document, job_document
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.strict_json import encode
-from tickwheel.service.wire import answer_document, job_document
 
-__all__ = ["answer_reply", "document_reply", "job_reply", "problem_of", "problem_reply", "refusal_of"]
+__all__ = ["REFUSALS", "answer_reply", "document_reply", "job_reply", "problem_of", "problem_reply", "refusal_of"]
 
 _LOG: Final = logging.getLogger("tickwheel.service")
-_REFUSALS: Final = frozenset({Outcome.NOT_FOUND, Outcome.TOO_LATE, Outcome.WRONG_GENERATION})
+REFUSALS: Final = frozenset({Outcome.NOT_FOUND, Outcome.TOO_LATE, Outcome.WRONG_GENERATION})
 
 
 def document_reply(document: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Reply:
@@ -42,7 +42,7 @@ def answer_reply(key: str, answer: Answer, wanted: int | None) -> Reply:
     Return what came of a write, or raise the problem that it is.
     """
     outcome = answer.outcome
-    if outcome in _REFUSALS:
+    if outcome in REFUSALS:
         raise refusal_of(key, answer, wanted)
     if answer.job is None or outcome is Outcome.CANCELLED:  # what was cancelled has no tag any more
         return document_reply(answer_document(answer))

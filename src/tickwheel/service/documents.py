@@ -1,32 +1,31 @@
 """
-What travels: the bodies that come in, and the documents that go out.
+What goes out: the documents of answers.
 
-Names are the library's own (`delay`, `at`, `every`). Seconds are seconds; instants go out as RFC 3339 in UTC, and come
-in so or as seconds since the epoch.
+Instants go out as RFC 3339 in UTC, durations in seconds or milliseconds, as their names say.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
-from msgspec import Meta, Raw, Struct
-from msgspec.structs import asdict
+from msgspec import Raw, Struct
 
 from tickwheel.scheduler._model import Answer, Job, RetryPolicy
 from tickwheel.service.firings import Firing
 
 __all__ = [
     "AnswerDocument",
+    "BatchDocument",
+    "CancelledDocument",
     "FiringDocument",
     "FiringsDocument",
     "ForecastDocument",
     "JobDocument",
-    "MoveBody",
     "PageDocument",
-    "RetryBody",
-    "SetBody",
+    "ResultDocument",
+    "StatsDocument",
     "StripDocument",
     "answer_document",
     "firing_document",
@@ -34,95 +33,7 @@ __all__ = [
     "job_document",
 ]
 
-CENTURY_S: Final = 36_525 * 86_400
-"""The longest delay that a durable job takes."""
-YEAR_S: Final = 366 * 86_400
-"""The longest wait before another attempt."""
-
-Delay = Annotated[float, Meta(le=CENTURY_S, description="Seconds from now; below zero counts as now.", examples=[3])]
-Instant = Annotated[
-    Annotated[datetime, Meta(tz=True)] | float,
-    Meta(description="RFC 3339 with an offset, or seconds since the epoch.", examples=["2030-01-01T09:00:00Z"]),
-]
-Span = Annotated[float, Meta(gt=0, le=CENTURY_S, description="Seconds.")]
-Wait = Annotated[float, Meta(ge=0, le=YEAR_S, description="Seconds.")]
-Fraction = Annotated[float, Meta(ge=0, le=1)]
-
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
-
-
-class Body(Struct, forbid_unknown_fields=True, frozen=True):
-    """
-    What comes in: an unknown name is refused, since it is a misspelt one.
-    """
-
-    def fields(self) -> dict[str, Any]:
-        """
-        Return the fields under the names that the scheduler's methods have for them.
-        """
-        return asdict(self)
-
-
-class RetryBody(Body, frozen=True):
-    """
-    When a failed job is tried again.
-    """
-
-    attempts: Annotated[int, Meta(ge=1, le=1000, description="How often at most, the first included.")] = 5
-    kind: Literal["exponential", "linear", "list"] = "exponential"
-    base_s: Wait = 1.0
-    max_s: Wait = 3600.0
-    jitter: Fraction = 0.1
-    waits_s: Annotated[tuple[Wait, ...], Meta(max_length=1000, description="A list's waits; the last repeats.")] = ()
-
-    def policy(self) -> RetryPolicy:
-        """
-        Return it in the scheduler's words.
-        """
-        waits_ms = tuple(round(wait * 1000) for wait in self.waits_s)
-        return RetryPolicy(
-            self.attempts, self.kind, round(self.base_s * 1000), round(self.max_s * 1000), self.jitter, waits_ms
-        )
-
-
-class SetBody(Body, frozen=True):
-    """
-    What to set: exactly one of `delay`, `at`, `every` and `cron`, and what to do then.
-    """
-
-    delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
-    at: Instant = None  # type: ignore[assignment]
-    every: Span = None  # type: ignore[assignment]
-    cron: str = None  # type: ignore[assignment]
-    tz: str = "UTC"
-    misfire: Literal["once", "all", "skip"] = "once"
-    jitter: Annotated[float, Meta(ge=0, le=CENTURY_S)] = 0.0
-    payload: Any = None
-    target: str = "handler"
-    handler: str | None = None
-    retry: RetryBody | None = None
-    expires: Span | None = None
-    mode: Literal["replace", "keep", "earliest"] = "replace"
-    max_wait: Span | None = None
-    trace: str | None = None
-
-    def fields(self) -> dict[str, Any]:
-        """
-        Return the fields, the retry policy in the scheduler's words.
-        """
-        fields = super().fields()
-        if self.retry is not None:
-            fields["retry"] = self.retry.policy()
-        return fields
-
-
-class MoveBody(Body, frozen=True):
-    """
-    Where to move a job: exactly one of `delay` and `at`.
-    """
-
-    delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
-    at: Instant = None  # type: ignore[assignment]
 
 
 class RetryDocument(Struct, frozen=True):
@@ -201,6 +112,77 @@ class FiringsDocument(Struct, frozen=True):
     """
 
     firings: list[FiringDocument]
+
+
+class ResultDocument(Struct, frozen=True, omit_defaults=True):
+    """
+    What came of one item of a batch; of a refused one, its problem.
+    """
+
+    key: str
+    status: int
+    outcome: str
+    generation: int | None = None
+    due_at: datetime | None = None
+    problem: dict[str, Any] | None = None
+
+
+class BatchDocument(Struct, frozen=True):
+    """
+    The results of a batch, in the order of its items.
+    """
+
+    results: list[ResultDocument]
+
+
+class CancelledDocument(Struct, frozen=True):
+    """
+    How many jobs were cancelled.
+    """
+
+    cancelled: int
+
+
+class LatenessDocument(TypedDict):
+    """
+    How late firings of this process were; of each step of the histogram, its upper edge (null: none) and its count.
+    """
+
+    count: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    sum_ms: float
+    histogram: list[tuple[float | None, int]]
+
+
+class StatsDocument(TypedDict):
+    """
+    Counts of the store (pending, running, dead) and of this process (the rest).
+    """
+
+    now: datetime
+    changes: int
+    pending: int
+    running: int
+    dead: int
+    fired: int
+    succeeded: int
+    failed: int
+    retried: int
+    snoozed: int
+    expired: int
+    dead_total: int
+    refused: int
+    near: int
+    in_flight: int
+    lateness: LatenessDocument
+    commits: int
+    owner: str | None
+    epoch: int | None
+    store: str
+    loss_window: str
+    offset_ms: float
 
 
 class StripDocument(Struct, frozen=True):

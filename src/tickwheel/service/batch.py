@@ -1,0 +1,128 @@
+"""
+Many jobs with one request: a batch of sets, moves and cancels, and a cancel of all under a prefix.
+
+Items are done in their order, and each has its own result: one that is refused stops no other. Sets that follow each
+other share a commit; if one of them cannot be, they are set one by one, and it alone is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+
+from tickwheel.scheduler import Answer, AsyncScheduler, HandlerNotFoundError, Outcome, SetRequest
+from tickwheel.service.bodies import BatchBody, CancelBody, CancelItem, Item, MoveItem, SetItem
+from tickwheel.service.documents import BatchDocument, CancelledDocument, ResultDocument, instant
+from tickwheel.service.http import Call, Reply
+from tickwheel.service.intake import read_body
+from tickwheel.service.options import ServiceOptions
+from tickwheel.service.problems import ProblemError
+from tickwheel.service.replies import REFUSALS, document_reply, problem_of, refusal_of
+from tickwheel.service.strict_json import decode
+
+__all__ = ["Batches"]
+
+_CHUNK: Final = 500
+"""How many items are handled before others get their turn on the loop: some milliseconds' worth."""
+_CHUNKS_AT_ONCE: Final = 64
+"""How many chunks of all batches may wait for the store: well below the writes that it lets wait."""
+_BATCH: Final = msgspec.json.Decoder(BatchBody)
+_CANCEL: Final = msgspec.json.Decoder(CancelBody)
+
+
+class Batches:
+    """
+    The operations on many jobs.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
+        """
+        Change the jobs of *scheduler*.
+        """
+        self._scheduler = scheduler
+        self._options = options
+        self._turns = asyncio.Semaphore(_CHUNKS_AT_ONCE)
+
+    async def apply(self, call: Call) -> Reply:
+        """
+        Set, move and cancel many jobs, in their order.
+
+        Each item has its own result. The batch as a whole is not atomic.
+        """
+        body = decode(await read_body(call, self._options.batch_bytes_max), _BATCH)
+        results: list[ResultDocument] = []
+        for start in range(0, len(body.items), _CHUNK):
+            async with self._turns:
+                results += await self._chunk(body.items[start : start + _CHUNK])
+        return document_reply(BatchDocument(results))
+
+    async def cancel(self, call: Call) -> Reply:
+        """
+        Cancel every pending job whose key begins with the prefix.
+        """
+        body = decode(await read_body(call, self._options.body_bytes_max), _CANCEL)
+        cancelled = await self._scheduler.drain(body.prefix)
+        return document_reply(CancelledDocument(len(cancelled)))
+
+    async def _chunk(self, items: Sequence[Item]) -> list[ResultDocument]:
+        results: list[ResultDocument] = []
+        for kind, group in groupby(items, type):
+            same = list(group)
+            if kind is SetItem:
+                results += await self._set_all(same)  # type: ignore[arg-type]  # they are all SetItems
+            else:
+                results += await asyncio.gather(*map(self._one, same))
+        return results
+
+    async def _set_all(self, items: list[SetItem]) -> list[ResultDocument]:
+        try:
+            answers = await self._scheduler.set_many([self._request(item) for item in items])
+        except Exception as error:
+            if problem_of(error) is None:
+                raise
+            return await asyncio.gather(*map(self._one, items))
+        return [_result(item, answer) for item, answer in zip(items, answers, strict=True)]
+
+    async def _one(self, item: Item) -> ResultDocument:
+        try:
+            return _result(item, await self._answer(item))
+        except Exception as error:
+            problem = problem_of(error)
+            if problem is None:
+                raise
+            return _refused(item, problem)
+
+    async def _answer(self, item: Item) -> Answer:
+        match item:
+            case SetItem():
+                return (await self._scheduler.set_many([self._request(item)]))[0]
+            case MoveItem():
+                return await self._scheduler.move(
+                    item.key, delay=item.delay, at=item.at, if_generation=item.if_generation
+                )
+            case CancelItem():
+                return await self._scheduler.cancel(item.key, if_generation=item.if_generation)
+
+    def _request(self, item: SetItem) -> SetRequest:
+        if item.target == "handler" and item.handler and not self._scheduler.has_handler(item.handler):
+            raise HandlerNotFoundError(item.handler)
+        return SetRequest(**item.fields())
+
+
+def _result(item: Item, answer: Answer) -> ResultDocument:
+    if answer.outcome in REFUSALS:
+        return _refused(item, refusal_of(item.key, answer, item.if_generation))
+    job = answer.job
+    status = 201 if answer.outcome is Outcome.CREATED else 200
+    if job is None:
+        return ResultDocument(item.key, status, answer.outcome.value)
+    return ResultDocument(item.key, status, answer.outcome.value, job.generation, instant(job.due_at))
+
+
+def _refused(item: Item, problem: ProblemError) -> ResultDocument:
+    document: dict[str, Any] = problem.document()
+    return ResultDocument(item.key, int(problem.kind.status), "refused", problem=document)

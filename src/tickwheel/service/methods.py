@@ -1,0 +1,79 @@
+"""
+From the method, and for a job from what its address ends in, to the operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tickwheel.service.http import Call
+from tickwheel.service.once import Once
+from tickwheel.service.problems import ProblemError, show
+from tickwheel.service.routes import Endpoint
+
+__all__ = ["JobMethods", "Methods"]
+
+_KEY: Final = "/v1/jobs/{key}"
+
+
+class Methods:
+    """
+    One address: the operation of each method that it takes.
+    """
+
+    def __init__(self, once: Once, **operations: Endpoint) -> None:
+        """
+        Take these *operations*; writes with an idempotency key go through *once*.
+        """
+        self._once = once
+        self._operations = operations
+        if "GET" in operations:
+            operations["HEAD"] = operations["GET"]
+        self._allow = ", ".join(sorted(operations))
+
+    async def reply(self, call: Call) -> ASGIApp:
+        """
+        Return what the operation answers.
+        """
+        operation = self._operations.get(call.method)
+        if operation is None:
+            message = f"this address takes {self._allow}, not {show(call.method)}"
+            raise ProblemError("method_not_allowed", message, value=call.method, headers={"allow": self._allow})
+        if b"idempotency-key" in call.headers and call.method not in ("GET", "HEAD"):
+            return await self._once.reply(call, operation)
+        return await operation(call)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """
+        Answer, as an ASGI application.
+        """
+        reply = await self.reply(Call(scope, receive))
+        await reply(scope, receive, send)
+
+
+class JobMethods:
+    """
+    The addresses of jobs: a key, and after it perhaps an action, which only POST looks for: any key may end like one.
+    """
+
+    def __init__(self, methods: Mapping[str, Methods]) -> None:
+        """
+        Take the *methods* of each address, as OpenAPI writes it.
+        """
+        self._plain = methods[_KEY]
+        self._actions = {path.removeprefix(_KEY): found for path, found in methods.items() if path != _KEY}
+
+    async def reply(self, call: Call) -> ASGIApp:
+        """
+        Return what the operation answers.
+        """
+        if call.method != "POST":
+            return await self._plain.reply(call)
+        for action, methods in self._actions.items():
+            if call.path.endswith(action):
+                return await methods.reply(call)
+        remedy = f"end the address with one of {', '.join(self._actions)}"
+        raise ProblemError("page_not_found", f"there is no action at {show(call.path)}", value=call.path, remedy=remedy)

@@ -1,0 +1,134 @@
+"""
+Idempotency keys: the same request sent again brings the first answer again, and is not done again.
+
+Kept in memory, for an hour at most and up to so many bytes, oldest out first: it is meant for the retry after a lost
+answer, not for the restart of the service, after which generations tell the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.types import ASGIApp, Message
+
+from tickwheel.service.http import Call, Reply
+from tickwheel.service.intake import drained
+from tickwheel.service.problems import ProblemError, show
+from tickwheel.service.replies import problem_reply
+from tickwheel.service.routes import Endpoint
+
+__all__ = ["Once"]
+
+_KEPT_S: Final = 3600.0
+_BYTES_MAX: Final = 64 << 20
+_KEY_MAX: Final = 200
+_PART: Final = (b"if-match", b"if-none-match", b"content-type")
+"""The headers that are part of what a request asks for."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """
+    One answer, or the promise of it, and which request it answers.
+    """
+
+    asked: bytes
+    reply: asyncio.Future[Reply]
+    since: float
+    size: int = 0
+
+
+class Once:
+    """
+    The answers that are kept, by who asked with which key.
+    """
+
+    def __init__(self, body_bytes_max: int) -> None:
+        """
+        Read bodies up to *body_bytes_max*.
+        """
+        self._body_bytes_max = body_bytes_max
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._size = 0
+
+    async def reply(self, call: Call, run: Endpoint) -> ASGIApp:
+        """
+        Return the answer to *call*: the kept one, or what *run* answers, which is kept from then on.
+        """
+        key = call.header(b"idempotency-key") or ""
+        if not 0 < len(key) <= _KEY_MAX or not key.isascii() or not key.isprintable() or " " in key:
+            message = f"Idempotency-Key is {show(key)}: give 1 to {_KEY_MAX} visible ASCII characters"
+            raise ProblemError("malformed_request", message, value=key)
+        place = (call.header(b"authorization") or "", key)
+        asked = await _fingerprint(call, self._body_bytes_max)
+        self._forget()
+        kept = self._kept.get(place)
+        if kept is None:
+            return await self._first(place, asked, call, run)
+        if kept.asked != asked:
+            message = f"the Idempotency-Key {show(key)} was sent with another request before"
+            raise ProblemError("idempotency_key_reused", message, value=key)
+        return await asyncio.shield(kept.reply)
+
+    async def _first(self, place: tuple[str, str], asked: bytes, call: Call, run: Endpoint) -> Reply:
+        kept = _Kept(asked, asyncio.get_running_loop().create_future(), time.monotonic())
+        self._kept[place] = kept
+        try:
+            reply = await _answered(call, run)
+        except BaseException as error:
+            # Nothing is kept, so that a retry is done; whoever waits for this answer hears what happened to it.
+            del self._kept[place]
+            cut_off = ProblemError("store_unavailable", "the first request with this Idempotency-Key was cut off")
+            kept.reply.set_exception(error if isinstance(error, Exception) else cut_off)
+            kept.reply.exception()  # heard, even if nobody waits
+            raise
+        kept.reply.set_result(reply)
+        kept.size = len(reply.body)
+        self._size += kept.size
+        return reply
+
+    def _forget(self) -> None:
+        """
+        Drop what is too old, and the oldest of what is too much.
+        """
+        since = time.monotonic() - _KEPT_S
+        while self._kept:
+            place, kept = next(iter(self._kept.items()))
+            if not kept.reply.done() or (kept.since > since and self._size <= _BYTES_MAX):
+                return
+            del self._kept[place]
+            self._size -= kept.size
+
+
+async def _answered(call: Call, run: Endpoint) -> Reply:
+    try:
+        reply = await run(call)
+    except ProblemError as problem:
+        return problem_reply(call, problem)
+    assert isinstance(reply, Reply), "no write answers with a stream"
+    return reply
+
+
+async def _fingerprint(call: Call, body_bytes_max: int) -> bytes:
+    """
+    Return what stands for the request, and let its body be read once more.
+    """
+    body = await drained(call.receive, body_bytes_max)
+    parts = (
+        call.method.encode(),
+        call.raw_path,
+        call.query_string,
+        *(call.headers.get(name, b"") for name in _PART),
+        body,
+    )
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    call.receive = receive
+    return hashlib.sha256(b"\0".join(b"%d:%b" % (len(part), part) for part in parts)).digest()

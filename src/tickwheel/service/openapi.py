@@ -1,0 +1,156 @@
+"""
+The OpenAPI document, generated from the table of operations and the types of bodies and documents.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any, Final
+
+from msgspec.json import schema_components
+
+from tickwheel.service.problems import KINDS
+from tickwheel.service.routes import Operation
+
+__all__ = ["openapi"]
+
+_KEY: Final = {
+    "name": "key",
+    "in": "path",
+    "required": True,
+    "description": "The job's key: 1 to 512 bytes of UTF-8 without NUL, percent-encoded. A slash may stand as it is.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[^\\u0000]+$"},
+}
+_IF_MATCH: Final = {
+    "name": "If-Match",
+    "in": "header",
+    "description": "Only if the job has this entity tag, which is its generation in quotes.",
+    "schema": {"type": "string", "pattern": '^"[0-9]{1,19}"$'},
+}
+_IF_NONE_MATCH: Final = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "Only if there is no job of this key. Not together with If-Match.",
+    "schema": {"const": "*"},
+}
+_IDEMPOTENCY_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "The same key again brings the first answer again, for an hour and as long as the process lives.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
+}
+_PROBLEM: Final = {
+    "type": "object",
+    "description": "What went wrong, after RFC 9457.",
+    "required": ["type", "title", "status", "detail", "remedy"],
+    "properties": {
+        "type": {"type": "string", "description": "An address that explains the kind."},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What happened, with the value."},
+        "remedy": {"type": "string", "description": "What to do."},
+        "value": {"type": "string", "description": "The refused value, shortened."},
+    },
+}
+_TIMES: Final = {
+    # What no type says: which of the times of a set go together.
+    "SetBody": {
+        "anyOf": [{"required": [name]} for name in ("delay", "at", "every", "cron")],
+        "not": {"anyOf": [{"required": ["delay", "at"]}, {"required": ["every", "cron"]}]},
+    },
+    "MoveBody": {"oneOf": [{"required": [name]} for name in ("delay", "at")]},
+}
+_TIMES["SetItem"], _TIMES["MoveItem"] = _TIMES["SetBody"], _TIMES["MoveBody"]
+
+
+def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
+    """
+    Return the document of *operations*.
+    """
+    table = tuple(operations)
+    types = [kind for operation in table for kind in (operation.body, *operation.answers.values())]
+    named = list(dict.fromkeys(kind for kind in types if inspect.isclass(kind)))
+    _, schemas = schema_components(named, ref_template="#/components/schemas/{name}")
+    for name, schema in schemas.items():
+        schema.update(_TIMES.get(name, {}))
+        if name.endswith(("Body", "Item")):
+            for of in schema.get("properties", {}).values():
+                if of.get("default", ...) is None and not _takes_null(of):
+                    del of["default"]  # absent is not the same as null
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in table:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "tickwheel",
+            "version": version("tickwheel"),
+            "summary": "Jobs by key that survive a crash, fired to the millisecond.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {**schemas, "Problem": _PROBLEM},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _takes_null(schema: Mapping[str, Any]) -> bool:
+    return any(one.get("type") == "null" for one in schema.get("anyOf", ())) or not (
+        schema.keys() & {"type", "anyOf", "$ref", "enum"}
+    )
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    document = inspect.getdoc(operation.run) or ""
+    summary, _, description = document.partition("\n\n")
+    found: dict[str, Any] = {
+        "operationId": operation.run.__qualname__.replace(".", "_").lower(),
+        "summary": summary,
+        "parameters": _parameters(operation),
+        "responses": _responses(operation),
+    }
+    if description:
+        found["description"] = description
+    if operation.body is not None:
+        schema = {"$ref": f"#/components/schemas/{operation.body.__name__}"}
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    if operation.is_open:
+        found["security"] = []
+    return found
+
+
+def _parameters(operation: Operation) -> list[Any]:
+    found: list[Any] = [_KEY] if "{key}" in operation.path else []
+    for name, schema in operation.query.items():
+        found.append({"name": name, "in": "query", "schema": schema})
+    if operation.has_conditions:
+        found.append(_IF_MATCH)
+    if operation.can_create:
+        found.append(_IF_NONE_MATCH)
+    if operation.method != "GET":
+        found.append(_IDEMPOTENCY_KEY)
+    return found
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for status, answer in operation.answers.items():
+        if isinstance(answer, str):
+            content: dict[str, Any] = {answer: {"schema": {"type": "string"}}}
+        else:
+            content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{answer.__name__}"}}}
+        found[str(status)] = {"description": "Created." if status == 201 else "Done.", "content": content}  # noqa: PLR2004
+    for name in operation.problems:
+        kind = KINDS[name]
+        status_text = str(int(kind.status))
+        if status_text in found:
+            found[status_text]["description"] += f" Or: {kind.title}."
+        else:
+            problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+            found[status_text] = {"description": f"{kind.title}.", "content": problem}
+    return dict(sorted(found.items()))

@@ -1,0 +1,119 @@
+"""
+Every operation of the API, as a table: the application routes by it, and the OpenAPI document is generated from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from starlette.types import ASGIApp
+
+from tickwheel.service.batch import Batches
+from tickwheel.service.bodies import BatchBody, CancelBody, MoveBody, SetBody
+from tickwheel.service.documents import (
+    AnswerDocument,
+    BatchDocument,
+    CancelledDocument,
+    FiringsDocument,
+    ForecastDocument,
+    JobDocument,
+    PageDocument,
+    StatsDocument,
+)
+from tickwheel.service.figures import FIRING_FIELDS, Figures
+from tickwheel.service.http import Call
+from tickwheel.service.jobs import LIST_FIELDS, Jobs
+from tickwheel.service.live import Live
+from tickwheel.service.metrics import Metrics
+
+__all__ = ["Endpoint", "Operation", "operations"]
+
+Endpoint = Callable[[Call], Awaitable[ASGIApp]]
+"""From a request to what answers it."""
+
+_READ: Final = ("malformed_request", "unauthorized", "wrong_host", "invalid_value", "too_many_requests")
+_READ_ONE: Final = (*_READ, "job_not_found")
+_WRITE: Final = (*_READ, "forbidden", "idempotency_key_reused")
+_WRITE_ONE: Final = (*_WRITE, "job_not_found", "too_late", "wrong_generation")
+_BODY: Final = ("malformed_json", "slow_request", "too_large", "unsupported_media_type")
+_STORE: Final = ("store_unavailable",)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """
+    One row of the table.
+
+    Attributes:
+        method: The HTTP method.
+        path: The address, as OpenAPI writes it.
+        run: What does it; the first line of its docstring is the summary.
+        answers: By status, the document's type, or the media type of what is no document.
+        problems: The kinds of problems that it may answer.
+        body: The type of its body.
+        query: The fields of its query: by name, their JSON schema.
+        has_conditions: Whether it heeds `If-Match`; `can_create`: and `If-None-Match: *`.
+        is_open: Whether it needs no token.
+    """
+
+    method: str
+    path: str
+    run: Endpoint
+    answers: Mapping[int, Any]
+    problems: tuple[str, ...] = ()
+    body: Any = None
+    query: Mapping[str, Any] = field(default_factory=dict)
+    has_conditions: bool = False
+    can_create: bool = False
+    is_open: bool = False
+
+
+def operations(jobs: Jobs, batches: Batches, figures: Figures, live: Live) -> tuple[Operation, ...]:
+    """
+    Return the table over these.
+    """
+    metrics = Metrics(figures)
+    key, keys = "/v1/jobs/{key}", "/v1/jobs"
+    return (
+        Operation(
+            "PUT",
+            key,
+            jobs.set,
+            {200: AnswerDocument, 201: AnswerDocument},
+            (*_WRITE, *_BODY, *_STORE, "unknown_handler", "wrong_generation"),
+            SetBody,
+            has_conditions=True,
+            can_create=True,
+        ),
+        Operation("GET", key, jobs.get, {200: JobDocument}, (*_READ_ONE, *_STORE)),
+        Operation(
+            "PATCH",
+            key,
+            jobs.move,
+            {200: AnswerDocument},
+            (*_WRITE_ONE, *_BODY, *_STORE),
+            MoveBody,
+            has_conditions=True,
+        ),
+        Operation("DELETE", key, jobs.cancel, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True),
+        Operation(
+            "POST", f"{key}:run", jobs.run_now, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True
+        ),
+        Operation(
+            "POST", f"{key}:replay", jobs.replay, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True
+        ),
+        Operation("GET", keys, jobs.list, {200: PageDocument}, (*_READ, *_STORE), query=LIST_FIELDS),
+        Operation("POST", f"{keys}:batch", batches.apply, {200: BatchDocument}, (*_WRITE, *_BODY, *_STORE), BatchBody),
+        Operation(
+            "POST", f"{keys}:cancel", batches.cancel, {200: CancelledDocument}, (*_WRITE, *_BODY, *_STORE), CancelBody
+        ),
+        Operation("GET", "/v1/firings", figures.get_firings, {200: FiringsDocument}, _READ, query=FIRING_FIELDS),
+        Operation("GET", "/v1/stats", figures.get_stats, {200: StatsDocument}, (*_READ, *_STORE)),
+        Operation("GET", "/v1/forecast", figures.get_forecast, {200: ForecastDocument}, (*_READ, *_STORE)),
+        Operation("GET", "/v1/live", live.stream, {200: "text/event-stream"}, _READ),
+        Operation("GET", "/metrics", metrics.get, {200: "text/plain"}, (*_READ, *_STORE)),
+        Operation("GET", "/healthz", figures.healthz, {200: "text/plain"}, ("wrong_host",), is_open=True),
+        Operation("GET", "/readyz", figures.readyz, {200: "text/plain"}, ("wrong_host", *_STORE), is_open=True),
+    )
