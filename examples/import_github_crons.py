@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tickwheel.scheduler import RecurrenceError, Scheduler, SetRequest
+from tickwheel.scheduler.recurrence import Cron
 
 
 def requests(path: Path) -> Iterator[SetRequest]:
@@ -31,22 +32,25 @@ def requests(path: Path) -> Iterator[SetRequest]:
 
 def main(path: str, store: str = "memory://") -> int:
     """
-    Import *path* into *store*, print the counts, and return how many lines were refused.
+    Import *path* into *store* in one go, print the counts, and return how many lines were refused.
     """
+    accepted: list[SetRequest] = []
+    refused = 0
+    for request in requests(Path(path)):
+        try:
+            Cron.parse(request.cron or "")
+        except RecurrenceError as error:
+            print(f"{request.key}: {error}", file=sys.stderr)
+            refused += 1
+        else:
+            accepted.append(request)
     scheduler = Scheduler(store)
-    accepted = refused = 0
     try:
-        for request in requests(Path(path)):
-            try:
-                scheduler.set_many([request])
-                accepted += 1
-            except RecurrenceError as error:
-                print(f"{request.key}: {error}", file=sys.stderr)
-                refused += 1
+        scheduler.set_many(accepted)
         pending = scheduler.stats()["pending"]
     finally:
         scheduler.stop()
-    print(f"accepted {accepted}, refused {refused}, pending {pending}")
+    print(f"accepted {len(accepted)}, refused {refused}, pending {pending}")
     return refused
 
 

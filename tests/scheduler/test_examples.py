@@ -44,3 +44,46 @@ def test_a_line_that_never_fires_is_refused(tmp_path):
     assert (done.returncode, done.stdout) == (1, "accepted 1, refused 1, pending 1\n")
     assert "some/where/ci.yml#0: cron is '0 0 31 2 *': it never fires" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+PRINTED = {
+    ("unpaid_order.py", "0.3"): "17 is paid in time: True\n18 is paid in time: False\n17 paid\n18 cancelled\n",
+    ("mail_after_last_edit.py", "0.5"): "mail: The wheel was edited 5 times\n",
+    ("retries.py",): (
+        "attempt 1 failed, another one comes: OSError: no space left for orders\n"
+        "attempt 2 failed, another one comes: OSError: no space left for orders\n"
+        "attempt 3 was the last: OSError: no space left for orders\n"
+        "dead letters: ['export/orders']\n"
+        "exported orders as export/orders/2/1\n"
+        "attempt 1 succeeded\n"
+    ),
+    ("nightly_report.py",): (
+        "2025-03-30 01:00 UTC is Sun 03:00 in Berlin\n"
+        "2025-03-31 00:30 UTC is Mon 02:30 in Berlin\n"
+        "2025-04-01 00:30 UTC is Tue 02:30 in Berlin\n"
+        "reported 3 times\n"
+    ),
+    ("device_offline.py", "0.5"): "door is offline\nstill watched: ['silent/boiler', 'silent/lamp']\n",
+}
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize("command", PRINTED, ids=lambda command: command[0])
+def test_an_example(command):
+    """
+    The example prints what its users expect, and nothing on the error stream.
+    """
+    done = run(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == PRINTED[command]
+
+
+def test_every_example_is_run():
+    """
+    No example of the scheduler is without a test.
+    """
+    tested = {command[0] for command in PRINTED} | {"import_github_crons.py"}
+    of_scheduler = {
+        path.name for path in (ROOT / "examples").glob("*.py") if "tickwheel.scheduler" in path.read_text("utf-8")
+    }
+    assert of_scheduler <= tested

@@ -1,0 +1,43 @@
+"""
+Notice devices that have gone silent: each heartbeat moves the device's timer, and the one that is not moved fires.
+
+    python examples/device_offline.py [SECONDS [STORE]]
+
+SECONDS is the silence after which a device counts as offline. A restart of this process, or its crash, loses no timer.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+from tickwheel.scheduler import Scheduler, SetRequest
+
+
+def main(seconds: str = "30", store: str = "memory://") -> None:
+    """
+    Let three devices beat, silence one, and wait until it is noticed.
+    """
+    silence_s = float(seconds)
+    noticed = threading.Event()
+
+    with Scheduler(store) as scheduler:
+
+        @scheduler.handler("offline")
+        def offline(device: str) -> None:
+            print(f"{device} is offline")
+            noticed.set()
+
+        devices = ["boiler", "door", "lamp"]
+        scheduler.set_many(
+            SetRequest(f"silent/{device}", delay=silence_s, handler="offline", payload=device) for device in devices
+        )
+        while not noticed.is_set():
+            scheduler.move_many([f"silent/{device}" for device in devices if device != "door"], delay=silence_s)
+            time.sleep(silence_s / 10)
+        print("still watched:", [job.key for job in scheduler.drain("silent/")])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

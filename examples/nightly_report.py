@@ -1,0 +1,50 @@
+"""
+A report every night, in the time of the people who read it, through both changes of the clock.
+
+    python examples/nightly_report.py
+
+It shows the coming runs, and fires the first ones on a clock that is moved by hand, so that a year takes a moment.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from tickwheel.scheduler import Recurrence, Scheduler
+from tickwheel.testing import ManualClock
+
+ZONE = ZoneInfo("Europe/Berlin")
+SATURDAY_NOON = datetime(2025, 3, 29, 12, tzinfo=ZONE)
+A_DAY = 86_400
+
+
+def main() -> None:
+    """
+    Set the job, show what is coming, and let three nights pass.
+    """
+    clock = ManualClock(wall=SATURDAY_NOON.timestamp())
+    reported: list[str] = []
+
+    with Scheduler("memory://", clock=clock) as scheduler:
+
+        @scheduler.handler("report")
+        def report(_payload: object) -> None:
+            reported.append(datetime.fromtimestamp(clock.wall_ns() / 1e9, ZONE).strftime("%a %H:%M"))
+
+        job = scheduler.set("report", cron="30 2 * * *", tz=ZONE.key, handler="report").job
+        assert job is not None
+        assert job.recurrence is not None
+        for due_at in Recurrence.from_text(job.recurrence).upcoming("report", job.due_at - 1, 3):
+            instant = datetime.fromtimestamp(due_at / 1000, UTC)
+            print(f"{instant:%Y-%m-%d %H:%M} UTC is {instant.astimezone(ZONE):%a %H:%M} in Berlin")
+        for night in range(1, 4):
+            clock.advance(A_DAY)
+            while len(reported) < night:
+                time.sleep(0.001)
+    print("reported", len(reported), "times")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""
+Cancel an order that nobody pays for: half an hour after it was placed, unless the payment comes first.
+
+    python examples/unpaid_order.py [SECONDS [STORE]]
+
+SECONDS stands for the half hour. The timer of an order is one job, known by the order's number: placing the order sets
+it, paying cancels it, and the answer of the cancel says who was first.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from tickwheel.scheduler import Outcome, Scheduler
+
+HALF_AN_HOUR = 1800.0
+
+
+class Shop:
+    """
+    Orders by number, and what became of them.
+    """
+
+    def __init__(self, scheduler: Scheduler, patience_s: float) -> None:
+        self.orders: dict[str, str] = {}
+        self.expired = threading.Event()
+        self._scheduler = scheduler
+        self._patience_s = patience_s
+        scheduler.handler("expire-order")(self.expire)
+
+    def place(self, number: str) -> None:
+        """
+        Take an order, and set its timer.
+        """
+        self.orders[number] = "waiting for payment"
+        self._scheduler.set(f"order/{number}", delay=self._patience_s, handler="expire-order", payload=number)
+
+    def pay(self, number: str) -> bool:
+        """
+        Take the money, if the order still stands.
+        """
+        if self._scheduler.cancel(f"order/{number}").outcome is not Outcome.CANCELLED:
+            return False  # the timer was faster, or is running now
+        self.orders[number] = "paid"
+        return True
+
+    def expire(self, number: str) -> None:
+        """
+        Give up an order: the handler of its timer.
+        """
+        self.orders[number] = "cancelled"
+        self.expired.set()
+
+
+def main(seconds: str = str(HALF_AN_HOUR), store: str = "memory://") -> None:
+    """
+    Place two orders, pay one, and wait for the other to expire.
+    """
+    with Scheduler(store) as scheduler:
+        shop = Shop(scheduler, float(seconds))
+        shop.place("17")
+        shop.place("18")
+        print("17 is paid in time:", shop.pay("17"))
+        shop.expired.wait()
+        print("18 is paid in time:", shop.pay("18"))
+    for number, state in sorted(shop.orders.items()):
+        print(number, state)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
