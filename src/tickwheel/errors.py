@@ -5,9 +5,13 @@ Every error that tickwheel raises.
       ClosedError                      RuntimeError   permanent   make a new wheel or scheduler
       TooManyTimersError               RuntimeError   transient   cancel some, or raise max_pending
       ReentrantError                   RuntimeError   permanent   the call is not allowed inside itself
+      ExecutorFullError                RuntimeError   transient   more workers, a longer queue, or another policy
+      ContextCancelledError            RuntimeError   permanent   give up: nobody wants the result any more
+      DeadlineExceededError            TimeoutError   transient   give up, and perhaps try again with more time
       InvalidDelayError                ValueError     permanent   pass a number that is not NaN
       InvalidDeadlineError             ValueError     permanent   pass an integer in 0..NEVER
       SpanExceededError                ValueError     permanent   the design cannot hold so long a delay
+      ValueTooLargeError               ValueError     permanent   raise the cache's maxsize
       MissingExtraError                ImportError    permanent   pip install the extra that it names
 
 A bad type is a plain `TypeError`, as everywhere in Python.
@@ -20,6 +24,9 @@ from typing import Self
 
 __all__ = [
     "ClosedError",
+    "ContextCancelledError",
+    "DeadlineExceededError",
+    "ExecutorFullError",
     "InvalidDeadlineError",
     "InvalidDelayError",
     "MissingExtraError",
@@ -27,6 +34,7 @@ __all__ = [
     "SpanExceededError",
     "TickwheelError",
     "TooManyTimersError",
+    "ValueTooLargeError",
 ]
 
 
@@ -89,6 +97,52 @@ class ReentrantError(TickwheelError, RuntimeError):
         super().__init__(f"{call} was called from inside itself: return from the callback first")
 
 
+class ExecutorFullError(TickwheelError, RuntimeError):
+    """
+    A pool's queue is full and its policy is to reject; the callback was not called.
+    """
+
+    is_transient = True
+
+    def __init__(self, queue_max: int) -> None:
+        """
+        Name the limit.
+        """
+        self.queue_max = queue_max
+        super().__init__(
+            f"{queue_max} callbacks are waiting for a worker, which is queue_max: "
+            "take more workers, a longer queue, or another policy"
+        )
+
+
+class ContextCancelledError(TickwheelError, RuntimeError):
+    """
+    A context was cancelled, or one above it.
+    """
+
+    def __init__(self, cause: object = None) -> None:
+        """
+        Name the *cause*, if there is one.
+        """
+        self.cause = cause
+        super().__init__("the context was cancelled" + (f": {cause}" if cause is not None else ""))
+
+
+class DeadlineExceededError(TickwheelError, TimeoutError):
+    """
+    The deadline of a context, or of one above it, has passed.
+    """
+
+    is_transient = True
+
+    def __init__(self, deadline: float) -> None:
+        """
+        Name the *deadline*, in seconds of the wheel's clock.
+        """
+        self.deadline = deadline
+        super().__init__(f"the context's deadline, {deadline!r} on its wheel's clock, has passed")
+
+
 class InvalidDelayError(TickwheelError, ValueError):
     """
     A delay or time in seconds that is no point on any clock.
@@ -132,6 +186,20 @@ class SpanExceededError(TickwheelError, ValueError):
             f"a delay of {delay_ns} ns is past this wheel's span of {span_ns} ns: "
             "take more slots, a coarser tick, or a design with overflow"
         )
+
+
+class ValueTooLargeError(TickwheelError, ValueError):
+    """
+    A value alone is larger than its cache may be; nothing was set.
+    """
+
+    def __init__(self, size: float, maxsize: float) -> None:
+        """
+        Name the size of the value and the bound.
+        """
+        self.size = size
+        self.maxsize = maxsize
+        super().__init__(f"value too large: its size is {size:g} and maxsize is {maxsize:g}, raise maxsize to keep it")
 
 
 class MissingExtraError(TickwheelError, ImportError):
