@@ -17,6 +17,7 @@ from tickwheel.drivers._keyed_verbs import KeyedVerbs
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._verbs import HOT_VERBS, TimerVerbs
+from tickwheel.drivers.executors import Executor
 from tickwheel.timers._contract import Engine
 from tickwheel.timers._engine import WheelEngine, log_error
 from tickwheel.timers._keyed import Keyed
@@ -51,6 +52,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         on_error: Gets every `Exception` that a callback raises, and the timer. None: it is logged to the logger
             `tickwheel`, or on an event loop given to the loop's exception handler.
         max_pending: How many timers may be pending at once; None for any number.
+        executor: Where callbacks run; None for the driver's thread. It stays its maker's: `close` leaves it open.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         on_expire: Callable[[Any, Any], object] | None = None,
         on_error: ErrorHandler | None = None,
         max_pending: int | None = None,
+        executor: Executor | None = None,
     ) -> None:
         if driver is None:
             driver = ManualDriver() if isinstance(clock, SteppedClock) else ThreadDriver()
@@ -72,6 +75,9 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         driver.start(engine)
         if on_error is not None:
             engine.on_error = on_error
+        self._executor = executor
+        if executor is not None:
+            executor.serve(engine)
         for verb in HOT_VERBS:
             if getattr(type(self), verb) is getattr(TimerVerbs, verb):  # not so if a subclass has its own
                 self.__dict__[verb] = getattr(engine, verb)
@@ -101,6 +107,13 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
     def __reduce__(self) -> str:
         message = f"a {type(self).__name__} cannot be pickled: its timers belong to this process"
         raise TypeError(message)
+
+    @property
+    def clock(self) -> Clock:
+        """
+        Return where the wheel's time comes from.
+        """
+        return self._engine.clock
 
     def __len__(self) -> int:
         """
@@ -200,7 +213,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         """
         Return the counts of engine, wheel and driver; stops nobody.
         """
-        return {**self._engine.stats(), **self._driver.stats()}
+        executor = {} if self._executor is None else self._executor.stats()
+        return {**self._engine.stats(), **self._driver.stats(), **executor}
 
     def check(self) -> None:
         """
