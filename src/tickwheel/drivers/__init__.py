@@ -9,5 +9,17 @@ from tickwheel.drivers._contract import Driver, SteppedClock
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._timer_wheel import TimerWheel
+from tickwheel.drivers.executors import Executor, InlineExecutor, PoolExecutor, TaskExecutor
 
-__all__ = ["AsyncioDriver", "Driver", "ManualDriver", "SteppedClock", "ThreadDriver", "TimerWheel"]
+__all__ = [
+    "AsyncioDriver",
+    "Driver",
+    "Executor",
+    "InlineExecutor",
+    "ManualDriver",
+    "PoolExecutor",
+    "SteppedClock",
+    "TaskExecutor",
+    "ThreadDriver",
+    "TimerWheel",
+]

@@ -1,0 +1,96 @@
+"""
+Running callbacks with a watch in hand: what all executors share.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeAlias
+
+from tickwheel.timers._contract import DueTimer, Engine
+
+__all__ = ["Executor", "InlineExecutor", "MeasuredExecutor", "SlowHandler"]
+
+SlowHandler: TypeAlias = Callable[[DueTimer, float], object]
+"""Gets a timer whose callback was slow, and how many seconds it took."""
+
+_log: Final = logging.getLogger("tickwheel")
+
+
+class Executor(Protocol):
+    """
+    What runs the callbacks of wheels.
+    """
+
+    def serve(self, engine: Engine) -> None:
+        """
+        Run the callbacks of *engine* from now on.
+        """
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return counts, whose names begin with `executor_`.
+        """
+
+
+class MeasuredExecutor:
+    """
+    Runs timers in the thread that hands them over, and reports the slow ones.
+    """
+
+    def __init__(self, slow_s: float | None, on_slow: SlowHandler | None) -> None:
+        self._slow_s = slow_s
+        self._on_slow = _log_slow if on_slow is None else on_slow
+        self._ran = 0
+        self._slow = 0
+
+    def serve(self, engine: Engine) -> None:
+        """
+        Take every due timer of *engine*.
+        """
+        engine.runner = self.submit
+
+    def submit(self, timer: DueTimer) -> None:
+        """
+        Take a due timer: the engine's `runner`.
+        """
+        self.run(timer)
+
+    def run(self, timer: DueTimer) -> Any:
+        """
+        Run a timer here and now, and return what its callback returned.
+        """
+        begun = time.monotonic()
+        try:
+            return timer.run()
+        finally:
+            self._ran += 1
+            took_s = time.monotonic() - begun
+            if self._slow_s is not None and took_s > self._slow_s:
+                self._slow += 1
+                self._on_slow(timer, took_s)
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return how many callbacks have run, and how many of them were slow.
+        """
+        return {"executor_ran": self._ran, "executor_slow": self._slow}
+
+
+class InlineExecutor(MeasuredExecutor):
+    """
+    Calls in the driver's thread, and reports slow callbacks: what a wheel does without an executor, measured.
+
+    Args:
+        slow_s: Callbacks that take longer are reported.
+        on_slow: Who gets the report; None for a warning in the logger `tickwheel`.
+    """
+
+    def __init__(self, slow_s: float, on_slow: SlowHandler | None = None) -> None:
+        super().__init__(slow_s, on_slow)
+
+
+def _log_slow(timer: DueTimer, took_s: float) -> None:
+    _log.warning("a callback took %.3f s: %r", took_s, timer)

@@ -1,0 +1,220 @@
+"""
+A pool of workers with a queue that has an end.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias, get_args
+
+from tickwheel.drivers._fork import tell_after_fork
+from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
+from tickwheel.errors import ClosedError, ExecutorFullError
+from tickwheel.timers._contract import DueTimer
+
+__all__ = ["PoolExecutor", "WhenFull"]
+
+WhenFull: TypeAlias = Literal["block", "reject", "run"]
+"""What a pool does with a callback when its queue is full."""
+
+
+class _Queue:
+    """
+    What waits for a worker. The workers know this, not the pool, so that a pool which nobody holds can go.
+    """
+
+    def __init__(self, size_max: int) -> None:
+        lock = threading.RLock()
+        self.lock = lock
+        self.has_more = threading.Condition(lock)
+        self.has_room = threading.Condition(lock)
+        self.size_max = size_max
+        self.waiting: deque[DueTimer] = deque()
+        self.idle = 0
+        self.is_closed = False
+
+    def is_full(self) -> bool:
+        """
+        Return whether there is no room.
+        """
+        return len(self.waiting) >= self.size_max
+
+    def put(self, timer: DueTimer) -> None:
+        """
+        Add one more; the caller holds the lock.
+        """
+        self.waiting.append(timer)
+        self.has_more.notify()
+
+    def take(self) -> DueTimer | None:
+        """
+        Return the next one as soon as there is one, or None once there will be none.
+        """
+        with self.lock:
+            self.idle += 1
+            while not self.waiting and not self.is_closed:
+                self.has_more.wait()
+            self.idle -= 1
+            self.has_room.notify()
+            return self.waiting.popleft() if self.waiting else None
+
+    def close(self) -> None:
+        """
+        Let everybody who waits look again.
+        """
+        with self.lock:
+            self.is_closed = True
+            self.has_more.notify_all()
+            self.has_room.notify_all()
+
+
+class PoolExecutor(MeasuredExecutor):
+    """
+    Calls in worker threads, so that a slow callback holds up neither the driver nor the others.
+
+    Callbacks begin in the order in which they fell due; they end as they please. Workers start as they are needed.
+    What a callback raises that is no `Exception` goes to `threading.excepthook`, and its worker goes on.
+    All methods may be called from any thread.
+
+    Args:
+        workers: How many threads at most.
+        queue_max: How many callbacks may wait for one.
+        when_full: What happens to one more. "block": it holds the driver until there is room. "reject": it is not
+            called, and `on_error` gets an ExecutorFullError. "run": it is called in the driver's thread.
+        slow_s: Callbacks that take longer are reported; None for no report.
+        on_slow: Who gets the report, in the worker's thread; None for a warning in the logger `tickwheel`.
+        name: What the threads are called, with a number.
+
+    Raises:
+        ValueError: If *workers* or *queue_max* is below 1, or *when_full* is none of the three.
+    """
+
+    def __init__(
+        self,
+        workers: int = 4,
+        *,
+        queue_max: int = 1024,
+        when_full: WhenFull = "block",
+        slow_s: float | None = None,
+        on_slow: SlowHandler | None = None,
+        name: str = "tickwheel-worker",
+    ) -> None:
+        super().__init__(slow_s, on_slow)
+        for option, value in (("workers", workers), ("queue_max", queue_max)):
+            if value < 1:
+                message = f"{option} is {value!r}: pass 1 or more"
+                raise ValueError(message)
+        if when_full not in get_args(WhenFull):
+            message = f"when_full is {when_full!r}: pass one of {', '.join(map(repr, get_args(WhenFull)))}"
+            raise ValueError(message)
+        self._workers = workers
+        self._when_full = when_full
+        self._name = name
+        self._queue = _Queue(queue_max)
+        self._threads: list[threading.Thread] = []
+        self._rejected = 0
+        tell_after_fork(self)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_queue"):  # else it was never made
+            self._queue.close()
+
+    def submit(self, timer: DueTimer) -> None:
+        """
+        Queue a due timer, or do what the policy says.
+
+        Raises:
+            ExecutorFullError: If the queue is full and the policy is to reject.
+            ClosedError: After `close`.
+        """
+        queue = self._queue
+        with queue.lock:
+            while self._when_full == "block" and queue.is_full() and not queue.is_closed:
+                queue.has_room.wait()
+            if queue.is_closed:
+                raise ClosedError("executor")
+            if not queue.is_full():
+                self._see_to_a_worker()
+                queue.put(timer)
+                return
+            if self._when_full == "reject":
+                self._rejected += 1
+                raise ExecutorFullError(queue.size_max)
+        self.run(timer)
+
+    def _see_to_a_worker(self) -> None:
+        if self._queue.idle > len(self._queue.waiting) or len(self._threads) >= self._workers:
+            return
+        name = f"{self._name}-{len(self._threads)}"
+        thread = threading.Thread(target=_work, args=(self._queue, weakref.ref(self)), name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads: those that there are will do
+            if not self._threads:
+                raise
+        else:
+            self._threads.append(thread)
+
+    def close(self) -> None:
+        """
+        Take nothing more; what was taken is called, then the workers end. Twice is allowed.
+        """
+        self._queue.close()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """
+        Wait until the closed pool has called all it took, at most *timeout* seconds; return whether it has.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for thread in list(self._threads):
+            if thread is threading.current_thread():
+                return False
+            thread.join(None if deadline is None else max(deadline - time.monotonic(), 0.0))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+        self.join()
+
+    def after_fork(self) -> None:
+        """
+        Begin anew in the child, without threads and without what was waiting.
+        """
+        queue = _Queue(self._queue.size_max)
+        queue.is_closed = self._queue.is_closed
+        self._queue = queue
+        self._threads = []
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return how many callbacks have run, were slow, rejected, and are waiting, and how many workers there are.
+        """
+        return {
+            **super().stats(),
+            "executor_rejected": self._rejected,
+            "executor_waiting": len(self._queue.waiting),
+            "executor_workers": len(self._threads),
+        }
+
+
+def _work(queue: _Queue, pool_reference: weakref.ref[PoolExecutor]) -> None:
+    while (timer := queue.take()) is not None:
+        pool = pool_reference()
+        try:
+            if pool is None:
+                timer.run()
+            else:
+                pool.run(timer)
+        except BaseException:  # noqa: BLE001 - as in any thread, but the worker goes on
+            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+        del pool, timer  # nothing is held while the worker waits

@@ -1,0 +1,450 @@
+"""
+Executors: where callbacks run, in which order, and what happens when there are too many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tickwheel import ClosedError, ExecutorFullError, InlineExecutor, PoolExecutor, TaskExecutor, TimerWheel
+from tickwheel.testing import ManualClock
+from tickwheel.wheels.heap import HeapWheel
+
+PATIENCE_S = 20.0
+
+
+class Rig:
+    """
+    A wheel on a manual clock whose callbacks an executor runs.
+    """
+
+    def __init__(self, executor: Any, make_wheel: Callable[[], Any]) -> None:
+        self.clock = ManualClock()
+        self.errors: list[BaseException] = []
+        self.executor = executor
+        self.wheel = TimerWheel(
+            wheel=make_wheel(),
+            clock=self.clock,
+            executor=executor,
+            on_error=lambda error, _: self.errors.append(error),
+            on_expire=lambda key, value: value(key),
+        )
+
+
+@pytest.fixture(params=["native", "heap"])
+def make_rig(request: pytest.FixtureRequest) -> Callable[[Any], Rig]:
+    """
+    Return a maker of rigs over one kind of wheel.
+    """
+    kind: Callable[[], Any] = HeapWheel if request.param == "heap" else lambda: None
+    return lambda executor: Rig(executor, kind)
+
+
+def in_order(count: int) -> tuple[list[int], threading.Event, Callable[[int], None]]:
+    """
+    Return a list, a signal that it has *count* items, and a function that adds one.
+    """
+    got: list[int] = []
+    signal = threading.Event()
+
+    def add(item: int) -> None:
+        got.append(item)
+        if len(got) == count:
+            signal.set()
+
+    return got, signal, add
+
+
+def test_in_workers(make_rig):
+    """
+    Callbacks run in workers, with their arguments, keyed ones and series too; the driver's thread calls none.
+    """
+    with PoolExecutor(workers=3, name="mine") as pool:
+        rig = make_rig(pool)
+        got, signal, add = in_order(5)
+        threads: set[str] = set()
+
+        def work(item: Any) -> None:
+            threads.add(threading.current_thread().name)
+            add(item)
+
+        for number in range(3):
+            rig.wheel.call_later(1, work, number)
+        rig.wheel.set("key", work, 1)
+        rig.wheel.call_every(1, work, "series", times=1)
+        rig.clock.advance(1)
+        assert signal.wait(PATIENCE_S)
+        assert set(got) == {0, 1, 2, "key", "series"}
+        assert threads <= {"mine-0", "mine-1", "mine-2"}
+    assert pool.stats()["executor_ran"] == 5
+
+
+def test_one_worker_keeps_order(make_rig):
+    """
+    With one worker callbacks run one after the other, in the order in which they fell due.
+    """
+    with PoolExecutor(workers=1) as pool:
+        rig = make_rig(pool)
+        got, signal, add = in_order(500)
+        for number in range(500):
+            rig.wheel.call_later(1 + number // 10, add, number)
+        rig.clock.advance(60)
+        assert signal.wait(PATIENCE_S)
+        assert got == list(range(500))
+
+
+def test_a_slow_one_holds_up_nobody(make_rig):
+    """
+    While one callback blocks, the others run, and the driver goes on.
+    """
+    may_end = threading.Event()
+    with PoolExecutor(workers=2) as pool:
+        rig = make_rig(pool)
+        _, signal, add = in_order(50)
+        rig.wheel.call_later(1, may_end.wait, PATIENCE_S)
+        for number in range(50):
+            rig.wheel.call_later(2, add, number)
+        rig.clock.advance(2)
+        assert signal.wait(PATIENCE_S)
+        may_end.set()
+    assert pool.stats()["executor_ran"] == 51
+
+
+def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event, list[int]]:
+    """
+    Let a pool's only worker block, with so many callbacks waiting behind it; return how to let it go, and what ran.
+    """
+    begun, may_end = threading.Event(), threading.Event()
+    ran: list[int] = []
+
+    def block() -> None:
+        begun.set()
+        may_end.wait(PATIENCE_S)
+
+    rig.wheel.call_later(0, block)
+    rig.clock.advance(0)
+    assert begun.wait(PATIENCE_S)
+    for number in range(waiting):
+        rig.wheel.call_later(0, ran.append, number)
+    rig.clock.advance(0)
+    assert pool.stats()["executor_waiting"] == waiting
+    return may_end, ran
+
+
+def test_full_and_rejected(make_rig):
+    """
+    A full pool that rejects does not call one more, and on_error is told which limit it was.
+    """
+    with PoolExecutor(workers=1, queue_max=2, when_full="reject") as pool:
+        rig = make_rig(pool)
+        may_end, ran = blocked(rig, pool, 2)
+        timer = rig.wheel.call_later(0, ran.append, 2)
+        rig.clock.advance(0)
+        (error,) = rig.errors
+        assert isinstance(error, ExecutorFullError)
+        assert (error.queue_max, error.is_transient) == (2, True)
+        assert "2 callbacks" in str(error)
+        assert (timer.pending(), timer.cancelled()) == (False, False)
+        may_end.set()
+    assert ran == [0, 1]
+    assert pool.stats()["executor_rejected"] == 1
+
+
+def test_full_and_run_by_the_caller(make_rig):
+    """
+    A full pool that lets the caller run calls one more in the driver's thread.
+    """
+    with PoolExecutor(workers=1, queue_max=1, when_full="run") as pool:
+        rig = make_rig(pool)
+        may_end, ran = blocked(rig, pool, 1)
+        threads: list[threading.Thread] = []
+        rig.wheel.call_later(0, lambda: threads.append(threading.current_thread()))
+        rig.clock.advance(0)
+        assert threads == [threading.current_thread()]
+        assert ran == []
+        may_end.set()
+    assert ran == [0]
+
+
+def test_full_and_blocked(make_rig):
+    """
+    A full pool that blocks holds the driver until there is room, and loses nothing.
+    """
+    with PoolExecutor(workers=1, queue_max=1, when_full="block") as pool:
+        rig = make_rig(pool)
+        may_end, ran = blocked(rig, pool, 1)
+        rig.wheel.call_later(0, ran.append, 1)
+        driver = threading.Thread(target=rig.clock.advance, args=(0,))
+        driver.start()
+        driver.join(0.01)
+        assert driver.is_alive()
+        may_end.set()
+        driver.join(PATIENCE_S)
+        assert not driver.is_alive()
+    assert ran == [0, 1]
+
+
+def test_closed_while_blocked(make_rig):
+    """
+    A driver that waits for room in a pool which is closed meanwhile goes on, and is told.
+    """
+    pool = PoolExecutor(workers=1, queue_max=1)
+    rig = make_rig(pool)
+    may_end, ran = blocked(rig, pool, 1)
+    rig.wheel.call_later(0, ran.append, 1)
+    driver = threading.Thread(target=rig.clock.advance, args=(0,))
+    driver.start()
+    pool.close()
+    driver.join(PATIENCE_S)
+    may_end.set()
+    assert pool.join(PATIENCE_S)
+    assert ran == [0]
+    assert [type(error) for error in rig.errors] == [ClosedError]
+
+
+def test_close_calls_what_was_taken(make_rig):
+    """
+    A closed pool calls what is waiting, takes nothing more, and may be closed again.
+    """
+    pool = PoolExecutor(workers=1)
+    rig = make_rig(pool)
+    may_end, ran = blocked(rig, pool, 5)
+    pool.close()
+    pool.close()
+    may_end.set()
+    assert pool.join(PATIENCE_S)
+    assert ran == [0, 1, 2, 3, 4]
+    rig.wheel.call_later(0, ran.append, 5)
+    rig.clock.advance(0)
+    assert [type(error) for error in rig.errors] == [ClosedError]
+
+
+def test_errors_in_workers(make_rig, monkeypatch):
+    """
+    An error in a worker goes to on_error; what is no Exception to threading.excepthook; the worker goes on.
+    """
+    told: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+
+    def leave() -> None:
+        raise SystemExit
+
+    with PoolExecutor(workers=1) as pool:
+        rig = make_rig(pool)
+        got, signal, add = in_order(1)
+        rig.wheel.call_later(0, lambda: 1 // 0)
+        rig.wheel.call_later(0, leave)
+        rig.wheel.call_later(0, add, 1)
+        rig.clock.advance(0)
+        assert signal.wait(PATIENCE_S)
+    assert [type(error) for error in rig.errors] == [ZeroDivisionError]
+    assert [args.exc_type for args in told] == [SystemExit]
+    assert got == [1]
+
+
+def test_restarted_in_a_worker(make_rig):
+    """
+    A callback that restarts its timer in a worker lives on, and one that was moved before it ran runs once.
+    """
+    with PoolExecutor(workers=1) as pool:
+        rig = make_rig(pool)
+        may_end, ran = blocked(rig, pool, 0)
+        timer = rig.wheel.call_later(0, ran.append, 1)
+        rig.clock.advance(0)
+        assert timer.restart(5)
+        may_end.set()
+        got, signal, add = in_order(1)
+        rig.wheel.call_later(0, add, 1)
+        rig.clock.advance(0)
+        assert signal.wait(PATIENCE_S)
+        assert (ran, timer.pending(), got) == ([], True, [1])
+        rig.clock.advance(5)
+    assert ran == [1]
+
+
+def test_a_series_never_runs_twice_at_once(make_rig):
+    """
+    In a pool of several workers the firings of one series do not overlap.
+    """
+    with PoolExecutor(workers=4) as pool:
+        rig = make_rig(pool)
+        at_once, most = 0, 0
+        lock = threading.Lock()
+        signal = threading.Event()
+
+        def work() -> None:
+            nonlocal at_once, most
+            with lock:
+                at_once += 1
+                most = max(most, at_once)
+            rig.clock.monotonic()
+            with lock:
+                at_once -= 1
+            if series.fired == 20:
+                signal.set()
+
+        series = rig.wheel.call_every(1, work, missed="burst", times=20)
+        while not signal.wait(0.001):
+            rig.clock.advance(1)
+        assert (most, series.fired) == (1, 20)
+
+
+def test_slow_callbacks_are_reported(make_rig):
+    """
+    A callback that takes longer than slow_s is reported with its timer and its time, by every executor.
+    """
+    for make in (InlineExecutor, lambda slow_s, on_slow: PoolExecutor(1, slow_s=slow_s, on_slow=on_slow)):
+        told: list[tuple[Any, float]] = []
+        executor = make(0.005, lambda timer, took_s, told=told: told.append((timer, took_s)))
+        rig = make_rig(executor)
+        slow = rig.wheel.call_later(0, threading.Event().wait, 0.02)
+        rig.wheel.call_later(0, int)
+        rig.clock.advance(0)
+        if isinstance(executor, PoolExecutor):
+            executor.close()
+            assert executor.join(PATIENCE_S)
+        ((timer, took_s),) = told
+        assert timer is slow
+        assert took_s > 0.005
+        stats = rig.wheel.stats()
+        assert (stats["executor_ran"], stats["executor_slow"]) == (2, 1)
+
+
+def test_slow_callbacks_are_logged(make_rig, caplog):
+    """
+    Without on_slow the report is a warning in the logger tickwheel.
+    """
+    rig = make_rig(InlineExecutor(0.0))
+    rig.wheel.call_later(0, int)
+    with caplog.at_level(logging.WARNING, logger="tickwheel"):
+        rig.clock.advance(0)
+    assert "a callback took 0.0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"workers": 0}, "workers is 0"),
+        ({"queue_max": 0}, "queue_max is 0"),
+        ({"when_full": "cry"}, "when_full is 'cry'"),
+    ],
+)
+def test_bad_options(options, text):
+    """
+    What is no number of workers, no queue and no policy is refused by name.
+    """
+    with pytest.raises(ValueError, match=text):
+        PoolExecutor(**options)
+
+
+def test_a_pool_of_nobody_ends():
+    """
+    A pool that nobody holds ends its workers.
+    """
+    before = set(threading.enumerate())
+    wheel = TimerWheel(clock=ManualClock(), executor=PoolExecutor(workers=2))
+    signal = threading.Event()
+    wheel.call_later(0, signal.set)
+    wheel._engine.clock.advance(0)
+    assert signal.wait(PATIENCE_S)
+    (worker,) = set(threading.enumerate()) - before
+    del wheel
+    gc.collect()
+    worker.join(PATIENCE_S)
+    assert not worker.is_alive()
+
+
+def test_one_pool_for_two_wheels():
+    """
+    A pool serves several wheels, and closing one of them leaves it open.
+    """
+    with PoolExecutor(workers=1) as pool:
+        first, second = (TimerWheel(executor=pool) for _ in range(2))
+        got, signal, add = in_order(1)
+        first.call_later(0, add, 1)
+        assert signal.wait(PATIENCE_S)
+        first.close()
+        got, signal, add = in_order(1)
+        second.call_later(0, add, 2)
+        assert signal.wait(PATIENCE_S)
+        second.close()
+    assert got == [2]
+
+
+def test_tasks():
+    """
+    A callback that is a coroutine function becomes a task; a plain one is called on the loop.
+    """
+
+    async def scenario() -> None:
+        wheel = TimerWheel.asyncio(executor=TaskExecutor())
+        future = asyncio.get_running_loop().create_future()
+        plain: list[int] = []
+
+        async def work(number: int) -> None:
+            await asyncio.sleep(0)
+            future.set_result(number)
+
+        wheel.call_later(0, plain.append, 1)
+        wheel.call_later(0, work, 7)
+        assert await asyncio.wait_for(future, PATIENCE_S) == 7
+        assert plain == [1]
+        assert wheel.stats()["executor_ran"] == 2
+        wheel.close()
+
+    asyncio.run(scenario())
+
+
+def test_tasks_from_a_thread():
+    """
+    With a thread driver the callbacks are handed to the loop.
+    """
+
+    async def scenario() -> None:
+        with TimerWheel(executor=TaskExecutor()) as wheel:
+            future = asyncio.get_running_loop().create_future()
+
+            async def work() -> None:
+                future.set_result(threading.current_thread())
+
+            wheel.call_later(0, work)
+            assert await asyncio.wait_for(future, PATIENCE_S) is threading.current_thread()
+
+    asyncio.run(scenario())
+
+
+def test_errors_of_tasks():
+    """
+    What a task raises goes to on_error with the timer; a cancelled task is no error.
+    """
+
+    async def scenario() -> None:
+        told: list[tuple[BaseException, Any]] = []
+        signal = asyncio.Event()
+
+        def on_error(error: BaseException, timer: Any) -> None:
+            told.append((error, timer))
+            signal.set()
+
+        wheel = TimerWheel.asyncio(executor=TaskExecutor(), on_error=on_error)
+
+        async def fail() -> None:
+            raise LookupError
+
+        async def give_up() -> None:
+            raise asyncio.CancelledError
+
+        wheel.call_later(0, give_up)
+        timer = wheel.call_later(0, fail)
+        await asyncio.wait_for(signal.wait(), PATIENCE_S)
+        assert [(type(error), each is timer) for error, each in told] == [(LookupError, True)]
+        wheel.close()
+
+    asyncio.run(scenario())
