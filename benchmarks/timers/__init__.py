@@ -22,7 +22,7 @@ BARS = (
     Bar("call_later_many", against="asyncio", against_work="fill", at_least=25),
     Bar("bytes per pending timer", clock="", at_most=96),
     Bar("bytes per pending timer, by id", clock="", at_most=48),
-    Bar("gc.collect", clock="wall", at_most=20),
+    Bar("gc.collect", at_most=20),
     Bar("longest pause", at_most=2),
     Bar("wake-ups, no timer", clock="", at_most=0),
     Bar("wake-ups, one timer", clock="", at_most=1),

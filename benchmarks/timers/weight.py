@@ -25,7 +25,8 @@ CONDITIONS = {
         "are kept, in a list whose own 8 bytes a place are not counted; one callback for all"
     ),
     "bytes per pending timer, by id": "the same, set by one call_later_many; the ids are kept, their array counts",
-    "gc.collect": ("a full collection with the population pending and its handles kept in a list; the median of three"),
+    "gc.collect": "a full collection with the population pending and no handle kept; the median of three",
+    "gc.collect, handles in a list": "the same with a list of all handles, which the collector walks three times",
     "longest pause": (
         "set one, cancel the oldest, as many times as are pending and half as many again, a turn of the "
         "loop every 100; the longest such turn, collector on; cpu is the time of the thread, which other "
@@ -58,8 +59,17 @@ def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
         handles[place] = timers.call_later(delay, do_nothing)
     found.append(Measure("bytes per pending timer", (resident() - before) / pending, "bytes"))
     yield None
+    found += collections("gc.collect, handles in a list")
+    handles.clear()
+    found += collections("gc.collect")
+
+
+def collections(work: str) -> list[Measure]:
+    """
+    Time full collections.
+    """
     cpu, wall = (statistics.median(clock) for clock in zip(*(timed(gc.collect) for _ in range(3)), strict=True))
-    found += [Measure("gc.collect", cpu / 1e6, "ms", "cpu"), Measure("gc.collect", wall / 1e6, "ms", "wall")]
+    return [Measure(work, cpu / 1e6, "ms", "cpu"), Measure(work, wall / 1e6, "ms", "wall")]
 
 
 def weight_by_id(contender: Contender, pending: int, found: list[Measure]) -> Work:
