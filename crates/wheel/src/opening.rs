@@ -32,7 +32,7 @@ impl<P> Wheel<P> {
             if self.cascading.is_none() {
                 self.stats.cascaded[level] += 1;
             }
-            self.cascade(level, slot, work);
+            self.cascade(level, slot, now, work);
             return;
         }
         self.stats.sorted[level] += 1;
@@ -53,8 +53,9 @@ impl<P> Wheel<P> {
         self.due.settle(&mut self.slab);
     }
 
-    /// File the entries of a slot anew, as far as `work` allows. The hand stands at the slot's start, so none comes back to it.
-    fn cascade(&mut self, level: usize, slot: usize, work: &mut usize) {
+    /// File the entries of a slot anew, as far as `work` allows: what is due already goes straight to the due set. The hand stands at
+    /// the slot's start, so none comes back to it.
+    fn cascade(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
         let place = place(level, slot);
         while *work > 0 {
             let index = self.slots.head(place);
@@ -64,9 +65,14 @@ impl<P> Wheel<P> {
             self.slots.unlink(&mut self.slab, index);
             let deadline = self.slab.at(index).deadline;
             self.stats.cascades += 1;
-            self.refile(index, deadline);
+            if deadline <= now {
+                self.due.arrive(&mut self.slab, index);
+            } else {
+                self.refile(index, deadline);
+            }
             *work -= 1;
         }
+        self.due.settle(&mut self.slab);
         self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
     }
 
