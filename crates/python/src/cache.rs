@@ -13,6 +13,7 @@ use crate::cache_rules::{Hooks, Rules};
 use crate::cache_store::{Left, Reason, Store, Terms};
 use crate::cell::GilCell;
 use crate::clock::system_ns;
+use crate::errors::raise;
 
 /// So many due entries a lookup or a set removes on its way: 50 us or so. The rest waits for the next one, or for the driver.
 const ON_THE_WAY: usize = 256;
@@ -27,13 +28,23 @@ pub(crate) struct Cache {
     pub(crate) hooks: GilCell<Hooks>,
 }
 
+/// How long a value is to live.
+#[derive(Clone, Copy)]
+pub(crate) enum Life {
+    /// As the rules say.
+    Usual,
+    /// So many nanoseconds, give or take the jitter.
+    About(u64),
+    /// So many nanoseconds.
+    Exactly(u64),
+}
+
 /// What is to be put in.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a, 'py> {
     pub(crate) key: &'a Bound<'py, PyAny>,
     pub(crate) value: &'a Bound<'py, PyAny>,
-    /// How long it lives, if not as long as the rules say.
-    pub(crate) life: Option<u64>,
+    pub(crate) life: Life,
     /// Whether a value that is there is left alone.
     pub(crate) is_default: bool,
 }
@@ -189,7 +200,7 @@ impl Cache {
         let size = if this.rule(py, |rules| rules.has_sizer) { this.size_by_hook(py, entry.value)? } else { 1.0 };
         let maxsize = this.store.with(py, |store| store.maxsize);
         if size > maxsize {
-            return Err(too_large(size, maxsize));
+            return Err(raise(py, "ValueTooLargeError", (size, maxsize)));
         }
         let terms = this.terms(py, entry, size)?;
         if this.rule(py, |rules| rules.is_overridden) {
@@ -225,7 +236,7 @@ impl Cache {
     /// The time, and how long a value lives.
     #[inline]
     fn terms(&self, py: Python<'_>, entry: Entry<'_, '_>, size: f64) -> PyResult<Terms> {
-        if entry.life.is_none() && self.rule(py, |rules| rules.has_lifetime) {
+        if matches!(entry.life, Life::Usual) && self.rule(py, |rules| rules.has_lifetime) {
             let Some(lifetime) = self.hook(py, |hooks| &hooks.lifetime) else {
                 return Err(PyTypeError::new_err("the cache was cleared by the garbage collector"));
             };
@@ -234,8 +245,11 @@ impl Cache {
             return Ok(Terms { now, life, size });
         }
         let now = self.now(py)?;
-        let life = entry.life.unwrap_or_else(|| self.rule(py, |rules| rules.life));
-        let jitter = self.rule(py, |rules| rules.jitter);
+        let (life, jitter) = match entry.life {
+            Life::Usual => self.rule(py, |rules| (rules.life, rules.jitter)),
+            Life::About(life) => (life, self.rule(py, |rules| rules.jitter)),
+            Life::Exactly(life) => (life, 0.0),
+        };
         if life >= NEVER || jitter == 0.0 {
             return Ok(Terms { now, life, size });
         }
@@ -277,11 +291,6 @@ impl Cache {
             slf.call_method0(intern!(py, "popitem"))?;
         }
     }
-}
-
-#[cold]
-fn too_large(size: f64, maxsize: f64) -> PyErr {
-    PyValueError::new_err(format!("value too large: its size is {size} and maxsize is {maxsize}, raise maxsize"))
 }
 
 /// Put a value where the key was found, or in a new entry; what has no life is not kept. Returns the value that was replaced.

@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::cache::{Cache, Entry};
+use crate::cache::{Cache, Entry, Life};
 use crate::cache_iter::CacheIterator;
 use crate::cache_rules::{Hooks, Rules};
 use crate::cache_store::{Left, Reason, Store};
@@ -55,7 +55,7 @@ impl Cache {
 
     #[inline]
     fn __setitem__<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
-        Self::put(slf, Entry { key, value, life: None, is_default: false }).map(drop)
+        Self::put(slf, Entry { key, value, life: Life::Usual, is_default: false }).map(drop)
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -93,18 +93,32 @@ impl Cache {
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let value = default.unwrap_or_else(|| slf.py().None().into_bound(slf.py()));
-        let kept = Self::put(slf, Entry { key, value: &value, life: None, is_default: true })?;
+        let kept = Self::put(slf, Entry { key, value: &value, life: Life::Usual, is_default: true })?;
         Ok(kept.unwrap_or(value))
     }
 
-    /// Set *key* to *value* for *life_ns* nanoseconds.
+    /// Set *key* to *value* for about *life_ns* nanoseconds, give or take the jitter.
     fn _put<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
         life_ns: u64,
     ) -> PyResult<()> {
-        Self::put(slf, Entry { key, value, life: Some(life_ns), is_default: false }).map(drop)
+        Self::put(slf, Entry { key, value, life: Life::About(life_ns), is_default: false }).map(drop)
+    }
+
+    /// Set *key* to *value* as it was: with *left_ns* nanoseconds left of a life of *life_ns*.
+    fn _restore<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        life_ns: u64,
+        left_ns: u64,
+    ) -> PyResult<()> {
+        Self::put(slf, Entry { key, value, life: Life::Exactly(left_ns), is_default: false })?;
+        let found = slf.get().find(key, key.hash()?)?;
+        slf.get().store.with(slf.py(), |store| found.map(|index| store.set_life(index, life_ns)));
+        Ok(())
     }
 
     /// Take *key* out; return its value, or *default*.

@@ -192,6 +192,11 @@ impl Store {
         deadline
     }
 
+    /// Say how long an entry's next life will be, the present one apart.
+    pub(crate) fn set_life(&mut self, index: u32, life: u64) {
+        self.wheel.payload_at_mut(index).life = life;
+    }
+
     /// Take an entry out.
     pub(crate) fn remove(&mut self, index: u32, reason: Reason) -> Left {
         let item = self.wheel.cancel(self.wheel.id_at(index)).expect("the table knows only living entries");

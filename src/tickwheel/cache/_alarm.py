@@ -1,0 +1,76 @@
+"""
+What makes a cache expire by itself: one timer on a wheel, set to the earliest deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import Final
+
+from tickwheel import _core
+from tickwheel.clock import seconds
+from tickwheel.drivers import TimerWheel
+from tickwheel.drivers._fork import tell_after_fork
+from tickwheel.errors import ClosedError
+from tickwheel.timers._contract import Timer
+from tickwheel.timers._locks import OUTER, new_lock
+
+__all__ = ["Alarm"]
+
+BATCH: Final = 4096
+"""So many entries expire in one turn, half a millisecond or so; then other timers and threads have theirs."""
+
+
+class Alarm:
+    """
+    Rings when something in a cache is due, and removes it.
+
+    It does not keep the cache alive. A wheel that is closed leaves a cache that expires when it is used.
+
+    Args:
+        cache: Whose entries.
+        wheel: Where the timer is set; the cache goes by the same clock.
+    """
+
+    def __init__(self, cache: _core.Cache, wheel: TimerWheel) -> None:
+        self._cache = weakref.ref(cache, self._end)
+        self._wheel = wheel
+        self._timer: Timer | None = None
+        self._lock = new_lock(OUTER)
+        tell_after_fork(self)
+
+    def set(self) -> None:
+        """
+        Set the timer to what is due next: the cache's `on_earlier`.
+        """
+        with self._lock:  # so that of two threads the one that has read the earlier deadline does not set it first
+            cache = self._cache()
+            deadline = None if cache is None else cache.arm()
+            if deadline is None:
+                return
+            when = seconds(deadline)
+            if self._timer is None or not self._timer.reschedule(when):
+                with contextlib.suppress(ClosedError):
+                    self._timer = self._wheel.call_at(when, self._ring)
+
+    def after_fork(self) -> None:
+        """
+        Begin anew in the child of a fork, whose wheels are empty: the next set that needs a timer sets it.
+        """
+        self._timer = None
+        cache = self._cache()
+        if cache is not None:
+            cache.disarm()
+
+    def _ring(self) -> None:
+        cache = self._cache()
+        if cache is not None:
+            try:
+                cache.purge(limit=BATCH)
+            finally:
+                self.set()
+
+    def _end(self, _: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()

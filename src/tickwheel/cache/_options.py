@@ -1,0 +1,82 @@
+"""
+What a cache is made with, checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from tickwheel.cache._reason import REASONS, Reason
+from tickwheel.clock import Clock
+from tickwheel.drivers import TimerWheel
+from tickwheel.timers._engine import log_error
+
+__all__ = ["Leaving", "Options"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """
+    What a cache is made with; the classes say what each means.
+
+    Raises:
+        ValueError: If maxsize is NaN or negative, or jitter is not in 0..1.
+        TypeError: If one of them is no number, or time would come from two places.
+    """
+
+    maxsize: float
+    timer: Callable[[], Any] | None = None
+    jitter: float = 0.0
+    sliding: bool = False
+    on_expire: Callable[[Any, Any, Reason], object] | None = None
+    on_evict: Callable[[Any, Any, Reason], object] | None = None
+    wheel: TimerWheel | None = None
+    clock: Clock | None = None
+
+    def __post_init__(self) -> None:
+        _check_number("maxsize", self.maxsize, "math.inf for no bound")
+        if math.isnan(self.maxsize) or self.maxsize < 0:
+            message = f"maxsize is {self.maxsize!r}: it must be non-negative, pass math.inf for no bound"
+            raise ValueError(message)
+        _check_number("jitter", self.jitter, "a fraction such as 0.05")
+        if not 0 <= self.jitter <= 1:
+            message = f"jitter is {self.jitter!r}: pass a fraction of the ttl in 0..1, such as 0.05"
+            raise ValueError(message)
+        sources = [name for name in ("timer", "wheel", "clock") if getattr(self, name) is not None]
+        if len(sources) > 1:
+            message = f"time would come from {' and '.join(sources)}: pass one of them"
+            raise TypeError(message)
+
+
+def _check_number(name: str, value: object, remedy: str) -> None:
+    if not isinstance(value, Real):
+        message = f"{name} is {value!r}: pass a number, {remedy}"
+        raise TypeError(message)
+
+
+class Leaving:
+    """
+    Tells the callbacks what has left; what they raise is logged, so that one cannot spoil a lookup or another's call.
+
+    Args:
+        on_expire: Told of what has expired.
+        on_evict: Told of everything else.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._callbacks = (options.on_expire, *(options.on_evict for _ in REASONS[1:]))
+
+    def __call__(self, key: Any, value: Any, code: int) -> None:
+        """
+        Tell of one entry; *code* is a place in `REASONS`.
+        """
+        callback = self._callbacks[code]
+        if callback is not None:
+            try:
+                callback(key, value, REASONS[code])
+            except Exception as error:  # noqa: BLE001 - see the class
+                log_error(error, callback)

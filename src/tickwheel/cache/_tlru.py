@@ -1,0 +1,81 @@
+"""
+TLRUCache: a function says for each entry until when it may be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from tickwheel.cache._base import BaseCache
+from tickwheel.cache._options import Options
+from tickwheel.cache._reason import Reason
+from tickwheel.cache._timer import duration_ns
+from tickwheel.clock import Clock
+from tickwheel.drivers import TimerWheel
+
+__all__ = ["TLRUCache"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class TLRUCache(BaseCache[K, V]):
+    """
+    A mapping whose entries each have a time until which they may be used; otherwise as `TTLCache`.
+
+        cache = TLRUCache(maxsize=100, ttu=lambda key, answer, now: now + answer.max_age)
+
+    Args:
+        maxsize: As for `TTLCache`.
+        ttu: Called with key, value and the time, returns the deadline by the same timer. One that is not after the
+            time keeps nothing, and removes what the key had.
+        timer: Tells the time; None for the monotonic clock in seconds.
+        getsizeof: As for `TTLCache`, as are the others.
+        on_expire: As for `TTLCache`.
+        on_evict: As for `TTLCache`.
+        wheel: As for `TTLCache`.
+        clock: As for `TTLCache`.
+
+    Raises:
+        ValueError: If *maxsize* is NaN or negative.
+        TypeError: If it is no number, *ttu* cannot be called, or time would come from two places.
+    """
+
+    def __init__(
+        self,
+        maxsize: float,
+        ttu: Callable[[K, V, Any], Any],
+        timer: Callable[[], Any] | None = None,
+        getsizeof: Callable[[V], float] | None = None,
+        *,
+        on_expire: Callable[[K, V, Reason], object] | None = None,
+        on_evict: Callable[[K, V, Reason], object] | None = None,
+        wheel: TimerWheel | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if not callable(ttu):
+            message = f"ttu is {ttu!r}: pass a function of key, value and time that returns the deadline"
+            raise TypeError(message)
+        self._ttu = ttu
+        self._begin(
+            Options(maxsize, timer, on_expire=on_expire, on_evict=on_evict, wheel=wheel, clock=clock), getsizeof
+        )
+
+    @property
+    def ttu(self) -> Callable[[K, V, Any], Any]:
+        """
+        Return the function that says until when an entry may be used.
+        """
+        return self._ttu
+
+    def _life_rules(self) -> dict[str, Any]:
+        timer, ttu = self._timer, self._ttu
+        to_ns = partial(duration_ns, name="time", is_signed=True) if self._clock is None else self._clock.to_ns
+
+        def lifetime(key: K, value: V) -> tuple[int, int]:
+            now = timer()
+            return to_ns(now), to_ns(ttu(key, value, now))
+
+        return {"lifetime": lifetime}

@@ -1,0 +1,87 @@
+"""
+TTLCache: every entry lives for the same time, unless it is set for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from tickwheel.cache._base import BaseCache
+from tickwheel.cache._options import Options
+from tickwheel.cache._reason import Reason
+from tickwheel.clock import Clock
+from tickwheel.drivers import TimerWheel
+
+__all__ = ["TTLCache"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class TTLCache(BaseCache[K, V]):
+    """
+    A mapping whose entries live for *ttl* seconds, of which the least recently used go first when room is needed.
+
+        cache = TTLCache(maxsize=10_000, ttl=300.0)
+        cache["a"] = 1
+        cache.set("b", 2, ttl=5.0)
+
+    An entry is gone exactly at its deadline: no lookup finds it from then on. It is removed, and `on_expire` called,
+    when the cache is used next; with a *wheel* or *clock*, at the deadline.
+    Everything is O(1). Keys may do what they like in `__hash__` and `__eq__`.
+
+    Args:
+        maxsize: How many entries there may be, or the sum of their sizes; `math.inf` for no bound, 0 to keep nothing.
+        ttl: How long an entry lives, in seconds or what *timer* counts in, or a timedelta; `math.inf` for ever.
+        timer: Tells the time; None for the monotonic clock. One that returns datetimes needs a timedelta as *ttl*.
+        getsizeof: Returns the size of a value, 0 or more; None: each counts 1.
+        sliding: Whether a lookup begins the entry's life anew.
+        jitter: By what fraction a life is shorter or longer, at random: 0.05 spreads what was set together over 10 %
+            of the ttl, so that it is not loaded anew together. `timer`s of datetimes go without.
+        on_expire: Called with key, value and `Reason.EXPIRED`, with no lock held. What it raises is logged.
+        on_evict: Called so for entries that leave before their time, with another reason.
+        wheel: Expires entries on time, in its thread or loop; the cache goes by its clock.
+        clock: As *wheel*: a new one on this clock.
+
+    Raises:
+        ValueError: If a number is NaN, negative, or a *jitter* over 1.
+        TypeError: If one is no number, or time would come from two places.
+    """
+
+    def __init__(
+        self,
+        maxsize: float,
+        ttl: float | timedelta,
+        timer: Callable[[], Any] | None = None,
+        getsizeof: Callable[[V], float] | None = None,
+        *,
+        sliding: bool = False,
+        jitter: float = 0.0,
+        on_expire: Callable[[K, V, Reason], object] | None = None,
+        on_evict: Callable[[K, V, Reason], object] | None = None,
+        wheel: TimerWheel | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._ttl = ttl
+        self._begin(Options(maxsize, timer, jitter, sliding, on_expire, on_evict, wheel, clock), getsizeof)
+
+    @property
+    def ttl(self) -> Any:
+        """
+        Return how long an entry lives unless it is set for another time.
+        """
+        return self._ttl
+
+    def _life_rules(self) -> dict[str, Any]:
+        life_ns = self._span_ns(self._ttl)
+        if self._clock is None or self._clock.is_numeric:
+            return {"life_ns": life_ns}
+        clock, timer, ttl = self._clock, self._timer, self._ttl
+
+        def lifetime(_key: K, _value: V) -> tuple[int, int]:
+            now = timer()
+            return clock.to_ns(now), clock.to_ns(now + ttl)
+
+        return {"lifetime": lifetime}

@@ -1,0 +1,49 @@
+"""
+Items and values of a cache, seen without using them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from typing import Any, Final, TypeVar
+
+__all__ = ["ITEMS", "KEYS", "RECORDS", "VALUES", "CacheItems", "CacheValues"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+KEYS: Final = 0
+VALUES: Final = 1
+ITEMS: Final = 2
+RECORDS: Final = 3
+"""Key, value, life, and how much of that is left, in nanoseconds."""
+
+
+class CacheItems(ItemsView[K, V]):
+    """
+    The items of a cache; going through them is no use of them.
+    """
+
+    __slots__ = ("_iterate",)
+
+    def __init__(self, cache: Mapping[K, V], iterate: Callable[[int], Iterator[tuple[K, V]]]) -> None:
+        super().__init__(cache)
+        self._iterate = iterate
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return self._iterate(ITEMS)
+
+
+class CacheValues(ValuesView[V]):
+    """
+    The values of a cache; going through them is no use of them.
+    """
+
+    __slots__ = ("_iterate",)
+
+    def __init__(self, cache: Mapping[Any, V], iterate: Callable[[int], Iterator[V]]) -> None:
+        super().__init__(cache)
+        self._iterate = iterate
+
+    def __iter__(self) -> Iterator[V]:
+        return self._iterate(VALUES)
