@@ -15,6 +15,8 @@ from tickwheel.drivers import (
     TaskExecutor,
     ThreadDriver,
     TimerWheel,
+    ended,
+    within,
 )
 from tickwheel.errors import (
     ClosedError,
@@ -30,12 +32,22 @@ from tickwheel.errors import (
     TooManyTimersError,
 )
 from tickwheel.timers._contract import Pending, Timer
+from tickwheel.timers._periodic import Periodic
+from tickwheel.timers.contexts import (
+    Context,
+    background,
+    with_cancel,
+    with_deadline,
+    with_timeout,
+    with_value,
+)
 
 __all__ = [
     "AsyncioDriver",
     "BootClock",
     "Clock",
     "ClosedError",
+    "Context",
     "ContextCancelledError",
     "DeadlineExceededError",
     "Driver",
@@ -48,6 +60,7 @@ __all__ = [
     "MissingExtraError",
     "MonotonicClock",
     "Pending",
+    "Periodic",
     "PoolExecutor",
     "ReentrantError",
     "SpanExceededError",
@@ -57,4 +70,11 @@ __all__ = [
     "Timer",
     "TimerWheel",
     "TooManyTimersError",
+    "background",
+    "ended",
+    "with_cancel",
+    "with_deadline",
+    "with_timeout",
+    "with_value",
+    "within",
 ]

@@ -5,6 +5,7 @@ TimerWheel: an engine and what moves time.
 from __future__ import annotations
 
 from tickwheel.drivers._asyncio import AsyncioDriver
+from tickwheel.drivers._context_waits import ended, within
 from tickwheel.drivers._contract import Driver, SteppedClock
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
@@ -22,4 +23,6 @@ __all__ = [
     "TaskExecutor",
     "ThreadDriver",
     "TimerWheel",
+    "ended",
+    "within",
 ]

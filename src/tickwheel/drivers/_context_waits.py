@@ -1,0 +1,63 @@
+"""
+Contexts for coroutines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import TypeVar
+
+from tickwheel.errors import TickwheelError
+from tickwheel.timers.contexts import Context
+
+__all__ = ["ended", "within"]
+
+T = TypeVar("T")
+
+
+async def ended(context: Context) -> TickwheelError:
+    """
+    Wait until *context* ends, and return why.
+    """
+    loop = asyncio.get_running_loop()
+    signal = asyncio.Event()
+    forget = context.on_end(lambda: _tell(loop, signal.set))
+    try:
+        await signal.wait()
+    finally:
+        forget()
+    error = context.err()
+    assert error is not None
+    return error
+
+
+async def within(context: Context, awaitable: Awaitable[T]) -> T:
+    """
+    Await *awaitable* as long as *context* lasts, and return its result.
+
+    Raises:
+        ContextCancelledError: If the context was cancelled meanwhile; the awaitable was cancelled for it.
+        DeadlineExceededError: If its deadline passed meanwhile; likewise.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(awaitable)
+    if context.done():
+        task.cancel()  # before it begins
+    forget = context.on_end(lambda: _tell(loop, task.cancel))
+    try:
+        return await task
+    except asyncio.CancelledError:
+        current = asyncio.current_task()
+        error = context.err()
+        if error is None or (current is not None and current.cancelling()):
+            raise  # it was the caller who was cancelled
+        raise error from None
+    finally:
+        forget()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, call: object) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+        loop.call_soon_threadsafe(call)  # type: ignore[arg-type] # any of the two above

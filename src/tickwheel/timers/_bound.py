@@ -1,0 +1,78 @@
+"""
+Timers that belong to a context, and the timer that ends one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tickwheel.errors import ContextCancelledError, DeadlineExceededError
+from tickwheel.timers._contract import Timer
+from tickwheel.timers._ending import Ending
+from tickwheel.timers._standin import StandIn
+from tickwheel.typing import Callback, Pending
+
+__all__ = ["BoundCallback", "DeadlineCallback"]
+
+
+class BoundCallback(StandIn):
+    """
+    What a timer calls that ends with a context.
+    """
+
+    def __init__(self, ending: Ending, callback: Callback, args: tuple[Any, ...]) -> None:
+        if not callable(callback):
+            message = f"callback is {callback!r}: pass something that can be called"
+            raise TypeError(message)
+        self._ending = ending
+        self._callback = callback
+        self._args = args
+        self._timer: Timer | None = None
+        self._forget: Callable[[], object] = bool
+
+    def start(self, verb: Callable[[float, Callback], Timer], time: float) -> Timer:
+        """
+        Set the timer by *verb*, and bind it, if it has not fired by then.
+        """
+        timer = self._timer = verb(time, self)
+        self._forget = self._ending.then(lambda _: timer.cancel())
+        self._forget_if_over()
+        return timer
+
+    def __call__(self) -> None:
+        try:
+            self._callback(*self._args)
+        finally:
+            self._forget_if_over()
+
+    def ended(self, pending: Pending) -> Pending:
+        """
+        Leave the context.
+        """
+        self._forget()
+        return Pending(self._callback, self._args, pending.deadline, pending.remaining)
+
+    def _forget_if_over(self) -> None:
+        if self._timer is not None and not self._timer.pending():  # a callback may have restarted it
+            self._forget()
+
+
+class DeadlineCallback(StandIn):
+    """
+    What a timer calls that ends a context.
+    """
+
+    def __init__(self, ending: Ending, deadline: float) -> None:
+        self._ending = ending
+        self._deadline = deadline
+
+    def __call__(self) -> None:
+        self._ending.come((DeadlineExceededError, self._deadline))
+
+    def ended(self, pending: Pending) -> Pending:
+        """
+        Cancel the context: without its wheel the deadline would never come.
+        """
+        self._ending.come((ContextCancelledError, "its wheel was drained or closed"))
+        return pending

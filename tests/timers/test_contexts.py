@@ -1,0 +1,438 @@
+"""
+Contexts: they end once, by cancel, deadline or parent, and end what is below them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+import weakref
+from typing import Any
+
+import pytest
+
+from tickwheel import (
+    ClosedError,
+    ContextCancelledError,
+    DeadlineExceededError,
+    InvalidDelayError,
+    TickwheelError,
+    TimerWheel,
+    ended,
+    within,
+)
+from tickwheel.testing import ManualClock
+from tickwheel.timers.contexts import background, with_cancel, with_deadline, with_timeout, with_value
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """
+    Return a manual clock.
+    """
+    return ManualClock()
+
+
+@pytest.fixture
+def wheel(clock: ManualClock) -> TimerWheel:
+    """
+    Return a wheel on that clock.
+    """
+    return TimerWheel(clock=clock)
+
+
+def test_the_background_lasts():
+    """
+    A root has no deadline, no value and no end, until it is cancelled.
+    """
+    root = background()
+    assert (root.done(), root.err(), root.deadline(), root.remaining(), root.value("a")) == (
+        False,
+        None,
+        None,
+        None,
+        None,
+    )
+    root.raise_if_ended()
+    assert root.cancel()
+    assert root.done()
+
+
+def test_cancel():
+    """
+    A cancelled context says so, with its cause, once and for good.
+    """
+    context = with_cancel(background())
+    assert [context.cancel("enough"), context.cancel("again")] == [True, False]
+    error = context.err()
+    assert isinstance(error, ContextCancelledError)
+    assert isinstance(error, TickwheelError)
+    assert str(error) == "the context was cancelled: enough"
+    assert error.cause == "enough"
+    with pytest.raises(ContextCancelledError, match="enough"):
+        context.raise_if_ended()
+
+
+def test_errors_are_new_each_time():
+    """
+    Two who ask get two errors, so that neither sees the other's traceback.
+    """
+    context = with_cancel(background())
+    context.cancel()
+    assert context.err() is not context.err()
+
+
+def test_a_deadline(clock, wheel):
+    """
+    A context ends exactly at its deadline, and says so.
+    """
+    context = with_timeout(background(wheel), 2.0)
+    assert context.deadline() == pytest.approx(wheel.time() + 2, abs=1e-6)
+    clock.advance(1.5)
+    assert context.remaining() == pytest.approx(0.5, abs=1e-6)
+    assert not context.done()
+    clock.advance(0.499_999)
+    assert not context.done()
+    clock.advance(0.000_001)
+    error = context.err()
+    assert isinstance(error, DeadlineExceededError)
+    assert isinstance(error, TimeoutError)
+    assert error.deadline == context.deadline()
+    assert context.remaining() == 0
+    assert not context.cancel()
+    assert type(context.err()) is DeadlineExceededError
+
+
+@pytest.mark.parametrize("delay", [0, -1, -1e300, float("-inf")])
+def test_a_deadline_that_has_passed(wheel, delay):
+    """
+    A context with no time left has ended when it is made, and sets no timer.
+    """
+    context = with_timeout(background(wheel), delay)
+    assert type(context.err()) is DeadlineExceededError
+    assert len(wheel) == 0
+
+
+def test_no_deadline(wheel):
+    """
+    A timeout of inf is none, and costs no timer.
+    """
+    context = with_timeout(background(wheel), float("inf"))
+    assert (context.deadline(), context.done(), len(wheel)) == (None, False, 0)
+
+
+def test_the_earlier_deadline_counts(clock, wheel):
+    """
+    A child cannot outlive its parent's deadline, and costs a timer only if its own is earlier.
+    """
+    parent = with_timeout(background(wheel), 5)
+    later = with_timeout(parent, 10)
+    assert len(wheel) == 1
+    earlier = with_deadline(parent, wheel.time() + 1)
+    assert len(wheel) == 2
+    assert (later.deadline(), earlier.deadline()) == (parent.deadline(), pytest.approx(wheel.time() + 1, abs=1e-6))
+    clock.advance(1)
+    assert (earlier.done(), later.done(), parent.done()) == (True, False, False)
+    clock.advance(4)
+    assert [type(each.err()) for each in (later, parent)] == [DeadlineExceededError] * 2
+
+
+def test_the_end_goes_down_not_up(wheel):
+    """
+    The end of a context ends all below it, with its reason, in any depth; not its parent, not its siblings.
+    """
+    root = background(wheel)
+    parent, sibling = with_cancel(root), with_cancel(root)
+    children = [with_timeout(with_value(parent, "a", 1), 10), with_cancel(with_cancel(parent))]
+    children[1].cancel("only this")
+    assert not parent.done()
+    parent.cancel("all of these")
+    assert [str(child.err()) for child in children] == [
+        "the context was cancelled: all of these",
+        "the context was cancelled: only this",
+    ]
+    assert not sibling.done()
+    assert not root.done()
+    assert len(wheel) == 0, "timers of ended contexts are gone"
+
+
+def test_a_child_of_what_has_ended(clock, wheel):
+    """
+    A child of a context that has ended has ended for the same reason.
+    """
+    parent = with_timeout(background(wheel), 1)
+    clock.advance(1)
+    for child in (with_cancel(parent), with_value(parent, 1, 2), with_timeout(parent, 5)):
+        assert type(child.err()) is DeadlineExceededError
+    assert len(wheel) == 0
+
+
+def test_values():
+    """
+    A value is seen below where it was set, the nearest one counts, and None is a value.
+    """
+    root = with_value(background(), "a", 1)
+    below = with_value(with_cancel(with_value(root, "b", 2)), "a", None)
+    assert (root.value("a"), root.value("b", "default")) == (1, "default")
+    assert (below.value("a", "default"), below.value("b")) == (None, 2)
+
+
+def test_a_with_block(wheel):
+    """
+    The end of a block cancels its context, and gives its timer back.
+    """
+    root = background(wheel)
+    with with_timeout(root, 60) as context:
+        assert len(wheel) == 1
+    assert type(context.err()) is ContextCancelledError
+    assert len(wheel) == 0
+    assert not root.done()
+
+
+def test_on_end(clock, wheel):
+    """
+    Callbacks are called once, in order, when the end comes, or at once if it has; what was taken back is not.
+    """
+    context = with_timeout(background(wheel), 1)
+    called: list[str] = []
+    context.on_end(lambda: called.append("first"))
+    forget = context.on_end(lambda: called.append("taken back"))
+    context.on_end(lambda: called.append("second"))
+    forget()
+    forget()
+    clock.advance(1)
+    assert called == ["first", "second"]
+    context.on_end(lambda: called.append("late"))()
+    assert called == ["first", "second", "late"]
+
+
+def test_on_end_that_raises(caplog):
+    """
+    A callback that raises is logged, and the others are called.
+    """
+    context = with_cancel(background())
+    called: list[int] = []
+    context.on_end(lambda: 1 // 0)
+    context.on_end(lambda: called.append(1))
+    with caplog.at_level(logging.ERROR, logger="tickwheel"):
+        assert context.cancel()
+    assert called == [1]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_timer_bound_to_a_context(clock, wheel):
+    """
+    A timer of a context fires in time, and never once the context has ended.
+    """
+    context = with_timeout(background(wheel), 5)
+    fired: list[str] = []
+    context.call_later(1, fired.append, "in time")
+    late = context.call_later(10, fired.append, "late")
+    at = context.call_at(wheel.time() + 2, fired.append, "at")
+    bound = context.bind(wheel.call_later(7, fired.append, "bound"))
+    clock.advance(20)
+    assert fired == ["in time", "at"]
+    assert (late.cancelled(), bound.cancelled(), at.cancelled()) == (True, True, False)
+    after = context.call_later(1, fired.append, "after")
+    assert after.cancelled()
+    clock.advance(20)
+    assert fired == ["in time", "at"]
+
+
+def test_bound_timers_are_forgotten(clock, wheel):
+    """
+    A context that lives long does not hold timers that have fired; one that restarts itself stays bound.
+    """
+    context = background(wheel)
+    for _ in range(100):
+        context.call_later(1, int)
+    again = context.call_later(1, lambda: again.restart(5))
+    clock.advance(2)
+    assert len(context.ending._calls) == 1
+    context.cancel()
+    assert again.cancelled()
+    assert len(wheel) == 0
+
+
+def test_ended_children_are_forgotten():
+    """
+    A context that lives long does not hold children that have ended.
+    """
+    root = background()
+    for _ in range(100):
+        with with_cancel(root):
+            pass
+    assert len(root.ending._calls) == 0
+
+
+def test_drained_with_its_wheel(wheel):
+    """
+    A wheel that is closed cancels the contexts whose deadline would never come, and returns bound timers as they were.
+    """
+    context = with_timeout(background(wheel), 5)
+    other = background(wheel)
+    other.call_later(3, print, "bound")
+    bound, _ = wheel.close()
+    assert (bound.callback, bound.args) == (print, ("bound",))
+    assert "closed" in str(context.err())
+    assert len(other.ending._calls) == 0
+    with pytest.raises(ClosedError):
+        with_timeout(background(wheel), 5)
+
+
+@pytest.mark.parametrize(
+    ("delay", "error"),
+    [(float("nan"), InvalidDelayError), (None, TypeError), ("1", TypeError)],
+    ids=["nan", "none", "text"],
+)
+def test_bad_input(wheel, delay, error):
+    """
+    What is no delay or time is refused by name, and nothing is left behind.
+    """
+    root = background(wheel)
+    for make, name in ((with_timeout, "delay"), (with_deadline, "when")):
+        with pytest.raises(error, match=f"{name} is {delay!r}"):
+            make(root, delay)
+    with pytest.raises(TypeError, match="callback is 5"):
+        root.call_later(1, 5)
+    assert (len(wheel), len(root.ending._calls)) == (0, 0)
+
+
+def test_no_wheel(wheel):
+    """
+    A deadline needs a wheel: the root's, or one that is passed.
+    """
+    with pytest.raises(TypeError, match="has no wheel"):
+        with_timeout(background(), 5)
+    with pytest.raises(TypeError, match="has no wheel"):
+        background().call_later(5, print)
+    context = with_timeout(background(), 5, timers=wheel)
+    assert len(wheel) == 1
+    with_timeout(context, 1)
+    assert len(wheel) == 2
+
+
+def test_waiting_in_a_thread():
+    """
+    A thread waits for the end, by cancel or deadline, or until its patience ends.
+    """
+    context = background()
+    assert not context.wait(0)
+    threading.Thread(target=context.cancel).start()
+    assert context.wait(PATIENCE_S)
+    assert context.wait(0)
+    with TimerWheel() as real:
+        timed = with_timeout(background(real), 0.01)
+        assert timed.wait(PATIENCE_S)
+        assert type(timed.err()) is DeadlineExceededError
+    assert len(context.ending._calls) == len(timed.ending._calls) == 0
+
+
+def test_many_threads_one_end():
+    """
+    Of many threads that cancel, one did; and everybody below has ended when its cancel returns.
+    """
+    root = background()
+    children = [with_cancel(root) for _ in range(50)]
+    answers: list[bool] = []
+    threads = [threading.Thread(target=lambda: answers.append(root.cancel())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert sorted(answers) == [False] * 7 + [True]
+    assert all(child.done() for child in children)
+
+
+def test_collected(wheel):
+    """
+    A context that was ended, with what it held, is not held by its parent or its wheel.
+    """
+    root = background(wheel)
+
+    def use() -> weakref.ref[Any]:
+        with with_timeout(root, 60) as context:
+            context.on_end(lambda: context)
+        return weakref.ref(context)
+
+    watched = use()
+    gc.collect()
+    assert watched() is None
+
+
+def test_a_coroutine_waits_for_the_end():
+    """
+    `ended` returns why, also when another thread ended it, and leaves nothing behind if it is cancelled itself.
+    """
+
+    async def scenario() -> None:
+        wheel = TimerWheel.asyncio()
+        assert type(await ended(with_timeout(background(wheel), 0.001))) is DeadlineExceededError
+        context = with_cancel(background())
+        threading.Thread(target=context.cancel, args=("elsewhere",)).start()
+        assert "elsewhere" in str(await asyncio.wait_for(ended(context), PATIENCE_S))
+        lasting = background()
+        waiting = asyncio.ensure_future(ended(lasting))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert len(lasting.ending._calls) == 0
+        wheel.close()
+
+    asyncio.run(scenario())
+
+
+def test_within():
+    """
+    `within` returns the result, or cancels what it awaits and raises why the context ended.
+    """
+
+    async def scenario() -> None:
+        wheel = TimerWheel.asyncio()
+        root = background(wheel)
+        cancelled: list[str] = []
+
+        async def work(delay: float | None) -> str:
+            try:
+                await (asyncio.sleep(0) if delay is None else asyncio.get_running_loop().create_future())
+            except asyncio.CancelledError:
+                cancelled.append("work")
+                raise
+            return "result"
+
+        with with_timeout(root, 60) as context:
+            assert await within(context, work(None)) == "result"
+        assert len(root.ending._calls) == 0
+        with pytest.raises(DeadlineExceededError):
+            await within(with_timeout(root, 0.001), work(PATIENCE_S))
+        ended_already = with_cancel(root)
+        ended_already.cancel("too late")
+        with pytest.raises(ContextCancelledError, match="too late"):
+            await within(ended_already, work(PATIENCE_S))
+        assert cancelled == ["work"]
+        wheel.close()
+
+    asyncio.run(scenario())
+
+
+def test_within_a_task_that_is_cancelled():
+    """
+    Whoever awaits `within` and is cancelled is cancelled, with what it awaits, whatever the context says.
+    """
+
+    async def scenario() -> None:
+        context = background()
+        inner = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(within(context, inner))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert inner.cancelled()
+        assert len(context.ending._calls) == 0
+
+    asyncio.run(scenario())
