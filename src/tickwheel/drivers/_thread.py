@@ -95,7 +95,8 @@ class ThreadDriver:
         """
         Wait for the thread to end.
         """
-        thread = self._thread
+        with self._lock:  # one that is being started cannot be joined yet
+            thread = self._thread
         if thread is None:
             return True
         if thread is threading.current_thread():
