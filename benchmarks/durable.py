@@ -17,6 +17,7 @@ from benchmarks.model import Bar, Case, Measure
 from tickwheel.scheduler import Firing, Job, Scheduler, SetRequest
 from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.scheduler.stores.sqlite._batch import shelf_of
 from tickwheel.scheduler.stores.sqlite._queries import SQL, jobs_by_key
 
 _Thing = TypeVar("_Thing")
@@ -110,7 +111,9 @@ def fill(path: Path, pending: int) -> None:
         for generations in batched(range(1, pending + 1), 10_000):
             jobs = [Job(f"{draw.getrandbits(64):016x}", number, due_at + number) for number in generations]
             connection.executemany(SQL["insert_job"], [(0, *row_of(job)) for job in jobs])
-            connection.executemany(SQL["insert_key"], [(job.key, 0, job.due_at, job.generation) for job in jobs])
+            connection.executemany(
+                SQL["insert_key"], [(shelf_of(job), job.key, job.due_at, job.generation) for job in jobs]
+            )
         connection.execute(SQL["write_ledger"], (pending, pending, 0, 0, 0))
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -160,7 +163,7 @@ def bare(path: Path, keys: list[str], size: int) -> None:
 
         for part in batched(keys, size):
             jobs = [
-                Job(key, number, now, f'"{PAYLOAD}"'.encode(), handler="nothing")
+                Job(key, number, now, f'"{PAYLOAD}"'.encode(), handler="nothing", first_set_at=now)
                 for number, key in enumerate(part, generation + 1)
             ]
             generation += len(jobs)
@@ -168,10 +171,13 @@ def bare(path: Path, keys: list[str], size: int) -> None:
             rows = [(0, *row_of(job)) for job in jobs]
             for some in batched(part, 256 if size > 1 else 1):
                 connection.execute(jobs_by_key(len(some)), tuple(some)).fetchall()
-            inserts = (("insert_job", rows), ("insert_key", [(job.key, 0, job.due_at, job.generation) for job in jobs]))
+            inserts = (
+                ("insert_job", rows),
+                ("insert_key", [(shelf_of(job), job.key, job.due_at, job.generation) for job in jobs]),
+            )
             transaction(inserts, (generation, pending + len(jobs), 0, 0, 0))
             transaction([("begin_job", places)], (generation, pending, len(jobs), 0, 0))
-            ends = (("end_job", places), ("delete_key", [(key,) for key in part]))
+            ends = (("end_job", places), ("delete_key", [(shelf_of(job), job.key) for job in jobs]))
             transaction(ends, (generation, pending, 0, 0, 0))
 
 

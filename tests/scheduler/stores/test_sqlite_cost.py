@@ -104,8 +104,8 @@ def test_no_statement_scans(store):
     Every statement that looks for a job finds its way by a key: no plan scans a table of jobs, keys or notes.
     """
     connection = store._connections.writer
-    named = [sql for name, sql in SQL.items() if name not in {"page", "last_key_in_reach", "jobs_by_key"}]
-    named += [jobs_by_key(16), *(paging(name, keys) for name in ("page", "last_key_in_reach") for keys in KEYS)]
+    named = [sql for name, sql in SQL.items() if name not in {"page", "end_of_reach", "jobs_by_key"}]
+    named += [jobs_by_key(16), *(paging(name, keys) for name in ("page", "end_of_reach") for keys in KEYS)]
     plans = [row[3] for sql in named for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", anything(sql))]
     assert len(plans) > 20
     assert [plan for plan in plans if plan.startswith("SCAN tickwheel") and "ledger" not in plan] == []

@@ -32,11 +32,16 @@ from tickwheel.scheduler.stores._rows import CODES, job_of, row_of, text_of
 from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide, key_of
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, jobs_by_key
 
-__all__ = ["Batch", "WrongGuessError"]
+__all__ = ["Batch", "WrongGuessError", "shelf_of"]
 
 _PENDING: Final = CODES[State.PENDING]
 _RUNNING: Final = CODES[State.RUNNING]
 _DEAD_SHARD: Final = -1
+_SHORT_MS: Final = 60_000
+"""Jobs that live no longer than this have their keys apart, in few pages."""
+
+_ORDER: Final = ("delete_job", "delete_key", "insert_job", "insert_key", "update_key", "update_job", "insert_note")
+"""Old rows make room before new ones come."""
 
 _Row: TypeAlias = tuple[Any, ...]
 _Careful: TypeAlias = tuple[int, str, JobWrite]
@@ -113,7 +118,7 @@ class Batch:
             self._counts[_RUNNING] += len(begins)
         if ends:
             self._change("end_job", [(job.due_at, job.generation) for job in ends])
-            self._change("delete_key", [(job.key,) for job in ends])
+            self._change("delete_key", [(shelf_of(job), job.key) for job in ends])
             self._counts[_RUNNING] -= len(ends)
 
     def _check_apart(self, begins: list[Job], ends: list[Job], careful: list[_Careful]) -> None:
@@ -148,49 +153,36 @@ class Batch:
         return found
 
     def _store(self, before: dict[str, Job], after: dict[str, Job | None]) -> None:
-        new_keys: list[_Row] = []
-        moved_keys: list[_Row] = []
-        old_keys: list[_Row] = []
-        new_rows: list[_Row] = []
-        changed_rows: list[_Row] = []
-        old_rows: list[_Row] = []
-        notes: list[_Row] = []
+        rows: dict[str, list[_Row]] = {name: [] for name in _ORDER}
         for key, job in after.items():
             old = before.get(key)
             if job is old:
                 continue
-            if job is not None:
-                place = _place(job)
-                self._counts[CODES[job.state]] += 1
             if old is not None:
-                old_place = _place(old)
                 self._counts[CODES[old.state]] -= 1
-            if old is None and job is not None:
-                new_keys.append((key, *place))
-            elif job is None:
-                old_keys.append((key,))
-                old_rows.append(old_place)
-                continue
-            elif place == old_place:
-                changed_rows.append((CODES[job.state], job.attempt, text_of(job.error), *place))
-                continue
+                if job is None:
+                    rows["delete_key"].append((shelf_of(old), key))
+                    rows["delete_job"].append(_place(old))
+                    continue
+                if _place(job) == _place(old):
+                    self._counts[CODES[job.state]] += 1
+                    rows["update_job"].append((CODES[job.state], job.attempt, text_of(job.error), *_place(job)))
+                    continue
+                rows["update_key"].append((shelf_of(job), job.due_at, job.generation, shelf_of(old), key))
+                rows["delete_job"].append(_place(old))
+            elif job is not None:
+                rows["insert_key"].append((shelf_of(job), key, job.due_at, job.generation))
             else:
-                moved_keys.append((key, *place))
-                old_rows.append(old_place)
-            new_rows.append((place[0], *row_of(job)))
-            if job.state is State.PENDING:
-                notes.append((job.generation, job.due_at))
-        self._change("delete_job", old_rows)
-        self._change("delete_key", old_keys)
-        self._change("insert_job", new_rows)
-        self._change("insert_key", new_keys)
-        self._change("update_key", moved_keys)
-        self._change("update_job", changed_rows)
-        if not self._is_owner:
-            self._change("insert_note", notes)
-            self.has_notes = bool(notes)
+                continue  # set and gone again in this batch
+            self._counts[CODES[job.state]] += 1
+            rows["insert_job"].append((_place(job)[0], *row_of(job)))
+            if not self._is_owner and job.state is State.PENDING:
+                rows["insert_note"].append((job.generation, job.due_at))
+        for name, changed in rows.items():
+            self._change(name, changed)
+        self.has_notes = bool(rows["insert_note"])
 
-    def _change(self, name: str, rows: list[_Row] | list[tuple[int, int]] | list[tuple[str]]) -> None:
+    def _change(self, name: str, rows: Sequence[_Row]) -> None:
         if rows and self._connection.executemany(SQL[name], rows).rowcount != len(rows):
             raise WrongGuessError
 
@@ -198,6 +190,15 @@ class Batch:
         ledger = (self._generation, *self._counts, self._watermark)
         if ledger != self._ledger[: len(ledger)]:
             self._connection.execute(SQL["write_ledger"], ledger)
+
+
+def shelf_of(job: Job) -> int:
+    """
+    Return the shelf that the key of *job* is on, which its own fields decide.
+    """
+    if job.state is State.DEAD:
+        return _DEAD_SHARD
+    return 0 if job.due_at - job.first_set_at <= _SHORT_MS else 1
 
 
 def _place(job: Job) -> tuple[int, int, int]:

@@ -30,24 +30,25 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     Return the page that *query* asks for, from two statements: how far to look, and what is there.
     """
     keys = _KEYS.get(query.state, "all_keys") if query.state else "all_keys"
+    is_filtered = (query.state, query.due_from, query.due_until, query.handler) != (None,) * 4
+    reach = max(_REACH, query.limit + 1) if is_filtered else query.limit + 1
     values = {
         # No string lies between a key and the same with a NUL behind it.
         "first": query.prefix if query.cursor is None else max(query.prefix, query.cursor + "\0"),
         "end": successor(query.prefix) or _ABOVE_ALL,
-        "reach": _REACH - 1,
+        "reach": reach,
         "state": CODES[query.state] if query.state else None,
         "due_from": _in_int64(query.due_from, _INT64_MIN),
         "due_until": _in_int64(query.due_until, _INT64_MAX),
         "handler": query.handler,
         "limit": query.limit + 1,
     }
-    is_filtered = (query.state, query.due_from, query.due_until, query.handler) != (None,) * 4
-    row = connection.execute(paging("last_key_in_reach", keys), values).fetchone() if is_filtered else None
-    values["last"] = row[0] if row else _ABOVE_ALL
-    jobs = [job_of(found) for found in connection.execute(paging("page", keys), values)]
+    in_reach, last = connection.execute(paging("end_of_reach", keys), values).fetchone()
+    values["last"] = _ABOVE_ALL if last is None else last
+    jobs = [job_of(row) for row in connection.execute(paging("page", keys), values)]
     if len(jobs) > query.limit:
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
-    return Page(tuple(jobs), row[0] if row else None)
+    return Page(tuple(jobs), last if in_reach == reach else None)
 
 
 def _in_int64(instant: int | None, otherwise: int) -> int:

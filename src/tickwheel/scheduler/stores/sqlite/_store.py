@@ -13,7 +13,7 @@ from typing import Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
-from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
 from tickwheel.scheduler.stores._rows import job_of
 from tickwheel.scheduler.stores.sqlite._batch import Batch, WrongGuessError
@@ -106,7 +106,12 @@ class SqliteStore:
             try:
                 return self._apply(writes, is_guessing=True)
             except WrongGuessError:
+                pass
+            try:
                 return self._apply(writes, is_guessing=False)
+            except WrongGuessError as error:
+                what = f"{self.url}: jobs and keys contradict each other"
+                raise StoreFormatError(what, "restore a backup; something else has written to the tables") from error
 
     def get(self, key: str) -> Job | None:
         with translated(self.url), self._open_connections().reading() as connection:

@@ -32,13 +32,13 @@ UPDATE tickwheel_job SET state = ?, attempt = ?, error = ? WHERE shard = ? AND d
 DELETE FROM tickwheel_job WHERE shard = ? AND due_at = ? AND generation = ?;
 
 -- name: insert_key
-INSERT INTO tickwheel_key (key, shard, due_at, generation) VALUES (?, ?, ?, ?);
+INSERT INTO tickwheel_key (shelf, key, due_at, generation) VALUES (?, ?, ?, ?);
 
 -- name: update_key
-UPDATE tickwheel_key SET shard = ?2, due_at = ?3, generation = ?4 WHERE key = ?1;
+UPDATE tickwheel_key SET shelf = ?, due_at = ?, generation = ? WHERE shelf = ? AND key = ?;
 
 -- name: delete_key
-DELETE FROM tickwheel_key WHERE key = ?;
+DELETE FROM tickwheel_key WHERE shelf = ? AND key = ?;
 
 -- name: insert_note
 INSERT INTO tickwheel_note (generation, due_at) VALUES (?, ?);
@@ -47,16 +47,18 @@ INSERT INTO tickwheel_note (generation, due_at) VALUES (?, ?);
 DELETE FROM tickwheel_note WHERE generation <= ?;
 
 -- name: job_of_key
-SELECT j.key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
-FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j USING (shard, due_at, generation)
-WHERE k.key = ?;
+FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j
+    ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
+WHERE k.shelf IN (-1, 0, 1) AND k.key = ?;
 
 -- name: jobs_by_key
-SELECT j.key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
-FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j USING (shard, due_at, generation)
-WHERE k.key IN (:keys);
+FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j
+    ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
+WHERE k.shelf IN (-1, 0, 1) AND k.key IN (:keys);
 
 -- name: jobs_due
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
@@ -89,28 +91,35 @@ UPDATE tickwheel_job SET state = 0 WHERE shard = 0 AND due_at = ? AND generation
 DELETE FROM tickwheel_note;
 
 -- name: all_keys
-SELECT key, shard, due_at, generation FROM tickwheel_key WHERE key >= :first AND key < :end
+SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -1 AND key >= :first AND key < :end
+UNION ALL
+SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = 0 AND key >= :first AND key < :end
+UNION ALL
+SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = 1 AND key >= :first AND key < :end
+ORDER BY key LIMIT :reach
 
 -- name: dead_keys
-SELECT key, shard, due_at, generation FROM tickwheel_key INDEXED BY tickwheel_key_dead
-WHERE shard = -1 AND key >= :first AND key < :end
+SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -1 AND key >= :first AND key < :end
+ORDER BY key LIMIT :reach
 
 -- name: running_keys
 -- They lie at the front, and the ledger knows when the last one was met.
-SELECT key, shard, due_at, generation FROM (
-    SELECT key, shard, due_at, generation FROM tickwheel_job WHERE shard = 0 AND state = 1
+SELECT shard AS shelf, key, due_at, generation FROM (
+    SELECT shard, key, due_at, generation FROM tickwheel_job WHERE shard = 0 AND state = 1
     ORDER BY due_at, generation LIMIT (SELECT running FROM tickwheel_ledger)
 ) WHERE key >= :first AND key < :end
+ORDER BY key LIMIT :reach
 
--- name: last_key_in_reach
-SELECT key FROM (:keys) ORDER BY key LIMIT 1 OFFSET :reach;
+-- name: end_of_reach
+SELECT count(*), max(key) FROM (:keys);
 
 -- name: page
-SELECT j.key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
-FROM (:keys) AS k CROSS JOIN tickwheel_job AS j USING (shard, due_at, generation)
+FROM (:keys) AS k CROSS JOIN tickwheel_job AS j
+    ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
 WHERE k.key <= :last
     AND (:state IS NULL OR state = :state)
-    AND due_at >= :due_from AND due_at < :due_until
+    AND j.due_at >= :due_from AND j.due_at < :due_until
     AND (:handler IS NULL OR handler = :handler)
 ORDER BY k.key LIMIT :limit;

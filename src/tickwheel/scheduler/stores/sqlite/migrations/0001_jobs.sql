@@ -19,15 +19,16 @@ CREATE TABLE tickwheel_job (
     PRIMARY KEY (shard, due_at, generation)
 ) WITHOUT ROWID;
 
--- Where the job of a key lies.
+-- Where the job of a key lies. Three shelves: -1 for dead jobs, 0 for those that are due within a minute of being set,
+-- 1 for the others. A key is on one of them. Keys come in no order, so that each costs a page of its own on a large shelf;
+-- the short-lived ones share the few pages of a small one.
 CREATE TABLE tickwheel_key (
-    key TEXT NOT NULL PRIMARY KEY,
-    shard INTEGER NOT NULL,
+    shelf INTEGER NOT NULL,
+    key TEXT NOT NULL,
     due_at INTEGER NOT NULL,
-    generation INTEGER NOT NULL
+    generation INTEGER NOT NULL,
+    PRIMARY KEY (shelf, key)
 ) WITHOUT ROWID;
-
-CREATE INDEX tickwheel_key_dead ON tickwheel_key (key) WHERE shard = -1;
 
 -- What others than the owner made pending since it last looked: they know where a job lies, not what the owner has read.
 CREATE TABLE tickwheel_note (
