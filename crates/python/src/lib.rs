@@ -2,10 +2,14 @@
 //! in `tickwheel.wheels._contract` and `tickwheel.timers._contract`.
 
 mod aio_alarm;
+mod aio_deadlines;
 mod aio_handle;
 mod aio_loop;
 mod aio_set;
+mod aio_step;
 mod aio_time;
+mod aio_timeout;
+mod aio_timeout_type;
 mod aio_turn;
 mod aio_type;
 mod bulk;
@@ -39,7 +43,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     timer_methods::register(module)?;
     set::register(module)?;
     aio_set::register(module)?;
+    aio_timeout_type::register(module)?;
     module.add_class::<aio_alarm::Alarm>()?;
+    module.add_class::<aio_deadlines::Deadlines>()?;
     module.add_class::<cache::Cache>()?;
     module.add_class::<cache_iter::CacheIterator>()?;
     module.add_class::<waiter::Waiter>()?;
