@@ -1,0 +1,43 @@
+"""
+How a timeout that has cancelled its task turns the cancellation into TimeoutError: as asyncio of this Python does it.
+"""
+
+from __future__ import annotations
+
+import sys
+from asyncio import CancelledError
+from typing import Final
+
+__all__ = ["settle"]
+
+IS_DEEP: Final = sys.version_info >= (3, 13)
+"""From 3.13 on, a cancellation that another exception covers becomes a TimeoutError in that one's context."""
+
+
+def settle(kind: type[BaseException], error: BaseException) -> None:
+    """
+    Raise TimeoutError if *error* is the cancellation; the core calls this at the end of the block.
+
+    Args:
+        kind: The type of what left the block.
+        error: What left the block.
+    """
+    if issubclass(kind, CancelledError) if IS_DEEP else kind is CancelledError:
+        raise TimeoutError from error
+    if IS_DEEP:
+        _insert(error)
+        for inner in error.exceptions if isinstance(error, ExceptionGroup) else ():
+            _insert(inner)
+
+
+def _insert(error: BaseException) -> None:
+    """
+    Put a TimeoutError before the first cancellation in the chain of contexts.
+    """
+    while error.__context__ is not None:
+        if isinstance(error.__context__, CancelledError):
+            timeout = TimeoutError()
+            timeout.__context__ = timeout.__cause__ = error.__context__
+            error.__context__ = timeout
+            return
+        error = error.__context__

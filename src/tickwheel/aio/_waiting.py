@@ -1,0 +1,90 @@
+"""
+`wait_for` and `sleep`: asyncio's, on the cheap timeouts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from asyncio import CancelledError, Future, ensure_future
+from asyncio import sleep as asyncio_sleep
+from collections.abc import Awaitable
+from typing import Any, TypeVar, overload
+
+from tickwheel._core import timeout as timeout_after
+from tickwheel.errors import InvalidDelayError
+
+__all__ = ["sleep", "wait_for"]
+
+T = TypeVar("T")
+
+
+async def wait_for(awaitable: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - asyncio's signature
+    """
+    Wait for *awaitable*, and cancel it when it takes longer than *timeout* seconds.
+
+    As `asyncio.wait_for` since 3.12, on every Python: a coroutine is awaited in this task, not wrapped in one.
+
+    Args:
+        awaitable: A coroutine, future or task.
+        timeout: Seconds; None: wait for ever. At 0 or below, only what is done already counts.
+
+    Raises:
+        TimeoutError: If the time was up, once *awaitable* has been cancelled.
+        InvalidDelayError: If *timeout* is NaN.
+    """
+    if timeout is None or timeout > 0 or math.isnan(timeout):
+        async with timeout_after(timeout):
+            return await awaitable
+    future = ensure_future(awaitable)
+    if future.done():
+        return future.result()
+    await _cancel_and_wait(future)
+    try:
+        return future.result()
+    except CancelledError as error:
+        raise TimeoutError from error
+
+
+async def _cancel_and_wait(future: Future[Any]) -> None:
+    """
+    Cancel *future* and wait until it has ended, however long it takes.
+    """
+    ended = asyncio.get_running_loop().create_future()
+
+    def end(_: object) -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    future.add_done_callback(end)
+    try:
+        future.cancel()
+        await ended
+    finally:
+        future.remove_done_callback(end)
+
+
+@overload
+async def sleep(delay: float) -> None: ...
+
+
+@overload
+async def sleep(delay: float, result: T) -> T: ...
+
+
+async def sleep(delay: float, result: Any = None) -> Any:
+    """
+    Return *result* after *delay* seconds: `asyncio.sleep`, with NaN refused on every Python.
+
+    On `EventLoop` it is a timer in the wheel; on another loop it is that loop's timer.
+
+    Args:
+        delay: Seconds; at 0 or below, the other tasks get one turn.
+        result: What to return.
+
+    Raises:
+        InvalidDelayError: If *delay* is NaN.
+    """
+    if math.isnan(delay):
+        raise InvalidDelayError("delay", delay)
+    return await asyncio_sleep(delay, result)
