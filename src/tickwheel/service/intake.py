@@ -21,7 +21,7 @@ from tickwheel.service.problems import ProblemError, show
 
 __all__ = ["drained", "job_key", "query", "read_body", "to_count", "to_instant", "wanted_generation"]
 
-_ETAG: Final = re.compile(r'"(\d{1,19})"')
+_ETAG: Final = re.compile(r'"(\d{1,19})"|(\d{1,19})')
 _FIELDS_MAX: Final = 32
 _DIGITS_MAX: Final = 9
 _DRAINED_MAX: Final = 64 << 20
@@ -29,13 +29,13 @@ _DRAINED_MAX: Final = 64 << 20
 _CLOSE: Final = {"connection": "close"}
 
 
-def job_key(raw: bytes, action: str = "") -> str:
+def job_key(raw: bytes) -> str:
     """
-    Return the key that stands percent-encoded in *raw*, before *action*.
+    Return the key that stands percent-encoded in *raw*.
 
     The raw path is read, not the decoded one, which has question marks for bytes that are no UTF-8.
     """
-    raw = unquote_to_bytes(raw).removesuffix(action.encode())
+    raw = unquote_to_bytes(raw)
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -48,15 +48,19 @@ def wanted_generation(call: Call) -> int | None:
     """
     wanted, unwanted = call.header(b"if-match"), call.header(b"if-none-match")
     if unwanted is not None:
-        if unwanted.strip() != "*" or wanted is not None:
-            _unreadable("If-None-Match", unwanted, "send 'If-None-Match: *' alone, to set only what is not there")
+        if unwanted.strip() != "*":
+            _unreadable("If-None-Match", unwanted, "send 'If-None-Match: *', to set only what is not there")
+        if wanted is not None:
+            raise ProblemError(
+                "wrong_generation", "If-Match asks for a job, and If-None-Match for none: send one of them"
+            )
         return 0
     if wanted is None:
         return None
     match = _ETAG.fullmatch(wanted.strip())
     if match is None:
         _unreadable("If-Match", wanted, 'send one ETag as this service gave it, such as "17" with its quotes')
-    return int(match[1])
+    return int(match[1] or match[2])  # its quotes are easily lost in a shell
 
 
 def query(call: Call, allowed: Collection[str] = ()) -> dict[str, str]:

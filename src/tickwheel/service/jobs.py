@@ -58,8 +58,9 @@ class Jobs:
         """
         Set the job of this key, or replace it.
         """
-        key, wanted = _key(call), wanted_generation(call)
+        key = _key(call)
         body = decode(await read_body(call, self._options.body_bytes_max), _SET)
+        wanted = wanted_generation(call)  # conditions are heeded on requests that are good without them
         if body.target == "handler" and body.handler and not self._scheduler.has_handler(body.handler):
             raise HandlerNotFoundError(body.handler)  # we are the one that would fire it
         answer = await self._scheduler.set(key, if_generation=wanted, **body.fields())
@@ -69,8 +70,9 @@ class Jobs:
         """
         Give a pending job another instant.
         """
-        key, wanted = _key(call), wanted_generation(call)
+        key = _key(call)
         body = decode(await read_body(call, self._options.body_bytes_max), _MOVE)
+        wanted = wanted_generation(call)
         answer = await self._scheduler.move(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 
@@ -95,14 +97,14 @@ class Jobs:
         """
         Move a pending job to now.
         """
-        key, wanted = _key(call, ":run"), wanted_generation(call)
+        key, wanted = _key(call, b":run"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.run_now(key, if_generation=wanted), wanted)
 
     async def replay(self, call: Call) -> Reply:
         """
         Make a dead job pending again, due now, with all its attempts.
         """
-        key, wanted = _key(call, ":replay"), wanted_generation(call)
+        key, wanted = _key(call, b":replay"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.replay(key, if_generation=wanted), wanted)
 
     async def list(self, call: Call) -> Reply:
@@ -147,5 +149,5 @@ def _is_by_due(arguments: dict[str, Any]) -> bool:
     return bool(order == "due")
 
 
-def _key(call: Call, action: str = "") -> str:
-    return job_key(call.raw_path[len(PREFIX) :], action)
+def _key(call: Call, action: bytes = b"") -> str:
+    return job_key(call.raw_path[len(PREFIX) :].removesuffix(action))

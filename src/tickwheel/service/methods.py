@@ -56,7 +56,10 @@ class Methods:
 
 class JobMethods:
     """
-    The addresses of jobs: a key, and after it perhaps an action, which only POST looks for: any key may end like one.
+    The addresses of jobs: a key, and after it perhaps an action.
+
+    An action's colon is a literal one. The key `a:run` is addressed as `a%3Arun`, which is how every client library
+    writes it, so any key has an address.
     """
 
     def __init__(self, methods: Mapping[str, Methods]) -> None:
@@ -64,16 +67,13 @@ class JobMethods:
         Take the *methods* of each address, as OpenAPI writes it.
         """
         self._plain = methods[_KEY]
-        self._actions = {path.removeprefix(_KEY): found for path, found in methods.items() if path != _KEY}
+        self._actions = {path.removeprefix(_KEY).encode(): found for path, found in methods.items() if path != _KEY}
 
     async def reply(self, call: Call) -> ASGIApp:
         """
         Return what the operation answers.
         """
-        if call.method != "POST":
-            return await self._plain.reply(call)
         for action, methods in self._actions.items():
-            if call.path.endswith(action):
+            if call.raw_path.endswith(action):
                 return await methods.reply(call)
-        remedy = f"end the address with one of {', '.join(self._actions)}"
-        raise ProblemError("page_not_found", f"there is no action at {show(call.path)}", value=call.path, remedy=remedy)
+        return await self._plain.reply(call)

@@ -27,7 +27,7 @@ _IF_MATCH: Final = {
     "name": "If-Match",
     "in": "header",
     "description": "Only if the job has this entity tag, which is its generation in quotes.",
-    "schema": {"type": "string", "pattern": '^"[0-9]{1,19}"$'},
+    "schema": {"type": "string", "pattern": '^("[0-9]{1,18}"|[0-9]{1,18})$'},
 }
 _IF_NONE_MATCH: Final = {
     "name": "If-None-Match",
@@ -54,15 +54,15 @@ _PROBLEM: Final = {
         "value": {"type": "string", "description": "The refused value, shortened."},
     },
 }
-_TIMES: Final = {
-    # What no type says: which of the times of a set go together.
-    "SetBody": {
-        "anyOf": [{"required": [name]} for name in ("delay", "at", "every", "cron")],
-        "not": {"anyOf": [{"required": ["delay", "at"]}, {"required": ["every", "cron"]}]},
-    },
-    "MoveBody": {"oneOf": [{"required": [name]} for name in ("delay", "at")]},
+_MOVE: Final = {"oneOf": [{"required": [name]} for name in ("delay", "at")]}
+_SET: Final = {
+    "anyOf": [{"required": [name]} for name in ("delay", "at", "every", "cron")],
+    "not": {"anyOf": [{"required": ["delay", "at"]}, {"required": ["every", "cron"]}]},
+    "if": {"required": ["target"], "properties": {"target": {"const": "log"}}},
+    "else": {"required": ["handler"], "properties": {"handler": {"type": "string", "minLength": 1}}},
 }
-_TIMES["SetItem"], _TIMES["MoveItem"] = _TIMES["SetBody"], _TIMES["MoveBody"]
+_TOGETHER: Final = {"SetBody": _SET, "SetItem": _SET, "MoveBody": _MOVE, "MoveItem": _MOVE}
+"""What no type says: which fields go together."""
 
 
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
     named = list(dict.fromkeys(kind for kind in types if inspect.isclass(kind)))
     _, schemas = schema_components(named, ref_template="#/components/schemas/{name}")
     for name, schema in schemas.items():
-        schema.update(_TIMES.get(name, {}))
+        schema.update(_TOGETHER.get(name, {}))
         if name.endswith(("Body", "Item")):
             for of in schema.get("properties", {}).values():
                 if of.get("default", ...) is None and not _takes_null(of):

@@ -1,0 +1,49 @@
+"""
+What schemathesis cannot know: which keys and handlers there are, and that an idempotency key is meant to be new.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from typing import Any
+
+import schemathesis
+
+KEYS = ("a", "b", "c d", "e/f", "\u00e9")
+HANDLERS = ("works", "fails")
+
+VALID = re.compile("[!-~]{1,200}")
+
+_number = count()
+
+
+@schemathesis.hook
+def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
+    """
+    Make every valid idempotency key a new one.
+    """
+    key = (case.headers or {}).get("Idempotency-Key")
+    if isinstance(key, str) and VALID.fullmatch(key):
+        case.headers["Idempotency-Key"] = f"key-{next(_number)}"
+
+
+@schemathesis.hook
+def map_path_parameters(_context: Any, path_parameters: Any) -> Any:
+    """
+    Send half of what is made up for valid keys to few of them, so that there are jobs to find.
+    """
+    key = (path_parameters or {}).get("key")
+    if isinstance(key, str) and len(key) % 2 and 0 < len(key) < 100 and "\0" not in key:
+        path_parameters["key"] = KEYS[ord(key[0]) % len(KEYS)]
+    return path_parameters
+
+
+@schemathesis.hook
+def map_body(_context: Any, body: Any) -> Any:
+    """
+    Let made-up handlers be those that are registered.
+    """
+    if isinstance(body, dict) and isinstance(body.get("handler"), str) and body["handler"]:
+        body["handler"] = HANDLERS[len(body["handler"]) % 2]
+    return body

@@ -1,0 +1,106 @@
+"""
+The OpenAPI document, and the service against it: whatever the document allows is answered as it says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = int(os.environ.get("TICKWHEEL_EXAMPLES", "20"))
+"""How many requests are made up for each operation; `TICKWHEEL_EXAMPLES=2000` makes more than twenty thousand."""
+
+CONFIG = """
+hooks = "schemathesis_hooks"
+
+[checks]
+# No schema says which handlers, jobs and generations there are, or that a cron line fires.
+positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 412, 422]
+"""
+
+
+@pytest.fixture(scope="module")
+def document(server):
+    """
+    Return the document as the service has it.
+    """
+    answer = server.ask("GET", "/openapi.json")
+    assert answer.headers["content-type"] == "application/json"
+    return answer.json
+
+
+@pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed: pip install schemathesis")
+def test_answers_as_documented(server, tmp_path):
+    """
+    Valid requests are taken, invalid ones refused, and every answer has a documented status, type and form.
+    """
+    (tmp_path / "schemathesis.toml").write_text(CONFIG)
+    what = ["--checks", "all", "--max-examples", str(EXAMPLES), "--exclude-path", "/v1/live"]  # that one does not end
+    how = ["--generation-database", "none", "--no-color", "--max-failures", "5"]
+    answer = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "schemathesis.cli",
+            "run",
+            f"http://{server.host}:{server.port}/openapi.json",
+            *what,
+            *how,
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+        capture_output=True,
+        text=True,
+        timeout=60 + 20 * EXAMPLES,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    generated = re.search(r"(\d+) generated, (\d+) passed", answer.stdout)
+    assert generated, answer.stdout
+    assert int(generated[1]) == int(generated[2]) > 16 * EXAMPLES
+
+
+def test_every_operation_is_described(document):
+    """
+    Every operation has a summary, an id of its own, and answers; every reference leads somewhere.
+    """
+    ids = []
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            ids.append(operation["operationId"])
+            assert operation["summary"].endswith(".")
+            assert any(status.startswith("2") for status in operation["responses"])
+            assert any(status.startswith("4") for status in operation["responses"])
+    assert len(ids) == len(set(ids)) >= 16
+    names = set(document["components"]["schemas"])
+    text = str(document)
+    assert {part.split("'")[0] for part in text.split("#/components/schemas/")[1:]} <= names
+
+
+def test_every_documented_address_is_there(server, document):
+    """
+    Every method of every address is routed, and the page's own addresses are not part of the API.
+    """
+    for path, methods in document["paths"].items():
+        for method in methods:
+            if path == "/v1/live":
+                continue
+            answer = server.ask(method.upper(), path.replace("{key}", "not%20there"))
+            assert answer.status not in (405, 500), (method, path)
+            assert answer.status != 404 or answer.json["type"] == "/problems/job_not_found"
+
+
+def test_types_of_bodies_say_what_is_needed(document):
+    """
+    The document says what no single type does: that a set needs one kind of time, and where it goes.
+    """
+    schemas = document["components"]["schemas"]
+    assert {"required": ["delay"]} in schemas["SetBody"]["anyOf"]
+    assert schemas["SetBody"]["additionalProperties"] is False
+    assert "default" not in schemas["SetBody"]["properties"]["delay"]
