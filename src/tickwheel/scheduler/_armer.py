@@ -64,6 +64,7 @@ class Armer:
         self._near = near
         self._clock = ground.clock
         self._timers = ground.timers
+        self._pacer = ground.pacer
         self._writer = ground.writer
         self._hooks = ground.hooks
         self._hand_over = fire
@@ -195,7 +196,7 @@ class Armer:
         if self._hooks.is_active:
             self._hooks.tell(StoreFailed("counting attempts", str(error)))
         try:
-            self._timers.call_later(_RETRY_S, partial(self._post, entries, is_again=True))
+            self._pacer.call_later(_RETRY_S, partial(self._post, entries, is_again=True))
         except ClosedError:
             self._near.refuse(entries)
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from tickwheel.clock import Clock, MonotonicClock
-from tickwheel.drivers import TimerWheel
+from tickwheel.drivers import SteppedClock, TimerWheel
 from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._commits import events_of, lives_of
@@ -95,7 +95,8 @@ class Core:
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
         writer = self._opened()
         timers = TimerWheel(clock=self._clock)
-        ground = Ground(self._store, writer, self._storeclock, timers, self.hooks, self._options)
+        pacer = TimerWheel() if isinstance(self._clock, SteppedClock) else timers
+        ground = Ground(self._store, writer, self._storeclock, timers, pacer, self.hooks, self._options)
         owner = Owner(ground, self._targets, self._limits_of, loop)
         self._owner = owner  # commits of others' sets may come from here on
         try:
@@ -103,6 +104,7 @@ class Core:
         except BaseException:
             self._owner = None
             timers.close()
+            pacer.close()
             raise
 
     def is_inside(self) -> bool:

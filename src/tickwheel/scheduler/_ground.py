@@ -25,7 +25,9 @@ class Ground:
         store: Open; read by the stager, the leases and the watcher.
         writer: The only way to write to it.
         clock: The store's, read without asking it.
-        timers: The near wheel.
+        timers: The near wheel, on the scheduler's clock.
+        pacer: A wheel on the real clock, for waits that are about threads and stores: the same one, unless a test
+            moves the scheduler's clock by hand.
         hooks: Who is told.
         options: The knobs.
     """
@@ -34,5 +36,6 @@ class Ground:
     writer: Writer
     clock: StoreClock
     timers: TimerWheel
+    pacer: TimerWheel
     hooks: Hooks
     options: SchedulerOptions

@@ -50,7 +50,7 @@ class Owner:
         limits_of: Callable[[Job], Limits | None],
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
-        self._timers = ground.timers
+        self._ground = ground
         self._targets = targets
         self._is_stopping = False
         self._is_quiet = threading.Event()
@@ -116,10 +116,11 @@ class Owner:
             self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
         self._wait(None if deadline is None else deadline - _CLOSING_S)
         running = self.near.take(Stage.RUNNING)
-        self._timers.close()
+        self._ground.timers.close()
+        self._ground.pacer.close()
         self._executor.coroutines.close(_left(deadline), [target.close for target in self._targets.values()])
         self._executor.workers.close(0 if running else _left(deadline))
-        self._timers.join(_left(deadline))
+        self._ground.timers.join(_left(deadline))
         return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in running]
 
     def figures_now(self) -> dict[str, Any]:
@@ -151,7 +152,7 @@ class Owner:
         if self.leases.is_trusted():
             self._executor.fire(entries)
         else:  # the lease is about to be renewed or lost: then we know
-            self._timers.call_later(_DOUBT_S, self._fire, entries)
+            self._ground.pacer.call_later(_DOUBT_S, self._fire, entries)
 
     def _made_progress(self, ended: list[Entry], freed: list[Entry]) -> None:
         if self._is_stopping:
