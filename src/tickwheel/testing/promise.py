@@ -1,0 +1,278 @@
+"""
+The promise, checked on a run of your own.
+
+    log = PromiseLog(wheel)
+    timer = log.call_later(0.5, work)
+    ...
+    check_promise(log.events)
+
+A `PromiseLog` sets timers on a wheel and writes down what happens to them. `check_promise` reads such a log, or one
+that you wrote yourself from any timer system, and says where it breaks the promise: early, twice, after a cancel that
+said True, out of order, too late, or never.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from tickwheel.timers._contract import Timer
+from tickwheel.timers.contexts import Timers
+
+__all__ = ["Event", "LoggedTimer", "PromiseBrokenError", "PromiseLog", "check_promise"]
+
+Kind: TypeAlias = Literal["set", "move", "cancel", "fire", "end"]
+
+
+@dataclass(slots=True)
+class Event:
+    """
+    One thing that happened; a log lists them in the order in which they began.
+
+    Attributes:
+        kind: "set" and "move" give a deadline, "cancel" ends, "fire" is the begin of a callback. "end", whose timer is
+            None, says that by then all that was due had its chance to fire.
+        timer: Which timer.
+        begun: When, in seconds of the wheel's clock.
+        ended: When the call had returned; as *begun* where that is not known apart.
+        deadline: Of a set or move.
+        answer: Of a move or cancel: what the call said. Those that said False change nothing.
+    """
+
+    kind: Kind
+    timer: Hashable
+    begun: float
+    ended: float = math.nan
+    deadline: float = math.nan
+    answer: bool = True
+
+
+class PromiseBrokenError(AssertionError):
+    """
+    A log that breaks the promise; `breaches` has a line for each breach.
+    """
+
+    def __init__(self, breaches: list[str]) -> None:
+        """
+        List the *breaches*.
+        """
+        self.breaches = breaches
+        super().__init__(f"the promise is broken {len(breaches)} times:\n" + "\n".join(breaches))
+
+
+class LoggedTimer:
+    """
+    The handle of a timer whose events are written down.
+    """
+
+    def __init__(self, log: PromiseLog, number: int) -> None:
+        self._log = log
+        self.number = number
+        self.timer: Timer
+
+    def cancel(self) -> bool:
+        """
+        Cancel, and write down what it said.
+        """
+        answer = self.timer.cancel()
+        self._log.note(Event("cancel", self.number, self._log.time(), answer=answer))
+        return answer
+
+    def reschedule(self, when: float) -> bool:
+        """
+        Move, and write down what it said.
+        """
+        return self._move(self.timer.reschedule, when)
+
+    def restart(self, delay: float) -> bool:
+        """
+        Move, and write down what it said.
+        """
+        return self._move(self.timer.restart, delay)
+
+    def pending(self) -> bool:
+        """
+        Return whether it is pending.
+        """
+        return self.timer.pending()
+
+    def when(self) -> float:
+        """
+        Return its deadline.
+        """
+        return self.timer.when()
+
+    def _move(self, verb: Callable[[float], bool], time: float) -> bool:
+        begun = self._log.time()
+        answer = verb(time)
+        self._log.note(Event("move", self.number, begun, self._log.time(), self.timer.when(), answer))
+        return answer
+
+
+class PromiseLog:
+    """
+    Sets timers on a wheel and writes down what happens, from any thread.
+
+    Attributes:
+        events: What happened so far.
+    """
+
+    def __init__(self, wheel: Timers) -> None:
+        self.events: list[Event] = []
+        self.time = wheel.time
+        self._wheel = wheel
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def note(self, event: Event) -> None:
+        """
+        Add an event.
+        """
+        self.events.append(event)
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> LoggedTimer:
+        """
+        Set a timer that is written down.
+        """
+        return self._set(self._wheel.call_later, delay, callback, args)
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> LoggedTimer:
+        """
+        Set a timer that is written down.
+        """
+        return self._set(self._wheel.call_at, when, callback, args)
+
+    def end(self) -> None:
+        """
+        Say that all that is due by now should have fired.
+        """
+        self.note(Event("end", None, self.time()))
+
+    def _set(self, verb: Callable[..., Timer], time: float, callback: Callable[..., object], args: Any) -> LoggedTimer:
+        with self._lock:
+            self._count += 1
+            timer = LoggedTimer(self, self._count)
+        event = Event("set", timer.number, self.time())
+        self.note(event)  # before it can fire
+        timer.timer = verb(time, self._fire, timer.number, callback, args)
+        event.deadline, event.ended = timer.timer.when(), self.time()
+        return timer
+
+    def _fire(self, number: int, callback: Callable[..., object], args: Any) -> None:
+        self.note(Event("fire", number, self.time()))
+        callback(*args)
+
+
+@dataclass(slots=True)
+class _Life:
+    """
+    A pending timer, as the reader of a log sees it.
+    """
+
+    deadline: float
+    arrival: int
+    begun: float
+    settled: float
+
+
+@dataclass(slots=True)
+class _Reader:
+    """
+    Goes through a log and notes what is wrong.
+    """
+
+    lateness_max_s: float
+    is_ordered: bool
+    breaches: list[str] = field(default_factory=list)
+    pending: dict[Hashable, _Life] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    cancelled: set[Hashable] = field(default_factory=set)
+    arrivals: int = 0
+
+    def read(self, event: Event) -> None:
+        """
+        Take the next event.
+        """
+        self.counts[event.kind] = self.counts.get(event.kind, 0) + event.answer
+        if event.answer:
+            getattr(self, f"_{event.kind}")(event)
+
+    def _set(self, event: Event) -> None:
+        self._begin(event)
+
+    def _move(self, event: Event) -> None:
+        # One that is not pending is firing: a new life.
+        if event.timer in self.cancelled:
+            self._say(event, "was moved after a cancel that said True")
+        self._begin(event)
+
+    def _begin(self, event: Event) -> None:
+        self.arrivals += 1
+        settled = event.begun if math.isnan(event.ended) else event.ended
+        self.pending[event.timer] = _Life(event.deadline, self.arrivals, event.begun, settled)
+        self.cancelled.discard(event.timer)
+
+    def _cancel(self, event: Event) -> None:
+        if self.pending.pop(event.timer, None) is None:
+            self._say(event, "was cancelled, said True, and was not pending")
+        self.cancelled.add(event.timer)
+
+    def _fire(self, event: Event) -> None:
+        life = self.pending.pop(event.timer, None)
+        if life is None:
+            self._say(event, f"fired {'after a cancel that said True' if event.timer in self.cancelled else 'twice'}")
+            return
+        if event.begun < life.deadline:
+            self._say(event, f"fired {life.deadline - event.begun!r} s early")
+        late_s = event.begun - max(life.deadline, life.settled)
+        if late_s > self.lateness_max_s:
+            self._say(event, f"fired {late_s!r} s late, which is more than {self.lateness_max_s!r} s")
+        if self.is_ordered:
+            self._check_order(event, life)
+
+    def _check_order(self, event: Event, life: _Life) -> None:
+        # Who was set before this one was due was there when its turn began, and is to fire first if it is due first.
+        for name, other in self.pending.items():
+            is_earlier = (other.deadline, other.arrival) < (life.deadline, life.arrival)
+            is_sure = other.deadline < life.deadline or other.settled <= life.begun
+            if is_earlier and is_sure and other.settled < life.deadline:
+                self._say(event, f"fired before timer {name!r}, whose deadline {other.deadline!r} is not after its own")
+                return
+
+    def _end(self, event: Event) -> None:
+        for name, life in self.pending.items():
+            if life.deadline <= event.begun:
+                self.breaches.append(
+                    f"timer {name!r} was due at {life.deadline!r} and has not fired by {event.begun!r}"
+                )
+
+    def _say(self, event: Event, what: str) -> None:
+        self.breaches.append(f"timer {event.timer!r} {what}, at {event.begun!r}")
+
+
+def check_promise(
+    events: Iterable[Event], *, lateness_max_s: float = math.inf, is_ordered: bool = True
+) -> dict[str, int]:
+    """
+    Check that a log keeps the promise. Costs O(n * p) for n events and p timers pending.
+
+    Args:
+        events: What happened, in order.
+        lateness_max_s: A firing later than this after its deadline, or after it was set, is a breach.
+        is_ordered: Whether one turn fires by deadline, then first set; False for shards, pools, and designs with ticks.
+
+    Returns:
+        How many events there were of each kind; moves and cancels that said False are not counted.
+
+    Raises:
+        PromiseBrokenError: With all breaches.
+    """
+    reader = _Reader(lateness_max_s, is_ordered)
+    for event in events:
+        reader.read(event)
+    if reader.breaches:
+        raise PromiseBrokenError(reader.breaches)
+    return reader.counts
