@@ -40,7 +40,11 @@ class MemoryStore:
     Jobs in dictionaries; gone with the process. One scheduler uses one store; `page` costs O(jobs).
     """
 
-    abilities = Abilities(is_durable=False, loss_window="everything, when the process ends")
+    abilities = Abilities(
+        is_durable=False,
+        loss_window="everything, when the process ends",
+        has_notify=True,  # of what others write, which is nothing: nobody needs to look
+    )
     url = "memory://"
 
     def __init__(self, clock: Clock | None = None) -> None:
