@@ -85,6 +85,16 @@ impl Cache {
         Ok(self.look(key)?.or(default).unwrap_or_else(|| py.None().into_bound(py)))
     }
 
+    /// Return the value of *key*, or *default*; no use of it, and neither hit nor miss.
+    #[pyo3(signature = (key, default=None))]
+    fn peek(&self, py: Python<'_>, key: &Bound<'_, PyAny>, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+        let hash = key.hash()?;
+        let now = self.now(py)?;
+        let found = self.find(key, hash)?;
+        let value = self.store.with(py, |store| store.peek(py, store.wheel.id_at(found?), now));
+        Ok(value.map(|(_, value, ..)| value).or(default).unwrap_or_else(|| py.None()))
+    }
+
     /// Return the value of *key*; if it has none, set *default* and return that. One step: of many threads, one sets.
     #[pyo3(signature = (key, default=None))]
     fn setdefault<'py>(

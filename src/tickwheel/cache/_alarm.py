@@ -5,11 +5,12 @@ What makes a cache expire by itself: one timer on a wheel, set to the earliest d
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from typing import Final
 
 from tickwheel import _core
-from tickwheel.clock import seconds
+from tickwheel.clock import seconds, to_deadline
 from tickwheel.drivers import TimerWheel
 from tickwheel.drivers._fork import tell_after_fork
 from tickwheel.errors import ClosedError
@@ -50,6 +51,8 @@ class Alarm:
             if deadline is None:
                 return
             when = seconds(deadline)
+            if to_deadline(when) < deadline:  # after months of uptime a float no longer tells nanoseconds apart
+                when = math.nextafter(when, math.inf)
             if self._timer is None or not self._timer.reschedule(when):
                 with contextlib.suppress(ClosedError):
                     self._timer = self._wheel.call_at(when, self._ring)

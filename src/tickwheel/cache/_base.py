@@ -136,7 +136,7 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
         """
         Return a view of keys and values; going through it is as `__iter__`.
         """
-        return CacheItems(self, self._iterate)
+        return CacheItems(self, self._iterate, self.peek)
 
     def values(self) -> ValuesView[V]:
         """
@@ -255,13 +255,10 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
 
     def find_loaded(self, key: Any) -> tuple[Any] | None:
         """
-        Return `(value,)` if *key* has one, else None, which counts as no miss: for the loads of `take`.
+        Return `(value,)` if *key* has one, else None, and count nothing: for the loads of `take`.
         """
-        if key in self:
-            value = self.get(key, _NOTHING)
-            if value is not _NOTHING:
-                return (value,)
-        return None
+        value = self.peek(key, _NOTHING)
+        return None if value is _NOTHING else (value,)
 
     def _time_ns(self, reading: Any) -> int:
         if self._clock is not None:

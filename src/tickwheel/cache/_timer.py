@@ -4,6 +4,7 @@ A timer of one's own as the time of a cache: any function whose results can be c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from numbers import Real
@@ -14,6 +15,7 @@ from tickwheel.clock import NEVER, to_deadline
 __all__ = ["CacheTimer", "TimerClock", "duration_ns"]
 
 SECOND: Final = 1_000_000_000
+ENDS: Final = (math.inf, -math.inf)
 
 
 class CacheTimer:
@@ -60,8 +62,8 @@ class TimerClock:
     """
     The clock that a timer makes: its readings in nanoseconds, for the wheel.
 
+    What counts is the difference to the first reading, a number or a timedelta; what is before that is that.
     Numbers are seconds. Integers too large for that, past 292 years, are nanoseconds, as of `time.monotonic_ns`.
-    Of anything else (datetimes) the difference to the first reading counts, which must be a timedelta or a number.
 
     Args:
         timer: Tells the time; it is read once to see what it is.
@@ -69,11 +71,10 @@ class TimerClock:
 
     def __init__(self, timer: CacheTimer) -> None:
         self._timer = timer
-        first = timer()
-        self.is_numeric = isinstance(first, Real)
-        is_ns = isinstance(first, int) and first > NEVER // SECOND
+        self._first = timer()
+        self.is_numeric = isinstance(self._first, Real)
+        is_ns = isinstance(self._first, int) and self._first > NEVER // SECOND
         self._unit = 1 if is_ns else SECOND
-        self._origin = first if not self.is_numeric or first < 0 else None
 
     def monotonic_ns(self) -> int:
         """
@@ -91,9 +92,8 @@ class TimerClock:
         """
         Return a reading of the timer in nanoseconds, never below 0; of two readings the later is never less.
         """
-        if self._origin is not None and reading != float("inf"):
-            reading = reading - self._origin
-        return duration_ns(reading, "time", self._unit, is_signed=True)
+        passed = reading if reading in ENDS else reading - self._first
+        return duration_ns(passed, "time", self._unit, is_signed=True)
 
     def span_ns(self, duration: Any, name: str) -> int:
         """

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar
 
 __all__ = ["ITEMS", "KEYS", "RECORDS", "VALUES", "CacheItems", "CacheValues"]
 
+_NOTHING: Final = object()
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -24,11 +26,22 @@ class CacheItems(ItemsView[K, V]):
     The items of a cache; going through them is no use of them.
     """
 
-    __slots__ = ("_iterate",)
+    __slots__ = ("_iterate", "_peek")
 
-    def __init__(self, cache: Mapping[K, V], iterate: Callable[[int], Iterator[tuple[K, V]]]) -> None:
+    def __init__(
+        self,
+        cache: Mapping[K, V],
+        iterate: Callable[[int], Iterator[tuple[K, V]]],
+        peek: Callable[[object, object], object],
+    ) -> None:
         super().__init__(cache)
         self._iterate = iterate
+        self._peek = peek
+
+    def __contains__(self, item: object) -> bool:
+        key, value = item if isinstance(item, tuple) and len(item) == 2 else (_NOTHING, _NOTHING)  # noqa: PLR2004 - a pair
+        found = self._peek(key, _NOTHING)
+        return found is not _NOTHING and (found is value or bool(found == value))
 
     def __iter__(self) -> Iterator[tuple[K, V]]:
         return self._iterate(ITEMS)
@@ -44,6 +57,9 @@ class CacheValues(ValuesView[V]):
     def __init__(self, cache: Mapping[Any, V], iterate: Callable[[int], Iterator[V]]) -> None:
         super().__init__(cache)
         self._iterate = iterate
+
+    def __contains__(self, value: object) -> bool:
+        return any(each is value or each == value for each in self)
 
     def __iter__(self) -> Iterator[V]:
         return self._iterate(VALUES)

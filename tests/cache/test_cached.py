@@ -1,0 +1,137 @@
+"""
+The decorator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+
+import pytest
+
+from tickwheel.cache import TTLCache, cached, call_key
+from tickwheel.testing import ManualClock
+
+
+def pickled(thing):
+    """
+    Return what a pickle of a thing gives back.
+    """
+    return pickle.loads(pickle.dumps(thing))  # noqa: S301 - our own bytes
+
+
+def test_a_function_is_called_once_for_its_arguments():
+    """
+    The second call with the same arguments is answered from the cache until the ttl is over.
+    """
+    clock, calls = ManualClock(), []
+
+    @cached(TTLCache(10, 60.0, clock=clock))
+    def add(a, b=0):
+        """
+        Add.
+        """
+        calls.append((a, b))
+        return a + b
+
+    assert [add(1), add(1, b=2), add(1), add(1, b=2)] == [1, 3, 1, 3]
+    assert (calls, add.__name__, add.__doc__.strip()) == ([(1, 0), (1, 2)], "add", "Add.")
+    assert (len(add.cache), add.cache_key(1, b=2) in add.cache) == (2, True)
+    clock.advance(60.0)
+    assert add(1) == 1
+    add.cache_clear()
+    assert add(1) == 1
+    assert calls == [(1, 0), (1, 2), (1, 0), (1, 0)]
+
+
+def test_an_error_is_not_kept():
+    """
+    A call that raises is made again.
+    """
+    calls = []
+
+    @cached(TTLCache(10, 60.0))
+    def fail_once():
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("down")
+        return "up"
+
+    with pytest.raises(OSError, match="down"):
+        fail_once()
+    assert (fail_once(), fail_once(), len(calls)) == ("up", "up", 2)
+
+
+def test_calls_at_the_same_time_are_one():
+    """
+    Threads that call with the same arguments share one call.
+    """
+    calls, go_on = [], threading.Event()
+
+    @cached(TTLCache(10, 60.0))
+    def slow(n):
+        calls.append(n)
+        go_on.wait(30.0)
+        return n
+
+    threads = [threading.Thread(target=slow, args=(5,)) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert calls == [5]
+
+
+def test_recursion():
+    """
+    A cached function may call itself with other arguments.
+    """
+
+    @cached(TTLCache(1000, 60.0))
+    def fibonacci(n):
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+    assert fibonacci(80) == 23416728348467685
+
+
+def test_a_coroutine_function():
+    """
+    An async function is awaited once, its result shared and kept.
+    """
+    calls = []
+
+    @cached(TTLCache(10, 60.0))
+    async def double(n):
+        calls.append(n)
+        await asyncio.sleep(0)
+        return n * 2
+
+    async def main():
+        assert await asyncio.gather(double(4), double(4), double(5)) == [8, 8, 10]
+        return await double(4)
+
+    assert (asyncio.run(main()), calls) == (8, [4, 5])
+
+
+def test_a_key_of_ones_own():
+    """
+    The key function sees the arguments and decides what is the same.
+    """
+    cache = TTLCache(10, 60.0)
+
+    @cached(cache, key=lambda text, **_: text.lower())
+    def shout(text, *, times=1):
+        return text.upper() * times
+
+    assert (shout("a"), shout("A", times=3), list(cache)) == ("A", "A", ["a"])
+
+
+def test_keys_of_calls():
+    """
+    Keywords in any order are one call; a keyword is not the pair of its name and value.
+    """
+    assert call_key(1, a=2, b=3) == call_key(1, b=3, a=2)
+    assert len({call_key(), call_key(1), call_key(a=1), call_key(("a", 1)), call_key("a", 1)}) == 5
+    assert pickled(call_key(1, a=2)) == call_key(1, a=2)

@@ -1,0 +1,232 @@
+"""
+Expiry without anybody looking: a wheel, its clock, threads, forks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+import weakref
+
+import pytest
+
+from tickwheel import TimerWheel
+from tickwheel.cache import TTLCache
+from tickwheel.testing import ManualClock
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that stands still until it is moved.
+    """
+    return ManualClock()
+
+
+def expirations(cache):
+    """
+    Return how many entries have expired and are removed, removing none.
+    """
+    return cache.stats().expirations
+
+
+def test_entries_expire_at_their_deadlines(clock):
+    """
+    On a clock each entry is removed and told of at its own deadline, in order.
+    """
+    told = []
+    cache = TTLCache(100, 10.0, clock=clock, on_expire=lambda key, *_: told.append((key, clock.monotonic())))
+    start = clock.monotonic()
+    for key, ttl in [("c", 30.0), ("a", 10.0), ("b", 20.0)]:
+        cache.set(key, None, ttl=ttl)
+    clock.advance(100.0)
+    assert [(key, pytest.approx(when - start)) for key, when in told] == [("a", 10.0), ("b", 20.0), ("c", 30.0)]
+    assert [key for key, _ in told] == ["a", "b", "c"]
+
+
+def test_an_earlier_deadline_moves_the_alarm(clock):
+    """
+    What is set, or touched, to end sooner than all others ends on time, and what was moved to later does so.
+    """
+    told = []
+    cache = TTLCache(100, 50.0, clock=clock, on_expire=lambda key, *_: told.append(key))
+    cache.update({"a": 1, "b": 2, "c": 3})
+    cache.set("d", 4, ttl=5.0)
+    cache.touch("b", ttl=2.0)
+    clock.advance(2.0)
+    assert told == ["b"]
+    cache.touch("d", ttl=50.0)
+    clock.advance(47.0)
+    assert told == ["b"]
+    clock.advance(1.0)
+    assert told == ["b", "a", "c"]
+    clock.advance(2.0)
+    assert told == ["b", "a", "c", "d"]
+    cache.check()
+
+
+def test_one_timer_for_a_whole_cache(clock):
+    """
+    However many entries, the wheel has one timer of the cache, and none when it is empty or gone.
+    """
+    wheel = TimerWheel(clock=clock)
+    cache = TTLCache(1000, 10.0, wheel=wheel)
+    assert len(wheel) == 0
+    cache.update((n, n) for n in range(1000))
+    assert len(wheel) == 1
+    clock.advance(10.0)
+    assert (len(wheel), len(cache)) == (0, 0)
+    cache["a"] = 1
+    del cache
+    assert len(wheel) == 0
+
+
+def test_a_crowd_leaves_in_turns(clock):
+    """
+    A crowd that is due at once is removed in several turns of the wheel, between which other timers fire.
+    """
+    wheel = TimerWheel(clock=clock)
+    cache = TTLCache(20_000, 10.0, wheel=wheel)
+    cache.update((n, n) for n in range(20_000))
+    removed = []
+    wheel.call_later(10.0, lambda: removed.append(expirations(cache)))
+    clock.advance(10.0)
+    assert 0 < removed[0] < 20_000
+    assert expirations(cache) == 20_000
+
+
+def test_a_closed_wheel_leaves_a_lazy_cache(clock):
+    """
+    Once its wheel is closed, a cache goes on, and expires when it is used.
+    """
+    wheel = TimerWheel(clock=clock)
+    told = []
+    cache = TTLCache(100, 10.0, wheel=wheel, on_expire=lambda key, *_: told.append(key))
+    cache["a"] = 1
+    wheel.close()
+    cache.set("b", 2, ttl=5.0)
+    clock.advance(10.0)
+    assert told == []
+    assert (cache.get("a"), len(cache), told) == (None, 0, ["b", "a"])
+
+
+def test_several_caches_on_one_wheel(clock):
+    """
+    Caches that share a wheel expire each on its own time, beside other timers.
+    """
+    wheel = TimerWheel(clock=clock)
+    told = []
+    caches = [
+        TTLCache(10, ttl, wheel=wheel, on_expire=lambda *entry: told.append(entry[:2])) for ttl in (3.0, 1.0, 2.0)
+    ]
+    for number, cache in enumerate(caches):
+        cache["key"] = number
+    clock.advance(3.0)
+    assert told == [("key", 1), ("key", 2), ("key", 0)]
+
+
+@pytest.mark.realtime
+def test_a_thread_expires_while_nobody_looks():
+    """
+    On a plain wheel a thread removes what is due, and says so.
+    """
+    gone = threading.Event()
+    with TimerWheel() as wheel:
+        cache = TTLCache(10, 0.02, wheel=wheel, on_expire=lambda *_: gone.set())
+        cache["a"] = 1
+        assert gone.wait(30.0)
+        assert expirations(cache) == 1
+
+
+@pytest.mark.realtime
+def test_a_loop_expires_while_nobody_looks():
+    """
+    On an asyncio wheel the loop removes what is due, in its own thread.
+    """
+
+    async def main():
+        gone = asyncio.Event()
+        wheel = TimerWheel.asyncio()
+        cache = TTLCache(10, 0.02, wheel=wheel, on_expire=lambda *_: gone.set())
+        cache["a"] = 1
+        await asyncio.wait_for(gone.wait(), 30.0)
+        wheel.close()
+        return expirations(cache)
+
+    assert asyncio.run(main()) == 1
+
+
+@pytest.mark.realtime
+def test_threads_and_the_driver_share_a_cache():
+    """
+    Threads that set, look up and remove while a driver expires lose nothing: every entry leaves exactly once.
+    """
+    left = []
+    with TimerWheel() as wheel:
+        tell = lambda key, value, _: left.append((key, value))  # noqa: E731 - one for both
+        cache = TTLCache(64, 0.001, wheel=wheel, on_expire=tell, on_evict=tell)
+        stop_at = time.monotonic() + 1.0
+
+        def work(name):
+            count = 0
+            while time.monotonic() < stop_at:
+                count += 1
+                cache[count % 100] = (name, count)
+                cache.get(count % 70)
+                cache.pop(count % 90, None)
+            counts.append(count)
+
+        counts = []
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        cache.check()
+        cache.clear()
+    assert len(left) == len(set(left)) == sum(counts)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.realtime
+def test_after_a_fork():
+    """
+    In the child the entries are there, nothing waits for the parent's loads, and a new entry expires by itself.
+    """
+    gone = threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
+    with TimerWheel() as wheel:
+        cache = TTLCache(10, 3600.0, wheel=wheel, on_expire=lambda *_: gone.set())
+        cache["a"] = 1
+        loading = threading.Thread(target=cache.take, args=("slow", lambda _: (begun.set(), go_on.wait())))
+        loading.start()
+        begun.wait()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                assert (cache["a"], cache.take("slow", lambda _: "mine")) == (1, "mine")
+                cache.set("b", 2, ttl=0.01)
+                assert gone.wait(30.0)
+                cache.check()
+                code = 0
+            finally:
+                os._exit(code)
+        go_on.set()
+        loading.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert "b" not in cache
+
+
+def test_a_cache_on_a_clock_frees_its_wheel(clock):
+    """
+    A wheel that the cache has made for itself goes with it.
+    """
+    cache = TTLCache(10, 10.0, clock=clock)
+    wheel = weakref.ref(cache._wheel)
+    cache["a"] = 1
+    del cache
+    assert wheel() is None

@@ -1,0 +1,163 @@
+"""
+Bad input: a clear error, and a cache that is as it was.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+
+import pytest
+
+from tickwheel import InvalidDelayError, TimerWheel
+from tickwheel.cache import TLRUCache, TTLCache, cached
+from tickwheel.testing import ManualClock
+
+TTLS = [
+    (math.nan, InvalidDelayError, "ttl is nan: pass seconds as a number that is not NaN"),
+    (-1, ValueError, "ttl is -1: pass 0 or more, math.inf for no end"),
+    (-math.inf, ValueError, "ttl is -inf: pass 0 or more, math.inf for no end"),
+    (None, TypeError, "ttl is None: pass seconds as a number, math.inf for no end"),
+    ("5", TypeError, "ttl is '5': pass seconds as a number, not str"),
+]
+
+
+@pytest.mark.parametrize(("ttl", "error", "message"), TTLS, ids=[repr(ttl) for ttl, *_ in TTLS])
+@pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
+def test_a_ttl_that_is_none(ttl, error, message, timer):
+    """
+    A ttl that is no duration is refused by name and value, when a cache is made and for a single key.
+    """
+    with pytest.raises(error, match=re.escape(message)):
+        TTLCache(10, ttl, timer=timer)
+    cache = TTLCache(10, 60.0, timer=timer)
+    cache["a"] = 1
+    if ttl is not None:
+        with pytest.raises(error, match=re.escape(message)):
+            cache.set("a", 2, ttl=ttl)
+        with pytest.raises(error, match=re.escape(message)):
+            cache.touch("a", ttl=ttl)
+    assert dict(cache.items()) == {"a": 1}
+
+
+@pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
+def test_a_ttl_without_end(timer):
+    """
+    A ttl of inf, or of more seconds than there are, is for ever.
+    """
+    for ttl in (math.inf, 1e300):
+        cache = TTLCache(10, ttl, timer=timer)
+        cache["a"] = 1
+        assert cache.remaining("a") == math.inf
+
+
+@pytest.mark.parametrize(
+    ("maxsize", "error", "message"),
+    [
+        (-1, ValueError, "maxsize is -1: it must be non-negative, pass math.inf for no bound"),
+        (-math.inf, ValueError, "maxsize is -inf: it must be non-negative"),
+        (math.nan, ValueError, "maxsize is nan: it must be non-negative"),
+        (None, TypeError, "maxsize is None: pass a number, math.inf for no bound"),
+        ("10", TypeError, "maxsize is '10': pass a number"),
+    ],
+)
+def test_a_maxsize_that_is_none(maxsize, error, message):
+    """
+    A maxsize that is no bound is refused by name and value.
+    """
+    for make in (lambda: TTLCache(maxsize, 60.0), lambda: TLRUCache(maxsize, lambda *_: math.inf)):
+        with pytest.raises(error, match=re.escape(message)):
+            make()
+
+
+@pytest.mark.parametrize(
+    ("size", "error", "message"),
+    [
+        (-1, ValueError, "getsizeof returned -1: the size of a value must be non-negative"),
+        (math.nan, ValueError, "getsizeof returned nan: the size of a value must be non-negative"),
+        (None, TypeError, "getsizeof returned None: return the size as a number, not NoneType"),
+        ("5", TypeError, "getsizeof returned '5': return the size as a number, not str"),
+        (math.inf, ValueError, "value too large: its size is inf"),
+    ],
+)
+def test_a_size_that_is_none(size, error, message):
+    """
+    What getsizeof returns is checked, and nothing is set if it is no size.
+    """
+    cache = TTLCache(10, 60.0, getsizeof=lambda value: size if value == "bad" else 1)
+    cache["a"] = "good"
+    with pytest.raises(error, match=re.escape(message)):
+        cache["a"] = "bad"
+    assert (cache["a"], cache.currsize) == ("good", 1)
+    cache.check()
+
+
+def test_a_getsizeof_that_raises():
+    """
+    Its error is the caller's, and nothing is set.
+    """
+
+    def getsizeof(value):
+        return 1 / value
+
+    cache = TTLCache(10, 60.0, getsizeof=getsizeof)
+    with pytest.raises(ZeroDivisionError):
+        cache["a"] = 0
+    assert len(cache) == 0
+
+
+def test_a_ttu_that_raises_or_returns_nonsense():
+    """
+    Its error is the caller's, what is no time is refused, and nothing is set.
+    """
+    cache = TLRUCache(10, lambda _key, value, _now: value())
+    for value, error in [(lambda: 1 / 0, ZeroDivisionError), (lambda: math.nan, ValueError), (dict, TypeError)]:
+        with pytest.raises(error):
+            cache["a"] = value
+    assert len(cache) == 0
+    with pytest.raises(TypeError, match="ttu is 5: pass a function"):
+        TLRUCache(10, 5)
+
+
+@pytest.mark.parametrize("jitter", [-0.1, 1.5, math.nan])
+def test_a_jitter_that_is_none(jitter):
+    """
+    A jitter outside of 0..1 is refused.
+    """
+    with pytest.raises(ValueError, match=r"jitter is .*: pass a fraction of the ttl in 0\.\.1"):
+        TTLCache(10, 60.0, jitter=jitter)
+
+
+def test_time_comes_from_one_place():
+    """
+    A timer beside a wheel, or a clock beside either, is refused.
+    """
+    wheel = TimerWheel(clock=ManualClock())
+    with pytest.raises(TypeError, match="time would come from timer and wheel: pass one of them"):
+        TTLCache(10, 60.0, timer=time.time, wheel=wheel)
+    with pytest.raises(TypeError, match="from wheel and clock"):
+        TTLCache(10, 60.0, wheel=wheel, clock=ManualClock())
+
+
+def test_keys_that_cannot_be_hashed():
+    """
+    A list as a key is a TypeError everywhere.
+    """
+    cache = TTLCache(10, 60.0)
+    for use in (cache.get, cache.__contains__, cache.touch, cache.remaining, cache.pop, cache.__getitem__):
+        with pytest.raises(TypeError, match="unhashable"):
+            use([])
+    with pytest.raises(TypeError, match="unhashable"):
+        cache[[]] = 1
+
+
+def test_generators_are_not_cached():
+    """
+    The decorator refuses a generator function, whose result would be empty the second time.
+    """
+    with pytest.raises(TypeError, match="is a generator function: what it returns can be used only once"):
+
+        @cached(TTLCache(10, 60.0))
+        def numbers():
+            yield 1

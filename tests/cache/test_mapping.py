@@ -1,0 +1,201 @@
+"""
+A cache as a mapping: values, bound and order of use.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import MutableMapping
+
+import pytest
+
+from tickwheel.cache import TLRUCache, TTLCache
+from tickwheel.errors import ValueTooLargeError
+from tickwheel.testing import ManualClock
+
+
+def for_ever(_key, _value, _now):
+    """
+    Let every entry live for ever; at the top of the module, so that it can be pickled.
+    """
+    return math.inf
+
+
+def pickled(thing):
+    """
+    Return what a pickle of a thing gives back.
+    """
+    return pickle.loads(pickle.dumps(thing))  # noqa: S301 - our own bytes
+
+
+CACHES = {"ttl": lambda maxsize, **options: TTLCache(maxsize, 60.0, **options)}
+CACHES["tlru"] = lambda maxsize, **options: TLRUCache(maxsize, for_ever, **options)
+
+
+@pytest.fixture(params=CACHES)
+def make(request):
+    """
+    Return what makes a cache of one class.
+    """
+    return CACHES[request.param]
+
+
+def test_it_is_a_mutable_mapping(make):
+    """
+    Items are set, found, replaced, counted and removed as in a dict.
+    """
+    cache = make(10)
+    assert isinstance(cache, MutableMapping)
+    cache.update({1: "a", "two": "b", (3, 3): "c"})
+    cache[1] = "A"
+    assert (cache[1], cache["two"], cache[3, 3], len(cache), cache.currsize) == ("A", "b", "c", 3, 3)
+    assert (1 in cache, 2 in cache, cache.get(2), cache.get(2, "none")) == (True, False, None, "none")
+    del cache["two"]
+    assert cache.pop((3, 3)) == "c"
+    assert (cache.pop("two", "none"), dict(cache)) == ("none", {1: "A"})
+    assert (cache.setdefault(1, "B"), cache.setdefault(2, "B"), cache[2]) == ("A", "B", "B")
+    cache.clear()
+    assert (len(cache), cache.currsize, list(cache)) == (0, 0, [])
+    cache.check()
+
+
+@pytest.mark.parametrize(
+    "lose", [lambda cache: cache[1], lambda cache: cache.pop(1), lambda cache: cache.__delitem__(1)]
+)
+def test_a_missing_key_is_a_key_error(make, lose):
+    """
+    Item access, pop and del of a key that is not there raise KeyError with that key.
+    """
+    with pytest.raises(KeyError) as caught:
+        lose(make(10))
+    assert caught.value.args == (1,)
+
+
+def test_equal_keys_of_different_types_are_one(make):
+    """
+    1, 1.0 and True are the same key, as in a dict.
+    """
+    cache = make(10)
+    cache[1] = "int"
+    cache[1.0] = "float"
+    cache[True] = "bool"
+    assert list(cache.items()) == [(1, "bool")]
+
+
+def test_the_least_recently_used_goes_first(make):
+    """
+    Room is made by evicting the key whose last set or lookup is longest ago; `in` and iteration are no use.
+    """
+    cache = make(3)
+    cache.update({1: 1, 2: 2, 3: 3})
+    assert cache[1] == 1
+    assert 2 in cache
+    assert list(cache.items()) == [(2, 2), (3, 3), (1, 1)]
+    cache[4] = 4
+    assert list(cache) == [3, 1, 4]
+    assert cache.popitem() == (3, 3)
+    cache[1] = 0
+    assert cache.popitem() == (4, 4)
+    cache.check()
+
+
+def test_popitem_of_an_empty_cache(make):
+    """
+    It raises KeyError with the class's name, and hides where that came from.
+    """
+    with pytest.raises(KeyError, match="is empty") as caught:
+        make(3).popitem()
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_sizes_are_bounded(make):
+    """
+    With getsizeof the sizes are bounded, and a value that grows evicts others rather than itself.
+    """
+    cache = make(10, getsizeof=len)
+    cache.update(a="aaa", b="bbb", c="ccc")
+    assert cache.currsize == 9
+    cache["a"] = "aaaaa"
+    assert (dict(cache.items()), cache.currsize) == ({"c": "ccc", "a": "aaaaa"}, 8)
+    cache["a"] = ""
+    assert cache.currsize == 3
+    with pytest.raises(ValueTooLargeError, match="value too large: its size is 11 and maxsize is 10"):
+        cache["d"] = "d" * 11
+    assert (len(cache), cache["c"]) == (2, "ccc")
+    cache.check()
+
+
+def test_a_bound_of_zero_keeps_nothing(make):
+    """
+    A maxsize of 0 is allowed, and refuses every value that has a size.
+    """
+    cache = make(0)
+    with pytest.raises(ValueTooLargeError):
+        cache[1] = 1
+    assert (len(cache), cache.maxsize) == (0, 0)
+
+
+def test_no_bound(make):
+    """
+    A maxsize of inf keeps whatever is set.
+    """
+    cache = make(math.inf)
+    cache.update((n, n) for n in range(5000))
+    assert len(cache) == cache.currsize == 5000
+    cache.check()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, pickled], ids=["copy", "pickle"])
+def test_a_copy_has_the_same_items_in_the_same_order(make, copied):
+    """
+    A cache can be pickled and copied, with items, order of use and bound.
+    """
+    cache = make(3)
+    cache.update({1: 1, 2: 2, 3: 3})
+    assert cache[1] == 1
+    other = copied(cache)
+    assert other == cache
+    other[4] = 4
+    assert (list(other), list(cache)) == ([3, 1, 4], [2, 3, 1])
+    other.check()
+
+
+def test_a_copy_has_the_lives_that_were_left():
+    """
+    A pickle holds how long each entry still lives, so the time that the pickle lies around does not count.
+    """
+    clock = ManualClock()
+    cache = TTLCache(10, 60.0, clock=clock, sliding=True)
+    cache["a"] = 1
+    cache.set("b", 2, ttl=math.inf)
+    clock.advance(20.0)
+    other = pickled(cache)
+    assert 39.0 < other.remaining("a") <= 40.0
+    assert other.remaining("b") == math.inf
+    assert other["a"] == 1, "a use, after which it lives as long as at first"
+    assert 59.0 < other.remaining("a") <= 60.0
+
+
+def test_repr_shows_what_is_there(make):
+    """
+    The repr names class, items, bound and size.
+    """
+    cache = make(3)
+    cache["a"] = 1
+    assert repr(cache) == f"{type(cache).__name__}({{'a': 1}}, maxsize=3, currsize=1)"
+
+
+def test_memory_is_given_back(make):
+    """
+    The storage of a crowd that has left is freed.
+    """
+    cache = make(math.inf)
+    cache.update((n, None) for n in range(50_000))
+    full = cache.__sizeof__()
+    for n in range(50_000):
+        del cache[n]
+    cache.clear()
+    assert cache.__sizeof__() < full / 20

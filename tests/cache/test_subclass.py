@@ -1,0 +1,147 @@
+"""
+What subclasses may change, as with cachetools' classes.
+"""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from tickwheel.cache import TTLCache
+from tickwheel.testing import ManualClock
+
+
+def pickled(thing):
+    """
+    Return what a pickle of a thing gives back.
+    """
+    return pickle.loads(pickle.dumps(thing))  # noqa: S301 - our own bytes
+
+
+class Loading(TTLCache):
+    """
+    A cache that makes what is missing.
+    """
+
+    def __missing__(self, key):
+        self[key] = key * 2
+        return key * 2
+
+
+def test_missing_is_asked_by_item_access_alone():
+    """
+    `cache[key]` asks `__missing__`; get, pop, setdefault and `in` do not.
+    """
+    cache = Loading(10, 60.0)
+    assert (cache[1], cache.get(2), cache.pop(3, None), 4 in cache, cache.setdefault(5, 0)) == (2, None, None, False, 0)
+    assert dict(cache.items()) == {1: 2, 5: 0}
+    assert pickled(cache) == cache
+
+
+def test_item_methods_of_a_subclass_are_gone_through():
+    """
+    A subclass with its own item methods has them called by get, pop, setdefault and update.
+    """
+
+    class Lower(TTLCache):
+        def __getitem__(self, key):
+            return super().__getitem__(key.lower())
+
+        def __setitem__(self, key, value):
+            super().__setitem__(key.lower(), value)
+
+        def __delitem__(self, key):
+            super().__delitem__(key.lower())
+
+        def __contains__(self, key):
+            return super().__contains__(key.lower())
+
+    cache = Lower(10, 60.0)
+    cache.update(ABC=1)
+    assert (cache.get("aBc"), cache.setdefault("Abc", 5), cache.setdefault("New", 6), "NEW" in cache) == (1, 1, 6, True)
+    assert cache.pop("ABC") == 1
+    assert cache.pop("ABC", None) is None
+    with pytest.raises(KeyError):
+        cache.pop("ABC")
+    assert list(cache) == ["new"]
+
+
+def test_popitem_of_a_subclass_evicts():
+    """
+    A subclass's popitem is called for every eviction, and decides who goes.
+    """
+    gone = []
+
+    class Newest(TTLCache):
+        def popitem(self):
+            key = list(self)[-1]
+            gone.append(key)
+            return key, self.pop(key)
+
+    cache = Newest(2, 60.0)
+    cache.update({1: 1, 2: 2, 3: 3})
+    assert (gone, list(cache)) == ([2], [1, 3])
+    cache[3] = "replaced"
+    assert gone == [2]
+
+
+def test_expire_of_a_subclass_is_called_by_every_set():
+    """
+    A subclass's expire sees what expires when something is set.
+    """
+    seen = []
+
+    class Telling(TTLCache):
+        def expire(self, time=None):
+            expired = super().expire(time)
+            seen.extend(expired)
+            return expired
+
+    clock = ManualClock()
+    cache = Telling(10, 5.0, timer=clock.monotonic)
+    cache["a"] = 1
+    clock.advance(5.0)
+    cache["b"] = 2
+    assert seen == [("a", 1)]
+
+
+def test_getsizeof_of_a_subclass():
+    """
+    A subclass's getsizeof counts, as a method or a static one.
+    """
+
+    class ByLength(TTLCache):
+        def getsizeof(self, value):
+            return len(value)
+
+    cache = ByLength(5, 60.0)
+    cache.update(a="12", b="345", c="67")
+    assert (dict(cache.items()), cache.currsize) == ({"b": "345", "c": "67"}, 5)
+
+
+def test_attributes_travel_with_a_pickle():
+    """
+    What a subclass keeps in attributes is pickled, and its `__init__` is not called again.
+    """
+    cache = Named("prices")
+    cache["a"] = 1
+    other = pickled(cache)
+    assert (other.name, other["a"], other.ttl, other.maxsize) == ("prices", 1, 60.0, 10)
+
+
+class Named(TTLCache):
+    """
+    A cache with a name, made from that alone.
+    """
+
+    def __init__(self, name):
+        super().__init__(10, 60.0)
+        self.name = name
+
+
+def test_classes_can_be_subscripted():
+    """
+    Type parameters are allowed at run time.
+    """
+    assert TTLCache[str, int](10, 60.0).maxsize == 10

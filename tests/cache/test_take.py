@@ -1,0 +1,284 @@
+"""
+`take`: of all who miss a key, one loads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tickwheel.cache import TTLCache
+from tickwheel.errors import ReentrantError, ValueTooLargeError
+
+
+class Crowd:
+    """
+    Threads that take one key at the same time, and what they got.
+    """
+
+    def __init__(self, cache, loader, size=8):
+        self.cache = cache
+        self.outcomes = []
+        self.threads = [threading.Thread(target=self._take, args=(loader,)) for _ in range(size)]
+
+    def _take(self, loader):
+        try:
+            self.outcomes.append(self.cache.take("key", loader))
+        except BaseException as error:  # noqa: BLE001 - that is what it got
+            self.outcomes.append(error)
+
+    def start(self):
+        """
+        Start them.
+        """
+        for thread in self.threads:
+            thread.start()
+
+    def join(self):
+        """
+        Wait for all and return what they got.
+        """
+        for thread in self.threads:
+            thread.join(30.0)
+        return self.outcomes
+
+
+def test_one_of_many_threads_loads():
+    """
+    The loader gets the key and is called once; all threads get its value, which is kept.
+    """
+    cache = TTLCache(10, 60.0)
+    calls, go_on = [], threading.Event()
+
+    def loader(key):
+        calls.append(key)
+        go_on.wait(30.0)
+        return "value"
+
+    crowd = Crowd(cache, loader)
+    crowd.start()
+    go_on.set()
+    assert crowd.join() == ["value"] * 8
+    assert (calls, cache["key"], cache.take("key", None)) == (["key"], "value", "value")
+
+
+def test_an_error_goes_to_all_and_nothing_is_kept():
+    """
+    What the loader raises is raised in every thread that waited, and the next take loads anew.
+    """
+    cache = TTLCache(10, 60.0)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def loader(_key):
+        begun.set()
+        go_on.wait(30.0)
+        raise OSError("down")
+
+    crowd = Crowd(cache, loader)
+    crowd.start()
+    begun.wait(30.0)
+    go_on.set()
+    outcomes = crowd.join()
+    assert [str(error) for error in outcomes] == ["down"] * 8
+    assert "key" not in cache
+    assert cache.take("key", lambda _: "up") == "up"
+
+
+def test_an_interrupt_stays_with_its_thread():
+    """
+    A loader ended by what is no Exception ends its own thread's take; another thread loads.
+    """
+    cache = TTLCache(10, 60.0)
+    begun, go_on = threading.Event(), threading.Event()
+    first = []
+
+    def loader(_key):
+        if not first:
+            first.append(threading.current_thread())
+            begun.set()
+            go_on.wait(30.0)
+            raise SystemExit
+        return "value"
+
+    crowd = Crowd(cache, loader, size=4)
+    crowd.start()
+    begun.wait(30.0)
+    go_on.set()
+    outcomes = crowd.join()
+    assert sorted(map(str, outcomes)) == ["", "value", "value", "value"]
+
+
+def test_keys_do_not_wait_for_one_another():
+    """
+    A loader may take other keys; the one that it loads is refused, since it would wait for itself.
+    """
+    cache = TTLCache(10, 60.0)
+    assert cache.take("a", lambda _: cache.take("b", lambda _: 2) + 1) == 3
+    with pytest.raises(ReentrantError, match=r"take\('c'\) was called from inside itself"):
+        cache.take("c", lambda key: cache.take(key, str))
+    assert dict(cache.items()) == {"b": 2, "a": 3}
+
+
+def test_a_loaded_value_that_does_not_fit():
+    """
+    A value that is too large is an error of take, and not kept.
+    """
+    cache = TTLCache(3, 60.0, getsizeof=len)
+    with pytest.raises(ValueTooLargeError):
+        cache.take("a", lambda _: "long")
+    assert len(cache) == 0
+
+
+def test_none_is_a_value():
+    """
+    A loader that returns None is not called again.
+    """
+    cache = TTLCache(10, 60.0)
+    assert (cache.take("a", lambda _: None), cache.take("a", lambda _: 1)) == (None, None)
+
+
+class Loads:
+    """
+    An async loader that waits to be told what to do.
+    """
+
+    def __init__(self):
+        self.calls = []
+        self.go_on = asyncio.Event()
+        self.error = None
+        self.was_cancelled = False
+
+    async def __call__(self, key):
+        """
+        Load.
+        """
+        self.calls.append(key)
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+        if self.error is not None:
+            raise self.error
+        return "value"
+
+
+async def turns():
+    """
+    Let every task run until it waits.
+    """
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def crowd_of(cache, loads, size=5):
+    """
+    Return tasks that wait for one load.
+    """
+    tasks = [asyncio.ensure_future(cache.take_async("key", loads)) for _ in range(size)]
+    await turns()
+    assert loads.calls == ["key"]
+    return tasks
+
+
+def test_one_of_many_tasks_loads():
+    """
+    The async loader runs once, all tasks get its value, and later ones find it.
+    """
+
+    async def main():
+        cache, loads = TTLCache(10, 60.0), Loads()
+        tasks = await crowd_of(cache, loads)
+        loads.go_on.set()
+        assert await asyncio.gather(*tasks) == ["value"] * 5
+        assert (await cache.take_async("key", loads), loads.calls, cache["key"]) == ("value", ["key"], "value")
+
+    asyncio.run(main())
+
+
+def test_an_error_goes_to_all_tasks():
+    """
+    What the loader raises is raised in every task, nothing is kept, and the next take loads anew.
+    """
+
+    async def main():
+        cache, loads = TTLCache(10, 60.0), Loads()
+        tasks = await crowd_of(cache, loads)
+        loads.error = OSError("down")
+        loads.go_on.set()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert outcomes == [loads.error] * 5
+        assert "key" not in cache
+        loads.error = None
+        assert await cache.take_async("key", loads) == "value"
+
+    asyncio.run(main())
+
+
+def test_a_loader_that_is_cancelled_from_inside():
+    """
+    A loader that ends with CancelledError ends all who wait with it, and nothing is kept.
+    """
+
+    async def main():
+        cache, loads = TTLCache(10, 60.0), Loads()
+        tasks = await crowd_of(cache, loads)
+        loads.error = asyncio.CancelledError()
+        loads.go_on.set()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
+        assert "key" not in cache
+
+    asyncio.run(main())
+
+
+def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
+    """
+    Also the task that asked first may go: the load runs on for those who wait.
+    """
+
+    async def main():
+        cache, loads = TTLCache(10, 60.0), Loads()
+        first, *others = await crowd_of(cache, loads)
+        first.cancel()
+        await turns()
+        assert first.cancelled()
+        loads.go_on.set()
+        assert await asyncio.gather(*others) == ["value"] * 4
+        assert not loads.was_cancelled
+
+    asyncio.run(main())
+
+
+def test_the_last_waiter_takes_the_load_along():
+    """
+    When nobody waits any more the loader is cancelled, nothing is kept, and who comes then loads anew.
+    """
+
+    async def main():
+        cache, loads = TTLCache(10, 60.0), Loads()
+        for task in await crowd_of(cache, loads):
+            task.cancel()
+        late = asyncio.ensure_future(cache.take_async("key", loads))
+        await turns()
+        assert loads.was_cancelled
+        loads.go_on.set()
+        assert await late == "value"
+        assert loads.calls in (["key"], ["key", "key"])
+
+    asyncio.run(main())
+
+
+def test_a_load_that_waits_for_itself():
+    """
+    An async loader that takes its own key is refused.
+    """
+
+    async def main():
+        cache = TTLCache(10, 60.0)
+        with pytest.raises(ReentrantError, match=r"take_async\('a'\)"):
+            await cache.take_async("a", lambda key: cache.take_async(key, None))
+
+    asyncio.run(main())
