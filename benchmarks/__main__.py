@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import machine, report, run
 
-NAMES = ("timers", "durable")
+NAMES = ("timers", "aio", "cache", "durable")
 
 
 def main() -> None:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from asyncio import CancelledError, Future, ensure_future
 from asyncio import sleep as asyncio_sleep
+from asyncio import wait_for as asyncio_wait_for
 from collections.abc import Awaitable
 from typing import Any, TypeVar, overload
 
@@ -23,7 +25,7 @@ async def wait_for(awaitable: Awaitable[T], timeout: float | None) -> T:  # noqa
     """
     Wait for *awaitable*, and cancel it when it takes longer than *timeout* seconds.
 
-    As `asyncio.wait_for` since 3.12, on every Python: a coroutine is awaited in this task, not wrapped in one.
+    As `asyncio.wait_for` of this Python: since 3.12 a coroutine is awaited in this task, before it is wrapped in one.
 
     Args:
         awaitable: A coroutine, future or task.
@@ -33,6 +35,10 @@ async def wait_for(awaitable: Awaitable[T], timeout: float | None) -> T:  # noqa
         TimeoutError: If the time was up, once *awaitable* has been cancelled.
         InvalidDelayError: If *timeout* is NaN.
     """
+    if sys.version_info < (3, 12):
+        if timeout is not None and math.isnan(timeout):
+            raise InvalidDelayError("timeout", timeout)
+        return await asyncio_wait_for(awaitable, timeout)
     if timeout is None or timeout > 0 or math.isnan(timeout):
         async with timeout_after(timeout):
             return await awaitable

@@ -1,0 +1,93 @@
+"""
+The works that only loops have: a batch that is due at once, and timeouts around nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import random
+import time
+from collections.abc import Callable
+from importlib import import_module
+from threading import Event
+from typing import Any
+
+from benchmarks.model import Measure
+from benchmarks.timers.contenders import LoopContender, Work, do_nothing
+from benchmarks.timers.operations import SEED, per_operation
+
+__all__ = ["CONDITIONS", "due_batch", "timeouts"]
+
+BATCH = 10_000
+CHUNK = 1_000
+
+CONDITIONS = {
+    "due batch": (
+        "10,000 timers are due, with a population pending behind them; the CPU from the turn that finds them until the "
+        "last has been called; the callback is a C function"
+    ),
+    "timeout": (
+        "async with timeout(30.0): pass, by asyncio.timeout on every loop but ours, where it is tickwheel.aio.timeout; "
+        "the median of chunks of 1,000, a turn of the loop, untimed, between them"
+    ),
+    "timeout on asyncio's loop": "tickwheel.aio.timeout on asyncio's own loop; on uvloop likewise",
+}
+
+
+def due_batch(contender: LoopContender, pending: int, chunks: int, found: list[Measure]) -> Work:
+    """
+    Let a batch come due while the loop is held up, then time the turns in which it is called.
+    """
+    yield None
+    draw = random.Random(SEED)
+    handles = contender.fill([draw.uniform(1800, 7200) for _ in range(pending)], do_nothing)
+    gc.collect()
+    gc.disable()
+    timers = contender.timers
+    spent = []
+    for _ in range(max(5, chunks // 20)):
+        yield None
+        calls = itertools.count()
+        fired = Event()
+        when = contender.now() + 0.02
+        for _ in range(BATCH):
+            timers.call_at(when, calls.__next__)
+        timers.call_at(when + 0.001, fired.set)
+        time.sleep(max(0.0, when - contender.now()) + 0.03)
+        wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+        yield fired
+        spent.append((time.process_time_ns() - cpu, time.perf_counter_ns() - wall))
+        assert next(calls) == BATCH, "some timers of the batch did not fire"
+    found += per_operation("due batch", spent, BATCH)
+    del handles
+
+
+async def timeouts(subject: str, chunks: int, found: list[Measure]) -> None:
+    """
+    Enter and leave timeouts.
+    """
+    gc.collect()
+    gc.disable()
+    ours = import_module("tickwheel.aio").timeout
+    if subject == "tickwheel":
+        found += await _entered("timeout", ours, chunks)
+        return
+    found += await _entered("timeout", asyncio.timeout, chunks)
+    names = {"asyncio": "asyncio's loop"}
+    for measure in await _entered(f"timeout on {names.get(subject, subject)}", ours, chunks):
+        found.append(measure)
+
+
+async def _entered(work: str, manager: Callable[[float], Any], chunks: int) -> list[Measure]:
+    delays = [30.0] * CHUNK
+    spent = []
+    for _ in range(chunks):
+        wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+        for delay in delays:
+            async with manager(delay):
+                pass
+        spent.append((time.process_time_ns() - cpu, time.perf_counter_ns() - wall))
+        await asyncio.sleep(0)
+    return per_operation(work, spent, CHUNK)
