@@ -1,0 +1,137 @@
+"""
+Keyed timers whose keys raise, or come back in, or cannot be keys at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize("key", [[], {}, set(), ([],)])
+def test_an_unhashable_key(make_rig, key):
+    """
+    A key that cannot be hashed is a TypeError for every verb, and leaves no trace.
+    """
+    rig = make_rig()
+    for use in (lambda: rig.wheel.set(key, 1, 1), lambda: rig.wheel.move(key, 1), lambda: rig.wheel.cancel(key)):
+        with pytest.raises(TypeError, match="unhashable"):
+            use()
+    with pytest.raises(TypeError, match="unhashable"):
+        rig.wheel.get(key)
+    assert len(rig.wheel) == 0
+
+
+class Moody:
+    """
+    A key whose hash and comparison do what the test says.
+    """
+
+    def __init__(self, name: str, mood: dict[str, Callable[[], object]]) -> None:
+        self.name = name
+        self.mood = mood
+
+    def __hash__(self) -> int:
+        self.mood.get("hash", bool)()
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        self.mood.get("eq", bool)()
+        return isinstance(other, Moody) and other.name == self.name
+
+    def __repr__(self) -> str:
+        return f"Moody({self.name!r})"
+
+
+def fail() -> None:
+    """
+    Raise what no key should.
+    """
+    message = "moody"
+    raise LookupError(message)
+
+
+@pytest.mark.parametrize("method", ["hash", "eq"])
+def test_a_key_that_raises(make_rig, method):
+    """
+    A key that raises in set, move, cancel or get lets its error out, and no timer is lost or doubled.
+    """
+    rig = make_rig()
+    mood: dict[str, Callable[[], object]] = {}
+    rig.wheel.set(Moody("a", mood), 1, 1)
+    rig.wheel.set(Moody("b", mood), 2, 1)
+    mood[method] = fail
+    for use in (
+        lambda: rig.wheel.set(Moody("b", mood), 3, 5),
+        lambda: rig.wheel.set(Moody("c", mood), 3, 5),
+        lambda: rig.wheel.move(Moody("b", mood), 5),
+        lambda: rig.wheel.cancel(Moody("b", mood)),
+        lambda: rig.wheel.get(Moody("b", mood)),
+    ):
+        with pytest.raises(LookupError, match="moody"):
+            use()
+    assert len(rig.wheel) == 2
+    mood.clear()
+    assert [(key.name, value) for key, value in rig.advance(1)] == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("method", ["hash", "eq"])
+def test_a_key_that_raises_as_it_expires(make_rig, method):
+    """
+    A key that raises while it expires is delivered all the same, its error is told, and it can be set again.
+    """
+    rig = make_rig()
+    mood: dict[str, Callable[[], object]] = {}
+    keys = [Moody(name, mood) for name in "ab"]
+    for key in keys:
+        rig.wheel.set(key, key.name, 2 if key.name == "a" else 1)
+    mood[method] = fail
+    # Both have the same hash: on the way to "b" the dictionary compares it with "a".
+    assert [value for _, value in rig.advance(2)] == ["b", "a"]
+    assert [str(error) for error in rig.errors] == ["moody"] * (2 if method == "hash" else 1)
+    mood.clear()
+    assert [key in rig.wheel for key in keys] == [False, False]
+    for key in keys:
+        rig.wheel.set(key, "again", 1)
+    assert [value for _, value in rig.advance(1)] == ["again", "again"]
+
+
+@pytest.mark.parametrize("method", ["hash", "eq"])
+@pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "advance"])
+def test_a_key_that_comes_back_in(make_rig, method, verb):
+    """
+    A key that uses the wheel while it is hashed or compared neither hangs nor loses nor doubles a timer.
+    """
+    rig = make_rig()
+    mood: dict[str, Callable[[], object]] = {}
+    depth = 0
+    drained: list[Any] = []
+
+    def come_back() -> None:
+        nonlocal depth
+        depth += 1
+        if depth == 1:
+            {
+                "set": lambda: rig.wheel.set(Moody("other", mood), "set inside", 1),
+                "move": lambda: rig.wheel.move(Moody("b", mood), 1),
+                "cancel": lambda: rig.wheel.cancel(Moody("b", mood)),
+                "drain": lambda: drained.extend(each.args[0].name for each in rig.wheel.drain()),
+                "advance": lambda: rig.clock.advance(0),
+            }[verb]()
+        depth -= 1
+
+    for name in "abc":
+        rig.wheel.set(Moody(name, mood), name, 1)
+    mood[method] = come_back
+    rig.wheel.set(Moody("b", mood), "again", 1)
+    rig.wheel.set(Moody("d", mood), "d", 1)
+    rig.wheel.move(Moody("c", mood), 1)
+    rig.wheel.cancel(Moody("a", mood))
+    mood.clear()
+    expired = [key.name for key, _ in rig.advance(5)]
+    assert len(expired) == len(set(expired)), "doubled"
+    assert len(rig.wheel) == 0
+    left = {"a", "b", "c", "d"} - {"a"} if verb not in {"cancel", "drain"} else {"d"} - set(drained)
+    assert left <= set(expired), "lost"
