@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 LINES_MAX = 400
+TEST_LINES_MAX = 500  # a suite reads from top to bottom, and needs no map
 CLASSIC_LINES_MAX = 250
 CLASSIC = ("heap", "single", "rounds", "hierarchical", "cascading")
 # Places that belong to one machine, and hosts that things are downloaded from: neither outlives its network.
@@ -44,9 +45,10 @@ def lines_of(path: Path) -> int:
 
 def test_no_file_is_long(tracked, root):
     """
-    No source file has more than 400 lines, no classic wheel more than 250.
+    No source file has more than 400 lines, no test file more than 500, no classic wheel more than 250.
     """
-    limits = {f"src/tickwheel/wheels/{name}.py": CLASSIC_LINES_MAX for name in CLASSIC}
+    limits = {path.relative_to(root).as_posix(): TEST_LINES_MAX for path in (root / "tests").rglob("*.py")}
+    limits |= {f"src/tickwheel/wheels/{name}.py": CLASSIC_LINES_MAX for name in CLASSIC}
     sources = [path for path in tracked if path.suffix in {".py", ".rs", ".js", ".sql", ".lua"}]
     names = {path.relative_to(root).as_posix(): lines_of(path) for path in sources}
     assert {name: lines for name, lines in names.items() if lines > limits.get(name, LINES_MAX)} == {}
