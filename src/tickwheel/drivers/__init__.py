@@ -8,6 +8,7 @@ from tickwheel.drivers._asyncio import AsyncioDriver
 from tickwheel.drivers._context_waits import ended, within
 from tickwheel.drivers._contract import Driver, SteppedClock
 from tickwheel.drivers._manual import ManualDriver
+from tickwheel.drivers._shards import ShardedWheel
 from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._timer_wheel import TimerWheel
 from tickwheel.drivers.executors import Executor, InlineExecutor, PoolExecutor, TaskExecutor
@@ -19,6 +20,7 @@ __all__ = [
     "InlineExecutor",
     "ManualDriver",
     "PoolExecutor",
+    "ShardedWheel",
     "SteppedClock",
     "TaskExecutor",
     "ThreadDriver",

@@ -59,6 +59,12 @@ class KeyedVerbs:
         """
         return self._keyed.get(key, default)
 
+    def find(self, key: Hashable) -> tuple[Any, float] | None:
+        """
+        Return the value of a pending *key* and when it expires, in seconds of `time()`, or None.
+        """
+        return self._keyed.find(key)
+
     def __contains__(self, key: Hashable) -> bool:
         """
         Return whether *key* is pending.

@@ -24,7 +24,7 @@ from tickwheel.timers._keyed import Keyed
 from tickwheel.typing import ErrorHandler, Pending
 from tickwheel.wheels._contract import Wheel
 
-__all__ = ["TimerWheel"]
+__all__ = ["TimerWheel", "hand_out"]
 
 
 class TimerWheel(TimerVerbs, KeyedVerbs):
@@ -161,7 +161,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         """
         drained = self._keyed.end(self._engine.drain)
         if fn is not None:
-            _hand_out(drained, fn)
+            hand_out(drained, fn)
         return drained
 
     def close(self) -> list[Pending]:
@@ -229,7 +229,10 @@ def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | Non
     return WheelEngine(wheel, clock, max_pending=max_pending)
 
 
-def _hand_out(drained: list[Pending], fn: Callable[[Any, Any], object]) -> None:
+def hand_out(drained: list[Pending], fn: Callable[[Any, Any], object]) -> None:
+    """
+    Call *fn* with key and value of each keyed timer that was drained; raise what it raised as a group, at the end.
+    """
     failures = []
     for pending in drained:
         if pending.callback is None:

@@ -86,6 +86,14 @@ class Keyed:
             entry = self._find(key)
             return default if entry is None else entry.value
 
+    def find(self, key: Hashable) -> tuple[Any, float] | None:
+        """
+        Return the value of a pending *key* and when it expires, in seconds of the engine's clock, or None.
+        """
+        with self._lock:
+            entry = self._find(key)
+            return None if entry is None else (entry.value, entry.timer.when())
+
     def end(self, end: Callable[[], list[Pending]]) -> list[Pending]:
         """
         Drain or close the engine by *end*, and return what it returned, as the user knows it.

@@ -13,18 +13,20 @@ import threading
 import weakref
 from typing import Final, TypeAlias
 
-__all__ = ["INNER", "MIDDLE", "OUTER", "Lock", "new_lock"]
+__all__ = ["INNER", "MIDDLE", "OUTER", "OUTERMOST", "Lock", "new_lock"]
 
 Lock: TypeAlias = "threading.RLock"
 
-OUTER: Final = 0
+OUTERMOST: Final = 0
+"""For what uses several wheels while it holds its own lock."""
+OUTER: Final = 1
 """For what calls an engine while it holds its own lock."""
-MIDDLE: Final = 1
+MIDDLE: Final = 2
 """For a driver, which is woken by those."""
-INNER: Final = 2
+INNER: Final = 3
 """For an engine, which calls nobody while it holds its lock."""
 
-_locks: Final[tuple[weakref.WeakSet[Lock], ...]] = (weakref.WeakSet(), weakref.WeakSet(), weakref.WeakSet())
+_locks: Final[tuple[weakref.WeakSet[Lock], ...]] = tuple(weakref.WeakSet() for _ in range(4))
 _held: list[Lock] = []
 
 

@@ -1,0 +1,72 @@
+"""
+Which keys are hot: the heaviest hitters of a stream, in a table of fixed size.
+
+Space-saving (A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
+Streams", 2005): a key that is not in a full table takes the place, and the count, of the least. So no key that makes up
+more than 1/size of the stream is missed, and no count is too low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+__all__ = ["HotKeys"]
+
+SIZE: Final = 64
+"""Keys in the table: what makes up less than a 64th of the operations is nobody's problem."""
+
+WINDOW: Final = 4_096
+"""After so many operations all counts are halved, so that a key which was hot cools down."""
+
+
+class HotKeys:
+    """
+    Counts operations by key and says which keys are hot. Its owner holds a lock for every call.
+
+    Args:
+        share: The share of the operations from which on a key is hot, more than 1/64.
+    """
+
+    def __init__(self, share: float) -> None:
+        if not 1 / SIZE < share <= 1:
+            message = f"hot_share is {share!r}: pass a share of the operations above {1 / SIZE:.3f}, at most 1"
+            raise ValueError(message)
+        self._threshold = share * WINDOW
+        self._counts: dict[Hashable, int] = {}
+        self._seen = 0
+        self._has_cooled = False
+
+    def count(self, key: Hashable) -> bool:
+        """
+        Count one operation on *key*, and return whether the key is hot now. O(1), and O(64) for a key that is new.
+        """
+        counts = self._counts
+        if key in counts or len(counts) < SIZE:
+            count = counts.get(key, 0) + 1
+        else:
+            least = min(counts, key=counts.__getitem__)
+            count = counts.pop(least) + 1
+        counts[key] = count
+        self._seen += 1
+        if self._seen >= WINDOW:
+            self._cool()
+        return count >= self._threshold
+
+    def is_cold(self, key: Hashable) -> bool:
+        """
+        Return whether *key* is far from hot.
+        """
+        return self._counts.get(key, 0) < self._threshold / 4
+
+    def has_cooled(self) -> bool:
+        """
+        Return whether the counts were halved since this was asked last.
+        """
+        has_cooled, self._has_cooled = self._has_cooled, False
+        return has_cooled
+
+    def _cool(self) -> None:
+        self._has_cooled = True
+        self._seen //= 2
+        self._counts = {key: count // 2 for key, count in self._counts.items() if count > 1}

@@ -1,0 +1,316 @@
+"""
+Shards: several wheels, each with its own thread, behind the keyed verbs of one.
+
+A key belongs to one shard, by a hash that is the same in every process for text, bytes and integers. Its callbacks run
+there one after the other: what expires of one key is in order, and a callback that blocks holds up its own shard only.
+
+Where a key is, as long as it is pending or expiring, is written down; where it belongs may change, by a shard more or
+because it became hot. It goes there with its next set or move, unless it is expiring at that moment: then it stays
+until that is over, as the other shard's thread might overtake. So nothing is copied when a shard is added, and nobody
+waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from types import TracebackType
+from typing import Any, Self
+
+from tickwheel.clock import to_delay
+from tickwheel.drivers._hot_keys import HotKeys
+from tickwheel.drivers._routes import jump_hash, stable_hash
+from tickwheel.drivers._timer_wheel import TimerWheel, hand_out
+from tickwheel.errors import ClosedError
+from tickwheel.timers._locks import OUTERMOST, new_lock
+from tickwheel.typing import Pending
+from tickwheel.wheels._contract import Wheel
+
+__all__ = ["ShardedWheel"]
+
+
+class _Place:
+    """
+    Where a key is that is pending or expiring. Its wheel has it with (place, value) as the value.
+    """
+
+    __slots__ = ("expiring", "wheel")
+
+    def __init__(self, wheel: TimerWheel) -> None:
+        self.wheel = wheel
+        self.expiring = 0
+
+
+class ShardedWheel:
+    """
+    Keyed timers over several wheels. All methods may be called from any thread.
+
+    Args:
+        shards: How many wheels to begin with.
+        on_expire: Called with key and value when a key expires, in the thread of its shard.
+        hot_share: Keys that get more than this share of the sets and moves get a wheel of their own, as long as that
+            lasts; more than 1/64. None: none do.
+        hot_max: How many keys may have one at once.
+        make_wheel: Returns a wheel of some design for each shard; None for the native one.
+        options: As for `TimerWheel`, for each shard: clock, on_error, max_pending, executor.
+
+    Raises:
+        ValueError: If *shards* is below 1, or *hot_share* is none.
+    """
+
+    def __init__(
+        self,
+        shards: int = 4,
+        *,
+        on_expire: Callable[[Any, Any], object],
+        hot_share: float | None = None,
+        hot_max: int = 8,
+        make_wheel: Callable[[], Wheel | None] = lambda: None,
+        **options: Any,
+    ) -> None:
+        if shards < 1:
+            message = f"shards is {shards!r}: pass 1 or more"
+            raise ValueError(message)
+        self._on_expire = on_expire
+        self._options = options
+        self._make_wheel = make_wheel
+        self._hot_keys = None if hot_share is None else HotKeys(hot_share)
+        self._hot_max = hot_max
+        self._hot: dict[Hashable, TimerWheel] = {}
+        self._retiring: list[TimerWheel] = []
+        self._places: dict[Hashable, _Place] = {}
+        self._lock = new_lock(OUTERMOST)
+        self._is_closed = False
+        self._shards = [self._new_wheel() for _ in range(shards)]
+
+    def __len__(self) -> int:
+        """
+        Return how many keys are pending.
+        """
+        with self._lock:
+            return sum(len(wheel) for wheel in self._wheels())
+
+    def __bool__(self) -> bool:
+        """
+        Return True: a wheel without timers is a wheel.
+        """
+        return True
+
+    def __contains__(self, key: Hashable) -> bool:
+        """
+        Return whether *key* is pending.
+        """
+        return self.find(key) is not None
+
+    def shards(self) -> int:
+        """
+        Return how many shards there are, the wheels of hot keys not counted.
+        """
+        return len(self._shards)
+
+    def set(self, key: Hashable, value: Any, delay: float) -> None:
+        """
+        Let *key* expire in *delay* seconds; a pending key is moved and takes the new value.
+
+        Errors are those of `TimerWheel.set`.
+        """
+        to_delay(delay)  # refuses what is none, before anything is changed
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError
+            self._set(key, value, delay)
+
+    def move(self, key: Hashable, delay: float) -> bool:
+        """
+        Let *key* expire in *delay* seconds from now, with the value it has; return whether it was pending.
+
+        Errors are those of `TimerWheel.move`.
+        """
+        to_delay(delay)
+        with self._lock:
+            found = self.find(key)
+            if found is not None:
+                self._set(key, found[0], delay)
+            return found is not None
+
+    def cancel(self, key: Hashable) -> bool:
+        """
+        Forget *key*; return True if it will never expire because of this call.
+        """
+        with self._lock:
+            place = self._places.get(key)
+            if place is None or not place.wheel.cancel(key):
+                return False
+            self._leave(key, place)
+            return True
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """
+        Return the value of a pending *key*, or *default*.
+        """
+        found = self.find(key)
+        return default if found is None else found[0]
+
+    def find(self, key: Hashable) -> tuple[Any, float] | None:
+        """
+        Return the value of a pending *key* and when it expires, in seconds of the shards' clock, or None.
+        """
+        with self._lock:
+            place = self._places.get(key)
+            found = None if place is None else place.wheel.find(key)
+            return None if found is None else (found[0][1], found[1])
+
+    def add_shard(self) -> None:
+        """
+        Take one wheel more. Keys that belong there go there with their next set or move; nothing waits for that.
+
+        Raises:
+            ClosedError: After `close`.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError
+            self._shards.append(self._new_wheel())
+
+    def drain(self, fn: Callable[[Any, Any], object] | None = None) -> list[Pending]:
+        """
+        Cancel everything that is pending and return it in order of its deadlines; *fn* as of `TimerWheel.drain`.
+        """
+        drained = self._end(TimerWheel.drain)
+        if fn is not None:
+            hand_out(drained, fn)
+        return drained
+
+    def close(self) -> list[Pending]:
+        """
+        Cancel everything that is pending, return it, and refuse to set from now on. Twice is allowed.
+        """
+        with self._lock:
+            self._is_closed = True
+        return self._end(TimerWheel.close)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """
+        Wait until the closed shards call nothing any more, at most *timeout* seconds each; return whether that is so.
+        """
+        return all(wheel.join(timeout) for wheel in self._wheels())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+        self.join()
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return the number of `shards`, the keys `pending`, the `hot` keys, and the statistics of each shard: `by_shard`.
+        """
+        with self._lock:
+            by_shard = [shard.stats() for shard in self._shards]
+            return {"shards": len(self._shards), "pending": len(self), "hot": list(self._hot), "by_shard": by_shard}
+
+    def check(self) -> None:
+        """
+        Verify the invariants of each shard, and that each key is where it is written down, and only there.
+        """
+        with self._lock:
+            wheels = self._wheels()
+            for wheel in wheels:
+                wheel.check()
+            for key, place in self._places.items():
+                where = [wheel for wheel in wheels if key in wheel]
+                assert where in ([], [place.wheel]), f"{key!r} is on {where}, not on {place.wheel}"
+            assert len(self) <= len(self._places), "every key has a place"
+
+    def _set(self, key: Hashable, value: Any, delay: float) -> None:
+        home, place = self._belongs(key), self._places.get(key)
+        if place is None:
+            place = _Place(home)
+            home.set(key, (place, value), delay)
+            self._places[key] = place
+        elif place.wheel is home or place.expiring:
+            place.wheel.set(key, (place, value), delay)
+        else:
+            self._take_home(key, place, home, value, delay)
+
+    def _take_home(self, key: Hashable, place: _Place, home: TimerWheel, value: Any, delay: float) -> None:
+        former, found = place.wheel, place.wheel.find(key)
+        if not former.cancel(key):  # just about to expire: it stays, so that nobody overtakes
+            former.set(key, (place, value), delay)
+            return
+        try:
+            home.set(key, (place, value), delay)
+        except BaseException:
+            assert found is not None
+            former.set(key, found[0], max(found[1] - former.time(), 0.0))
+            raise
+        place.wheel = home
+        self._retire(former)
+
+    def _belongs(self, key: Hashable) -> TimerWheel:
+        """
+        Return the wheel that *key* belongs on, and count it.
+        """
+        if self._hot_keys is not None:
+            is_hot = self._hot_keys.count(key)
+            if self._hot_keys.has_cooled():
+                for cold in [hot for hot in self._hot if self._hot_keys.is_cold(hot)]:
+                    self._cool(cold)
+            if key in self._hot:
+                return self._hot[key]
+            if is_hot and len(self._hot) < self._hot_max:
+                return self._hot.setdefault(key, self._new_wheel())
+        return self._shards[jump_hash(stable_hash(key), len(self._shards))]
+
+    def _cool(self, key: Hashable) -> None:
+        wheel = self._hot.pop(key)
+        self._retiring.append(wheel)
+        self._retire(wheel)
+
+    def _retire(self, wheel: TimerWheel) -> None:
+        """
+        Close a wheel that belonged to a hot key, once nothing is there any more.
+        """
+        if any(wheel is each for each in self._retiring) and not any(
+            place.wheel is wheel for place in self._places.values()
+        ):
+            self._retiring = [each for each in self._retiring if each is not wheel]
+            wheel.close()
+
+    def _expire(self, key: Hashable, item: tuple[_Place, Any]) -> None:
+        place, value = item
+        with self._lock:
+            place.expiring += 1
+        try:
+            self._on_expire(key, value)
+        finally:
+            with self._lock:
+                place.expiring -= 1
+                self._leave(key, place)
+
+    def _leave(self, key: Hashable, place: _Place) -> None:
+        """
+        Forget where *key* is, if it is neither pending nor expiring.
+        """
+        if not place.expiring and self._places.get(key) is place and key not in place.wheel:
+            del self._places[key]
+            self._retire(place.wheel)
+
+    def _end(self, end: Callable[[TimerWheel], list[Pending]]) -> list[Pending]:
+        with self._lock:
+            ended = [pending for wheel in self._wheels() for pending in end(wheel)]
+            keys = {pending.args[0] for pending in ended}
+            former = self._places
+            # What is not among the ended is expiring, or just about to.
+            self._places = {key: place for key, place in former.items() if place.expiring or key not in keys}
+        del former  # the last references to keys go without the lock
+        mine = [Pending(None, (each.args[0], each.args[1][1]), each.deadline, each.remaining) for each in ended]
+        return sorted(mine, key=lambda pending: pending.deadline)
+
+    def _wheels(self) -> list[TimerWheel]:
+        return [*self._shards, *self._hot.values(), *self._retiring]
+
+    def _new_wheel(self) -> TimerWheel:
+        return TimerWheel(wheel=self._make_wheel(), on_expire=self._expire, **self._options)

@@ -1,0 +1,429 @@
+"""
+Shards: every key in one place, in order, whatever is added, hot or blocked.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tickwheel import ClosedError, InvalidDelayError, ShardedWheel, TooManyTimersError
+from tickwheel.drivers._hot_keys import SIZE, WINDOW, HotKeys
+from tickwheel.drivers._routes import jump_hash, stable_hash
+from tickwheel.testing import ManualClock
+from tickwheel.wheels.heap import HeapWheel
+
+PATIENCE_S = 30.0
+
+
+class Rig:
+    """
+    Shards on a manual clock, and what expired on them.
+    """
+
+    def __init__(self, make_wheel: Callable[[], Any], shards: int = 4, **options: Any) -> None:
+        self.clock = ManualClock()
+        self.expired: list[tuple[Any, Any]] = []
+        self.errors: list[BaseException] = []
+        options.setdefault("on_expire", lambda key, value: self.expired.append((key, value)))
+        self.wheel = ShardedWheel(
+            shards,
+            make_wheel=make_wheel,
+            clock=self.clock,
+            on_error=lambda error, _: self.errors.append(error),
+            **options,
+        )
+
+    def advance(self, delay: float) -> list[tuple[Any, Any]]:
+        """
+        Let time pass and return what expired.
+        """
+        before = len(self.expired)
+        self.clock.advance(delay)
+        self.wheel.check()
+        return self.expired[before:]
+
+
+@pytest.fixture(params=["native", "heap"])
+def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
+    """
+    Return a maker of rigs over one kind of wheel.
+    """
+    kind: Callable[[], Any] = HeapWheel if request.param == "heap" else lambda: None
+    return lambda *args, **options: Rig(kind, *args, **options)
+
+
+def test_each_key_expires_once(make_rig):
+    """
+    A thousand keys over several shards expire once each, at their time, with their last value.
+    """
+    rig = make_rig(5)
+    for number in range(1_000):
+        rig.wheel.set(f"key {number}", "old", 1)
+        rig.wheel.set(f"key {number}", number, 1 + number % 3)
+    assert len(rig.wheel) == 1_000
+    assert min(each["pending"] for each in rig.wheel.stats()["by_shard"]) > 100, "they are spread"
+    for second in range(3):
+        assert Counter(rig.advance(1)) == Counter((f"key {number}", number) for number in range(second, 1_000, 3))
+    assert len(rig.wheel) == 0
+    assert rig.wheel._places == {}
+
+
+def test_the_verbs(make_rig):
+    """
+    Move, cancel, get and find answer as on one wheel.
+    """
+    rig = make_rig()
+    rig.wheel.set("a", 1, 5)
+    assert ("a" in rig.wheel, rig.wheel.get("a"), rig.wheel.get("b", 0)) == (True, 1, 0)
+    assert rig.wheel.find("a") == (1, pytest.approx(rig.clock.monotonic() + 5, abs=1e-6))
+    assert rig.wheel.move("a", 2)
+    assert not rig.wheel.move("b", 2)
+    assert rig.advance(2) == [("a", 1)]
+    rig.wheel.set("a", 2, 5)
+    assert [rig.wheel.cancel("a"), rig.wheel.cancel("a")] == [True, False]
+    assert rig.advance(10) == []
+    assert rig.wheel._places == {}
+
+
+def test_equal_keys_are_one_key(make_rig):
+    """
+    Keys that are equal go to one shard, whatever their types.
+    """
+    rig = make_rig(7)
+    rig.wheel.set(1, "int", 1)
+    rig.wheel.set(1.0, "float", 1)
+    rig.wheel.set(True, "bool", 1)
+    assert rig.advance(1) == [(1, "bool")]
+
+
+def test_a_shard_more(make_rig):
+    """
+    A shard more gets its share with the next sets; what is pending expires where it is, or goes there when it is set.
+    """
+    rig = make_rig(3)
+    for number in range(600):
+        rig.wheel.set(number, "first", 10)
+    rig.wheel.add_shard()
+    assert rig.wheel.shards() == 4
+    for number in range(0, 600, 2):
+        rig.wheel.set(number, "second", 10)
+    for number in range(1, 600, 4):
+        rig.wheel.move(number, 20)
+    new = rig.wheel.stats()["by_shard"][3]
+    assert 80 < new["pending"] < 160
+    assert len(rig.wheel) == 600
+    rig.wheel.check()
+    assert Counter(rig.advance(10)) == Counter(
+        [(number, "second") for number in range(0, 600, 2)] + [(number, "first") for number in range(3, 600, 4)]
+    )
+    assert Counter(rig.advance(10)) == Counter((number, "first") for number in range(1, 600, 4))
+
+
+def test_set_while_it_expires(make_rig):
+    """
+    A key that is set again while it expires stays on its shard for that time, and goes home later.
+    """
+    where: list[int] = []
+
+    def on_expire(key: Any, value: int) -> None:
+        where.append(next(number for number, each in enumerate(rig.wheel._shards) if each is place(key).wheel))
+        if value < 4:
+            rig.wheel.add_shard()
+            rig.wheel.set(key, value + 1, 1)
+
+    def place(key: Any) -> Any:
+        return rig.wheel._places[key]
+
+    rig = make_rig(1, on_expire=on_expire)
+    rig.wheel.set("key 5", 0, 1)
+    rig.advance(10)
+    assert where == [0] * 5
+    rig.wheel.set("key 5", 9, 1)
+    assert place("key 5").wheel is rig.wheel._shards[jump_hash(stable_hash("key 5"), 5)]
+
+
+def test_drain_and_close(make_rig):
+    """
+    Drain and close return the keys of all shards by deadline; what a drain's function sets again is kept.
+    """
+    rig = make_rig()
+    for number in range(50):
+        rig.wheel.set(number, -number, 50 - number)
+    drained = rig.wheel.drain(lambda key, value: rig.wheel.set(key, value, 5) if key < 3 else None)
+    assert [each.args for each in drained] == [(number, -number) for number in reversed(range(50))]
+    assert len(rig.wheel) == 3
+    assert len(rig.advance(5)) == 3
+    rig.wheel.set("a", 1, 5)
+    assert [each.args for each in rig.wheel.close()] == [("a", 1)]
+    assert rig.wheel.close() == []
+    for refused in (lambda: rig.wheel.set("a", 1, 1), rig.wheel.add_shard):
+        with pytest.raises(ClosedError):
+            refused()
+    assert (rig.wheel.move("a", 1), rig.wheel.cancel("a"), rig.wheel.get("a")) == (False, False, None)
+    assert rig.wheel.join(PATIENCE_S)
+
+
+def test_bad_input(make_rig):
+    """
+    What is no delay, key, share or number of shards is refused by name, and nothing is left behind.
+    """
+    rig = make_rig()
+    rig.wheel.set("a", 1, 1)
+    for use in (lambda: rig.wheel.set("b", 1, float("nan")), lambda: rig.wheel.move("a", float("nan"))):
+        with pytest.raises(InvalidDelayError):
+            use()
+    with pytest.raises(TypeError, match="unhashable"):
+        rig.wheel.set([], 1, 1)
+    with pytest.raises(ValueError, match="shards is 0"):
+        make_rig(0)
+    for share in (0, 1 / 64, 1.5):
+        with pytest.raises(ValueError, match="hot_share is"):
+            make_rig(hot_share=share)
+    assert list(rig.wheel._places) == ["a"]
+    assert rig.advance(1) == [("a", 1)]
+
+
+def test_no_room_at_home(make_rig):
+    """
+    A key that is to go to a shard which is full stays where it is, with its value and its time.
+    """
+    rig = make_rig(1, max_pending=5)
+    for number in range(5):
+        rig.wheel.set(number, "stays", 5)
+    rig.wheel.add_shard()
+    at_home = [number for number in range(200, 400) if jump_hash(stable_hash(number), 2) == 1][:5]
+    for number in at_home:
+        rig.wheel.set(number, "there", 5)
+    (moving,) = [number for number in range(5) if jump_hash(stable_hash(number), 2) == 1][:1]
+    with pytest.raises(TooManyTimersError):
+        rig.wheel.set(moving, "new", 1)
+    assert rig.wheel.get(moving) == "stays"
+    assert rig.advance(1) == []
+    assert len(rig.advance(4.000_001)) == 10
+
+
+def test_a_key_that_raises_is_delivered(make_rig):
+    """
+    A key whose hash raises when it expires is delivered all the same, and the error is told.
+    """
+
+    class Moody:
+        """
+        A key that stops working.
+        """
+
+        is_broken = False
+
+        def __hash__(self) -> int:
+            if self.is_broken:
+                raise LookupError
+            return 5
+
+    rig = make_rig()
+    key = Moody()
+    rig.wheel.set(key, "value", 1)
+    key.is_broken = True
+    rig.clock.advance(1)
+    assert rig.expired == [(key, "value")]
+    assert {type(error) for error in rig.errors} == {LookupError}
+
+
+def test_a_hot_key_has_its_own_wheel(make_rig):
+    """
+    A key that gets most of the operations moves to a wheel of its own, and back when it has cooled; nothing is lost.
+    """
+    rig = make_rig(2, hot_share=0.3, hot_max=2)
+    for number in range(WINDOW):
+        rig.wheel.set("hot", number, 5)
+        rig.wheel.set(number % 500, number, 5)
+    assert rig.wheel.stats()["hot"] == ["hot"]
+    (own,) = rig.wheel._hot.values()
+    assert "hot" in own
+    assert len(own) == 1
+    rig.wheel.check()
+    assert ("hot", WINDOW - 1) in rig.advance(5)
+    rig.wheel.set("hot", "cooling", 1_000)
+    for number in range(8 * WINDOW):
+        rig.wheel.set(number % 500, number, 5)
+    assert rig.wheel.stats()["hot"] == []
+    assert not own.closed(), "the key is still there"
+    assert rig.wheel.get("hot") == "cooling"
+    rig.wheel.set("hot", "cold", 1)
+    assert own.closed()
+    assert ("hot", "cold") in rig.advance(1)
+    rig.advance(10)
+    assert rig.wheel._places == {}
+
+
+def test_a_hot_wheel_ends_with_its_key(make_rig):
+    """
+    A wheel whose key has cooled while it was pending there is closed when that expires.
+    """
+    rig = make_rig(2, hot_share=0.5)
+    for number in range(WINDOW):
+        rig.wheel.set("hot", number, 100)
+    (own,) = rig.wheel._hot.values()
+    for number in range(8 * WINDOW):
+        rig.wheel.set(number % 500, number, 5)
+    assert (rig.wheel.stats()["hot"], own.closed()) == ([], False)
+    assert ("hot", WINDOW - 1) in rig.advance(100)
+    assert own.closed()
+    assert rig.wheel._retiring == []
+
+
+def test_heavy_hitters():
+    """
+    No key above the threshold is missed, whatever else passes; one below it is not hot for long.
+    """
+    hot_keys = HotKeys(0.05)
+    rng = random.Random(3)
+    hot: Counter[Any] = Counter()
+    for number in range(5 * WINDOW):
+        key: Any = "heavy" if rng.random() < 0.1 else number
+        if hot_keys.count(key):
+            hot[key] += 1
+    assert set(hot) == {"heavy"}
+    assert len(hot_keys._counts) <= SIZE
+    assert hot_keys.is_cold("never seen")
+
+
+def test_jump_hash_moves_little():
+    """
+    One shard more takes its share from all others, and moves nothing between them; the load is even.
+    """
+    keys = [stable_hash(f"key {number}") for number in range(20_000)]
+    for shards in range(1, 9):
+        before = [jump_hash(key, shards) for key in keys]
+        after = [jump_hash(key, shards + 1) for key in keys]
+        moved = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+        assert {new for _, new in moved} == {shards}
+        assert 0.9 < len(moved) / (len(keys) / (shards + 1)) < 1.1
+        assert max(Counter(after).values()) < 1.15 * len(keys) / (shards + 1)
+
+
+def test_the_hash_is_the_same_in_every_process():
+    """
+    Text, bytes and integers have the same number in another process, with another seed for hashes.
+    """
+    script = """
+from tickwheel.drivers._routes import stable_hash
+print(*map(stable_hash, ("text", b"bytes", 5, -7, "\\udc80")))
+"""
+    command = [sys.executable, "-c", script]
+    told = {
+        subprocess.run(command, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True).stdout
+        for seed in ("1", "2")
+    }
+    assert told == {" ".join(str(stable_hash(key)) for key in ("text", b"bytes", 5, -7, "\udc80")) + "\n"}
+
+
+def test_a_blocked_shard_holds_up_no_other():
+    """
+    While a callback blocks in one shard, the keys of the others expire, and the blocked shard can be set and cancelled.
+    """
+    begun, may_end, done = threading.Event(), threading.Event(), threading.Event()
+    expired: list[Any] = []
+
+    def on_expire(key: Any, value: Any) -> None:
+        if value == "block":
+            begun.set()
+            may_end.wait(PATIENCE_S)
+        expired.append((key, value))
+        if len(expired) == 50:
+            done.set()
+
+    with ShardedWheel(2, on_expire=on_expire) as wheel:
+        first = [number for number in range(500) if jump_hash(stable_hash(number), 2) == 0]
+        second = [number for number in range(500) if jump_hash(stable_hash(number), 2) == 1]
+        wheel.set(first[0], "block", 0)
+        assert begun.wait(PATIENCE_S)
+        for number in second[:50]:
+            wheel.set(number, "free", 0)
+        assert done.wait(PATIENCE_S)
+        wheel.set(first[1], "later", 3_600)
+        assert wheel.cancel(first[1])
+        may_end.set()
+    assert {value for _, value in expired[:50]} == {"free"}
+
+
+class Load:
+    """
+    Four threads that set and cancel keys, each its own, and a fifth that adds shards.
+
+    Attributes:
+        expired: The versions that expired, by key.
+        early: Keys that expired early.
+        last: The version that was set last, of keys that were not cancelled after it.
+    """
+
+    def __init__(self) -> None:
+        self.seed = random.randrange(2**32)
+        self.expired: dict[int, list[int]] = defaultdict(list)
+        self.early: list[int] = []
+        self.last: dict[int, int] = {}
+        self.wheel = ShardedWheel(1, on_expire=self._on_expire, hot_share=0.2)
+        self._time = self.wheel._shards[0].time
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        """
+        Let them, and wait until nothing is pending or expiring.
+        """
+        workers = [threading.Thread(target=self._work, args=(number,)) for number in range(4)]
+        growing = threading.Thread(target=self._grow)
+        for thread in (*workers, growing):
+            thread.start()
+        for thread in workers:
+            thread.join(PATIENCE_S)
+        self._is_over.set()
+        growing.join(PATIENCE_S)
+        assert not any(thread.is_alive() for thread in (*workers, growing)), self.seed
+        settled = threading.Event()
+        while self.wheel._places:
+            settled.wait(0.005)
+        self.wheel.check()
+        self.wheel.close()
+        assert self.wheel.join(PATIENCE_S)
+
+    def _on_expire(self, key: int, value: tuple[int, float]) -> None:
+        version, deadline = value
+        if self._time() < deadline:
+            self.early.append(key)
+        self.expired[key].append(version)
+
+    def _work(self, number: int) -> None:
+        rng = random.Random(self.seed + number)
+        for version in range(2_500):
+            key = number * 1_000 + (0 if rng.random() < 0.4 else rng.randrange(60))
+            delay = rng.random() / 300
+            self.last[key] = version
+            self.wheel.set(key, (version, self._time() + delay), delay)
+            if rng.random() < 0.05 and self.wheel.cancel(key):
+                self.last.pop(key)
+
+    def _grow(self) -> None:
+        while not self._is_over.wait(0.01) and self.wheel.shards() < 12:
+            self.wheel.add_shard()
+
+
+@pytest.mark.realtime
+def test_shards_are_added_under_load():
+    """
+    While four threads set keys and shards are added, no key is lost, doubled, early, or out of its own order.
+    """
+    load = Load()
+    load.run()
+    assert load.early == [], load.seed
+    assert load.wheel.shards() > 1
+    for key, versions in load.expired.items():
+        assert versions == sorted(set(versions)), (load.seed, key)
+    for key, version in load.last.items():
+        assert load.expired[key][-1] == version, (load.seed, key)
