@@ -4,15 +4,19 @@ The durable scheduler: jobs by key that survive a crash.
 The life of a job, room by room:
 
     _scheduler   the verbs, for threads; _async has them for asyncio
-    _requests    what was asked for, checked (_checks, recurrence) and made a write
+    _client      opens the store and asks the writer
+    _requests    what was asked for, checked (_checks, _retry, recurrence) and made a write
     _writer      commits it, with whatever else has gathered
     stores       where it waits
     _stager      brings it near as its instant comes into sight; a job set for soon comes straight from its commit
     _near        the table of what is near: which state a job is in, and what may follow
-    _armer       counts the attempt just before the instant, and sets the timer
-    _executor    hands it to its target, on a worker thread or the event loop
+    _armer       counts the attempt just before the instant, unless its lane (_lanes) is full, and sets the timer
+    _executor    hands it to its target (_registry, targets), on a worker thread (_workers) or the loop (_coroutines)
     _verdict     what the target's answer means: done, again, dead; and when next
     _settler     writes that down
+
+Beside them: _owner puts the roles together, _leases holds the right to fire, _watcher notices what others write,
+_lifecycle has the rules of start and stop, _core is what both faces stand on.
 """
 
 from __future__ import annotations

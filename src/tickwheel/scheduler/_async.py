@@ -56,13 +56,13 @@ class AsyncScheduler(Common):
         """
         Set the job of *key*: see `Scheduler.set`.
         """
-        return await asyncio.wrap_future(self._core.set(SetRequest(key, **fields)))
+        return await asyncio.wrap_future(self._core.client.set(SetRequest(key, **fields)))
 
     async def set_many(self, requests: Iterable[SetRequest]) -> list[Answer]:
         """
         Set many jobs: see `Scheduler.set_many`.
         """
-        return await asyncio.wrap_future(self._core.set_many(requests))
+        return await asyncio.wrap_future(self._core.client.set_many(requests))
 
     async def move(
         self,
@@ -75,25 +75,25 @@ class AsyncScheduler(Common):
         """
         Give a pending job another instant: see `Scheduler.move`.
         """
-        return (await asyncio.wrap_future(self._core.move((key,), When(delay, at), if_generation)))[0]
+        return (await asyncio.wrap_future(self._core.client.move((key,), When(delay, at), if_generation)))[0]
 
     async def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Move a pending job to now: see `Scheduler.run_now`.
         """
-        return (await asyncio.wrap_future(self._core.move((key,), _NOW, if_generation)))[0]
+        return (await asyncio.wrap_future(self._core.client.move((key,), _NOW, if_generation)))[0]
 
     async def cancel(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Remove a job: see `Scheduler.cancel`.
         """
-        return (await asyncio.wrap_future(self._core.cancel((key,), if_generation)))[0]
+        return (await asyncio.wrap_future(self._core.client.cancel((key,), if_generation)))[0]
 
     async def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Make a dead job pending again: see `Scheduler.replay`.
         """
-        return (await asyncio.wrap_future(self._core.replay((key,), if_generation)))[0]
+        return (await asyncio.wrap_future(self._core.client.replay((key,), if_generation)))[0]
 
     async def move_many(
         self, keys: Iterable[str], *, delay: float | None = None, at: datetime | float | None = None
@@ -101,37 +101,37 @@ class AsyncScheduler(Common):
         """
         Give many pending jobs one instant: see `Scheduler.move_many`.
         """
-        return await asyncio.wrap_future(self._core.move(keys, When(delay, at)))
+        return await asyncio.wrap_future(self._core.client.move(keys, When(delay, at)))
 
     async def cancel_many(self, keys: Iterable[str]) -> list[Answer]:
         """
         Remove many jobs: see `Scheduler.cancel_many`.
         """
-        return await asyncio.wrap_future(self._core.cancel(keys))
+        return await asyncio.wrap_future(self._core.client.cancel(keys))
 
     async def replay_many(self, keys: Iterable[str]) -> list[Answer]:
         """
         Make many dead jobs pending again: see `Scheduler.replay_many`.
         """
-        return await asyncio.wrap_future(self._core.replay(keys))
+        return await asyncio.wrap_future(self._core.client.replay(keys))
 
     async def drain(self, prefix: str = "") -> list[Job]:
         """
         Cancel and return every pending job under a prefix: see `Scheduler.drain`.
         """
-        return await asyncio.to_thread(self._core.drain, prefix)
+        return await asyncio.to_thread(self._core.client.drain, prefix)
 
     async def get(self, key: str) -> Job | None:
         """
         Return the job of *key*: see `Scheduler.get`.
         """
-        return await asyncio.to_thread(self._core.get, key)
+        return await asyncio.to_thread(self._core.client.get, key)
 
     async def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
         """
         Return a page of jobs: see `Scheduler.list`.
         """
-        return await asyncio.to_thread(self._core.page, {"prefix": prefix, **fields})
+        return await asyncio.to_thread(self._core.client.page, {"prefix": prefix, **fields})
 
     async def upcoming(
         self,
@@ -142,10 +142,10 @@ class AsyncScheduler(Common):
         """
         Return the next pending jobs: see `Scheduler.upcoming`.
         """
-        return await asyncio.to_thread(self._core.upcoming, due_from, due_until, limit)
+        return await asyncio.to_thread(self._core.client.upcoming, due_from, due_until, limit)
 
     async def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
         """
         Count what falls due: see `Scheduler.forecast`.
         """
-        return await asyncio.to_thread(self._core.forecast, since, step, steps)
+        return await asyncio.to_thread(self._core.client.forecast, since, step, steps)

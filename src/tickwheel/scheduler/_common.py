@@ -79,7 +79,9 @@ class Common:
         def register(function: _Handler) -> _Handler:
             policy = None if retry is None else check_policy(retry)
             limits = Limits(concurrency, rate)
-            self._core.handlers.register(name or function.__name__, function, policy, timeout_s=timeout, limits=limits)
+            self._core.registry.handlers.register(
+                name or function.__name__, function, policy, timeout_s=timeout, limits=limits
+            )
             return function
 
         return register
@@ -90,7 +92,7 @@ class Common:
 
         A job may name one that is not: others may register it. Who knows that nobody will can refuse it early.
         """
-        return self._core.handlers.has(name)
+        return self._core.registry.handlers.has(name)
 
     def stats(self) -> dict[str, Any]:
         """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from tickwheel.errors import ClosedError
@@ -16,10 +16,10 @@ from tickwheel.scheduler._checks import decode_payload
 from tickwheel.scheduler._coroutines import Coroutines
 from tickwheel.scheduler._ground import Ground
 from tickwheel.scheduler._near import Entry, Near, Stage
+from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._settler import Settler
 from tickwheel.scheduler._workers import Workers
-from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.targets import Call, Firing, Target
+from tickwheel.scheduler.targets import Call, Firing
 
 __all__ = ["Executor"]
 
@@ -34,7 +34,7 @@ class Executor:
         ground: Ground,
         near: Near,
         settler: Settler,
-        targets: Mapping[str, Target],
+        registry: Registry,
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         self._near = near
@@ -42,8 +42,7 @@ class Executor:
         self._timers = ground.timers
         self._hooks = ground.hooks
         self._settler = settler
-        self._targets = targets
-        self._calls: dict[tuple[str, str], Call] = {}
+        self._registry = registry
         self.workers = Workers(self._run, ground.options.workers)
         self.coroutines = Coroutines(self._run_async, ground.options.coroutines, loop)
 
@@ -53,13 +52,12 @@ class Executor:
         """
         for_workers: list[Entry] = []
         for_loop: list[Entry] = []
-        calls = self._calls
         for entry in self._near.fire(entries):
-            job = entry.job
-            call = calls.get((job.target, job.handler)) or self._resolve(entry)
-            if call is None:
+            try:
+                entry.call = call = self._registry.call_of(entry.job)
+            except Exception as error:  # noqa: BLE001  whatever it is, the job is parked with it
+                self._settler.add(entry, _verdict.fatal(entry.job, entry.epoch, error))
                 continue
-            entry.call = call
             (for_loop if call.is_async else for_workers).append(entry)
         if for_workers:
             self.workers.put(for_workers)
@@ -71,26 +69,6 @@ class Executor:
         Take back what was handed over and not begun; the rest of the queue, for a stop.
         """
         return self.workers.take_back() + self.coroutines.take_back()
-
-    def _resolve(self, entry: Entry) -> Call | None:
-        """
-        Find out how to run *entry*; where that cannot be, it ends here.
-        """
-        job = entry.job
-        try:
-            call = self._target(job.target).resolve(job.handler)
-        except Exception as error:  # noqa: BLE001  a job that cannot be run is parked with the reason, whatever it is
-            self._settler.add(entry, _verdict.fatal(job, entry.epoch, error))
-            return None
-        if len(self._calls) < 10_000:  # noqa: PLR2004  webhooks to ever new URLs may not fill the memory
-            self._calls[job.target, job.handler] = call
-        return call
-
-    def _target(self, name: str) -> Target:
-        target = self._targets.get(name)
-        if target is None:
-            raise InvalidJobError("target", name, f"the targets here are {', '.join(self._targets)}: pass targets=")
-        return target
 
     def is_inside(self) -> bool:
         """

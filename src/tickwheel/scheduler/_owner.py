@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from tickwheel.scheduler import _verdict
 from tickwheel.scheduler._armer import Armer
@@ -21,11 +21,12 @@ from tickwheel.scheduler._ground import Ground
 from tickwheel.scheduler._leases import Leases
 from tickwheel.scheduler._model import Job
 from tickwheel.scheduler._near import Entry, Near, Stage
+from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._settler import Settler
 from tickwheel.scheduler._stager import Stager
 from tickwheel.scheduler._watcher import Watcher
 from tickwheel.scheduler.stores import Lease
-from tickwheel.scheduler.targets import Firing, Limits, Target
+from tickwheel.scheduler.targets import Firing
 
 __all__ = ["Owner"]
 
@@ -46,20 +47,19 @@ class Owner:
     def __init__(
         self,
         ground: Ground,
-        targets: Mapping[str, Target],
-        limits_of: Callable[[Job], Limits | None],
+        registry: Registry,
+        figures: Figures,
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         self._ground = ground
-        self._targets = targets
+        self._registry = registry
         self._is_stopping = False
         self._is_quiet = threading.Event()
         self.near = Near()
-        self.figures = Figures()
         self.leases = Leases(ground, self._owns, self._renewed)
-        self._settler = Settler(ground, self.near, self.figures)
-        self._executor = Executor(ground, self.near, self._settler, targets, loop)
-        self._armer = Armer(ground, self.near, self._fire, self.leases.is_trusted, limits_of)
+        self._settler = Settler(ground, self.near, figures)
+        self._executor = Executor(ground, self.near, self._settler, registry, loop)
+        self._armer = Armer(ground, self.near, self._fire, self.leases.is_trusted, registry.limits_of)
         self._stager = Stager(ground, self.near, self._armer)
         self._watcher = Watcher(ground, self._stager.changed)
         self._armer.on_room = self._stager.made_room
@@ -118,25 +118,17 @@ class Owner:
         running = self.near.take(Stage.RUNNING)
         self._ground.timers.close()
         self._ground.pacer.close()
-        self._executor.coroutines.close(_left(deadline), [target.close for target in self._targets.values()])
+        self._executor.coroutines.close(_left(deadline), self._registry.closers())
         self._executor.workers.close(0 if running else _left(deadline))
         self._ground.timers.join(_left(deadline))
         return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in running]
 
-    def figures_now(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, int]:
         """
-        Return the counters and sizes.
+        Return how many jobs are near, staged in all, and in their handlers' hands.
         """
-        running = len(self.near.take(Stage.RUNNING))
-        counts = dict(self.figures.counts)
-        counts["fired"] += running
-        return {
-            **counts,
-            "near": self.near.waiting,
-            "staged": self.near.waiting + self.near.busy,
-            "in_flight": running,
-            "lateness": self.figures.lateness.figures(),
-        }
+        near, busy = self.near.waiting, self.near.busy
+        return {"near": near, "staged": near + busy, "in_flight": len(self.near.take(Stage.RUNNING))}
 
     def _fire(self, entries: list[Entry]) -> None:
         """

@@ -87,7 +87,7 @@ class Scheduler(Common):
             StoreError: If the store does not answer.
             ClosedError: After `stop`.
         """
-        return self._core.set(SetRequest(key, **fields)).result()
+        return self._core.client.set(SetRequest(key, **fields)).result()
 
     def set_many(self, requests: Iterable[SetRequest]) -> list[Answer]:
         """
@@ -95,7 +95,7 @@ class Scheduler(Common):
 
         Errors are those of `set`; one bad request refuses all, before any is set.
         """
-        return self._core.set_many(requests).result()
+        return self._core.client.set_many(requests).result()
 
     def move(
         self,
@@ -111,7 +111,7 @@ class Scheduler(Common):
         Returns:
             MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the job as it now is.
         """
-        return self._core.move((key,), When(delay, at), if_generation).result()[0]
+        return self._core.client.move((key,), When(delay, at), if_generation).result()[0]
 
     def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
@@ -120,7 +120,7 @@ class Scheduler(Common):
         Returns:
             As `move`.
         """
-        return self._core.move((key,), _NOW, if_generation).result()[0]
+        return self._core.client.move((key,), _NOW, if_generation).result()[0]
 
     def cancel(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
@@ -129,7 +129,7 @@ class Scheduler(Common):
         Returns:
             CANCELLED (it will not fire any more), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
         """
-        return self._core.cancel((key,), if_generation).result()[0]
+        return self._core.client.cancel((key,), if_generation).result()[0]
 
     def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
@@ -138,7 +138,7 @@ class Scheduler(Common):
         Returns:
             REPLAYED, NOT_FOUND or WRONG_GENERATION.
         """
-        return self._core.replay((key,), if_generation).result()[0]
+        return self._core.client.replay((key,), if_generation).result()[0]
 
     def move_many(
         self, keys: Iterable[str], *, delay: float | None = None, at: datetime | float | None = None
@@ -146,19 +146,19 @@ class Scheduler(Common):
         """
         Give all pending jobs of *keys* one instant; answers are in order, as `move` has them.
         """
-        return self._core.move(keys, When(delay, at)).result()
+        return self._core.client.move(keys, When(delay, at)).result()
 
     def cancel_many(self, keys: Iterable[str]) -> list[Answer]:
         """
         Remove the jobs of *keys*; answers are in order, as `cancel` has them.
         """
-        return self._core.cancel(keys).result()
+        return self._core.client.cancel(keys).result()
 
     def replay_many(self, keys: Iterable[str]) -> list[Answer]:
         """
         Make the dead jobs of *keys* pending again; answers are in order, as `replay` has them.
         """
-        return self._core.replay(keys).result()
+        return self._core.client.replay(keys).result()
 
     def drain(self, prefix: str = "") -> list[Job]:
         """
@@ -166,13 +166,13 @@ class Scheduler(Common):
 
         What is set meanwhile may be left, what runs is. Costs time and memory for all that it returns.
         """
-        return self._core.drain(prefix)
+        return self._core.client.drain(prefix)
 
     def get(self, key: str) -> Job | None:
         """
         Return the live job of *key*, or else its dead one, or None.
         """
-        return self._core.get(key)
+        return self._core.client.get(key)
 
     def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
         """
@@ -184,7 +184,7 @@ class Scheduler(Common):
             prefix: Of the key.
             **fields: state, due_from, due_until, handler, cursor, limit: see `ListFields`.
         """
-        return self._core.page({"prefix": prefix, **fields})
+        return self._core.client.page({"prefix": prefix, **fields})
 
     def upcoming(
         self,
@@ -200,7 +200,7 @@ class Scheduler(Common):
             due_until: Before this instant.
             limit: How many.
         """
-        return self._core.upcoming(due_from, due_until, limit)
+        return self._core.client.upcoming(due_from, due_until, limit)
 
     def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
         """
@@ -208,4 +208,4 @@ class Scheduler(Common):
 
         Costs by how many these are.
         """
-        return self._core.forecast(since, step, steps)
+        return self._core.client.forecast(since, step, steps)

@@ -1,0 +1,87 @@
+"""
+What a scheduler knows of its targets and handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from tickwheel.scheduler import _checks
+from tickwheel.scheduler._model import Job, RetryPolicy
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets import Call, Limits, Target
+from tickwheel.scheduler.targets.handler import HandlerTarget
+from tickwheel.scheduler.targets.log import LogTarget
+from tickwheel.scheduler.targets.webhook import WebhookTarget
+
+__all__ = ["Registry"]
+
+_CALLS_MAX = 10_000
+"""How many resolved calls are kept: webhooks to ever new URLs may not fill the memory."""
+
+
+class Registry:
+    """
+    The targets by name, the built-in ones among them.
+
+    Args:
+        targets: Further ones, or others of the built-in names.
+        retry: The policy of jobs that are set without one, and whose handler has none.
+    """
+
+    def __init__(self, targets: Mapping[str, Target], retry: RetryPolicy) -> None:
+        self.handlers = HandlerTarget()
+        self._retry = retry
+        self._targets: dict[str, Target] = {
+            "handler": self.handlers,
+            "log": LogTarget(),
+            "webhook": WebhookTarget(),
+            **targets,
+        }
+        self._calls: dict[tuple[str, str], Call] = {}
+
+    def check(self, target: str, handler: str | None) -> None:
+        """
+        Refuse a target that there is none of, or a handler's name that it cannot have.
+        """
+        self._target(target).check(_checks.check_handler(handler or ""))
+
+    def retry_of(self, target: str, handler: str) -> RetryPolicy:
+        """
+        Return the policy of jobs that are set without one.
+        """
+        policy = self.handlers.policy(handler) if target == "handler" else None
+        return policy or self._retry
+
+    def limits_of(self, job: Job) -> Limits | None:
+        """
+        Return what the handler of *job* may not exceed, if it is limited.
+        """
+        return self.handlers.limits(job.handler) if job.target == "handler" else None
+
+    def call_of(self, job: Job) -> Call:
+        """
+        Return how to run *job*.
+
+        Raises:
+            TickwheelError: If it cannot be run here, with the reason and the remedy.
+        """
+        name = (job.target, job.handler)
+        call = self._calls.get(name)
+        if call is None:
+            call = self._target(job.target).resolve(job.handler)
+            if len(self._calls) < _CALLS_MAX:
+                self._calls[name] = call
+        return call
+
+    def closers(self) -> list[Callable[[], Awaitable[None]]]:
+        """
+        Return what lets go of the targets' connections.
+        """
+        return [target.close for target in self._targets.values()]
+
+    def _target(self, name: str) -> Target:
+        target = self._targets.get(name)
+        if target is None:
+            raise InvalidJobError("target", name, f"the targets here are {', '.join(self._targets)}: pass targets=")
+        return target
