@@ -4,6 +4,7 @@ Set, move, cancel, run_now, replay, get, list: what is answered, on every store.
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, datetime, timedelta
 
@@ -233,6 +234,22 @@ def test_bad_listing(client, limit, state):
     """
     with pytest.raises(InvalidJobError):
         client.list(limit=limit, state=state)
+
+
+def test_stats_of_a_client(client):
+    """
+    A client has the same figures as an owner, at zero, and all of them are JSON.
+    """
+    client.set("k", delay=HOUR, handler="h")
+    stats = json.loads(json.dumps(client.stats(), allow_nan=False))
+    assert {name: stats[name] for name in ("pending", "running", "dead", "commits")} == {
+        "pending": 1,
+        "running": 0,
+        "dead": 0,
+        "commits": 1,
+    }
+    assert {stats[name] for name in ("near", "staged", "in_flight", "fired", "succeeded", "failed", "refused")} == {0}
+    assert (stats["owner"], stats["epoch"], stats["shards"], stats["lateness"]["count"]) == (None, None, [], 0)
 
 
 def test_unknown_fields(client):
