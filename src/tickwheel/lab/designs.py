@@ -58,7 +58,8 @@ class Design:
     options: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        options = ",".join(f"{name}={value:g}" for name, value in self.options.items())
+        # As short as a number can be that reads back as itself.
+        options = ",".join(f"{name}={_shortest(value)}" for name, value in self.options.items())
         return f"{self.name}:{options}" if options else self.name
 
     def make(self) -> Wheel:
@@ -73,6 +74,11 @@ class Design:
         except (TypeError, ValueError) as error:
             raise DesignError(str(self), str(error)) from error
         return wheel
+
+
+def _shortest(value: float) -> str:
+    text = f"{value:g}"
+    return text if not isinstance(value, int) and float(text) == value else repr(value)
 
 
 def parse_design(text: str) -> Design:

@@ -21,7 +21,7 @@ from tickwheel.lab.replay import replay
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.wheels import HeapWheel
 
-__all__ = ["Advice", "TraceFacts", "advise", "facts_of", "fitted"]
+__all__ = ["SLOTS_MAX", "Advice", "TraceFacts", "advise", "facts_of", "fitted", "round_tick"]
 
 LATENESS_SHARE: Final = 100
 """A tick is at most a hundredth of the delays that matter."""
@@ -102,7 +102,7 @@ def advise(facts: TraceFacts, name: str) -> Advice:
     if name == "heap":
         steps = max(facts.peak_pending, 2).bit_length() - 1
         return Advice(Design("heap"), (f"nothing to choose; up to {steps} steps to an operation at the peak",))
-    tick_us = _round_tick(facts.tenth_us / LATENESS_SHARE)
+    tick_us = round_tick(facts.tenth_us / LATENESS_SHARE)
     because = f"a tick of {_s(tick_us)} is at most 1 % of the delays, a tenth of which are below {_s(facts.tenth_us)}"
     if name == "single":
         return _advise_single(facts, tick_us, because)
@@ -161,15 +161,17 @@ def _advise_hierarchical(facts: TraceFacts, tick_us: float, because: str) -> Adv
 
 def _forced_single(facts: TraceFacts) -> Design:
     # Asked for all the same: as coarse a tick as its ring takes.
-    return Design("single", {"tick": _round_tick(facts.longest_us / SLOTS_MAX * 2) / 1e6})
+    return Design("single", {"tick": round_tick(facts.longest_us / SLOTS_MAX * 2) / 1e6})
 
 
 def _slots_for(longest_us: float, tick_us: float) -> int:
     return max(2, math.ceil(longest_us / tick_us) + 2)
 
 
-def _round_tick(tick_us: float) -> float:
-    # Down to 1, 2 or 5 times a power of ten, and no finer than the trace itself.
+def round_tick(tick_us: float) -> float:
+    """
+    Return the next 1, 2 or 5 times a power of ten down from *tick_us*, at least 1: no finer than a trace.
+    """
     if tick_us <= 1:
         return 1
     power = 10.0 ** math.floor(math.log10(tick_us))

@@ -1,0 +1,202 @@
+"""
+Charts as SVG, drawn with nothing but arithmetic.
+
+Lines carry their names at their ends, axes are logarithmic where asked, and colours stay apart for every kind of eye
+(M. Okabe and K. Ito, "Color Universal Design", 2008).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+__all__ = ["COLOURS", "Axis", "line_chart", "strip_chart"]
+
+COLOURS: Final = {
+    "native": "#0072b2",
+    "heap": "#d55e00",
+    "single": "#009e73",
+    "rounds": "#cc79a7",
+    "hierarchical": "#e69f00",
+    "cascading": "#56b4e9",
+}
+WIDTH: Final = 640
+HEIGHT: Final = 300
+LEFT: Final = 64
+RIGHT: Final = 108
+TOP: Final = 14
+BOTTOM: Final = 40
+LABEL_GAP: Final = 15
+
+
+@dataclass(frozen=True)
+class Axis:
+    """
+    One direction of a chart.
+
+    Attributes:
+        title: What it counts, with its unit.
+        write: How a number is written at a tick.
+        is_log: Whether each decade is as long as the next.
+    """
+
+    title: str
+    write: Callable[[float], str]
+    is_log: bool = True
+
+
+def line_chart(x: Axis, y: Axis, xs: Sequence[float], series: Mapping[str, Sequence[float]]) -> str:
+    """
+    Return a chart of *series*, each a list of heights at *xs*, named and coloured by design.
+    """
+    values = [max(value, _least(y)) for heights in series.values() for value in heights]
+    across = _Scale(x, xs, LEFT, WIDTH - RIGHT, pad=False)
+    up = _Scale(y, values, HEIGHT - BOTTOM, TOP, pad=True)
+    parts = [_grid(across, up, xs if x.is_log else across.ticks())]
+    ends = {}
+    for name, heights in series.items():
+        points = [(across.at(at), up.at(max(height, _least(y)))) for at, height in zip(xs, heights, strict=True)]
+        path = " ".join(f"{left:.1f},{top:.1f}" for left, top in points)
+        colour = COLOURS.get(name, "#888")
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.2"/>')
+        if x.is_log:
+            parts += [f'<circle cx="{left:.1f}" cy="{top:.1f}" r="3.4" fill="{colour}"/>' for left, top in points]
+        ends[name] = points[-1][1]
+    parts += [_end_label(name, top) for name, top in _spread(ends).items()]
+    return _svg(parts, HEIGHT, f"{y.title} by {x.title}")
+
+
+def strip_chart(
+    title: str, write: Callable[[float], str], series: Mapping[str, Sequence[float]], seconds: float
+) -> str:
+    """
+    Return a strip for each of *series*, one above the other, of what happened in equal parts of *seconds*.
+    """
+    height, gap = 46, 12
+    most = max((value for values in series.values() for value in values), default=0) or 1
+    parts = []
+    for row, (name, values) in enumerate(series.items()):
+        base = TOP + (height + gap) * row + height
+        width = (WIDTH - LEFT - RIGHT) / max(len(values), 1)
+        for number, value in enumerate(values):
+            if value:
+                tall = max(value / most * height, 0.8)
+                left = LEFT + number * width
+                parts.append(
+                    f'<rect x="{left:.2f}" y="{base - tall:.2f}" width="{width:.2f}" height="{tall:.2f}" '
+                    f'fill="{COLOURS.get(name, "#888")}"/>'
+                )
+        parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{base}" y2="{base}"/>')
+        parts.append(_end_label(name, base - 22))
+        parts.append(
+            f'<text class="note" x="{WIDTH - RIGHT + 8}" y="{base - 4}">most {escape(write(max(values)))}</text>'
+        )
+    bottom = TOP + (height + gap) * len(series)
+    axis = Axis("seconds of rest", lambda value: f"{value:g}", is_log=False)
+    across = _Scale(axis, (0, seconds), LEFT, WIDTH - RIGHT, pad=False)
+    foot = bottom + 6
+    parts += [
+        f'<text class="tick" x="{across.at(tick):.1f}" y="{foot}" text-anchor="middle">{tick:g}</text>'
+        for tick in across.ticks()
+    ]
+    parts.append(_title_across(axis.title, bottom + 24))
+    return _svg(parts, bottom + 32, title)
+
+
+class _Scale:
+    """
+    From numbers to places on the paper.
+    """
+
+    def __init__(self, axis: Axis, values: Sequence[float], first: float, last: float, *, pad: bool) -> None:
+        self.axis = axis
+        low, high = min(values, default=1), max(values, default=1)
+        if axis.is_log:
+            low, high = math.log10(low), math.log10(high)
+        elif pad:
+            low = 0
+        room = (high - low) * 0.08 if pad and axis.is_log else 0
+        self._low, self._high = low - room, high + room
+        if self._low == self._high:
+            self._low, self._high = self._low - 0.5, self._high + 0.5
+        self._first, self._last = first, last
+
+    def at(self, value: float) -> float:
+        """
+        Return the place of *value*.
+        """
+        number = math.log10(value) if self.axis.is_log else value
+        return self._first + (number - self._low) / (self._high - self._low) * (self._last - self._first)
+
+    def ticks(self) -> list[float]:
+        """
+        Return round numbers along the axis.
+        """
+        if not self.axis.is_log:
+            step = _round_step((self._high - self._low) / 5)
+            first = math.ceil(self._low / step)
+            return [step * number for number in range(first, math.floor(self._high / step + 1e-9) + 1)]
+        decades = range(math.floor(self._low), math.ceil(self._high) + 1)
+        steps = (1,) if self._high - self._low > 2 else (1, 2, 5)  # noqa: PLR2004 two decades
+        numbers = [step * 10.0**decade for decade in decades for step in steps]
+        return [number for number in numbers if self._low <= math.log10(number) <= self._high]
+
+
+def _round_step(least: float) -> float:
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= least)
+
+
+def _least(axis: Axis) -> float:
+    # A logarithm has no zero; half of one is drawn at the foot.
+    return 0.5 if axis.is_log else 0.0
+
+
+def _grid(across: _Scale, up: _Scale, marks: Sequence[float]) -> str:
+    parts = []
+    for tick in up.ticks():
+        top = up.at(tick)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{top:.1f}" y2="{top:.1f}"/>')
+        text = escape(up.axis.write(tick))
+        parts.append(f'<text class="tick" x="{LEFT - 8}" y="{top + 4:.1f}" text-anchor="end">{text}</text>')
+    for mark in marks:
+        left, foot = across.at(mark), HEIGHT - BOTTOM + 16
+        text = escape(across.axis.write(mark))
+        parts.append(f'<text class="tick" x="{left:.1f}" y="{foot}" text-anchor="middle">{text}</text>')
+    parts.append(_title_across(across.axis.title, HEIGHT - 4))
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    parts.append(
+        f'<text class="note" transform="translate(13 {middle:.0f}) rotate(-90)" text-anchor="middle">'
+        f"{escape(up.axis.title)}</text>"
+    )
+    return "".join(parts)
+
+
+def _title_across(title: str, foot: float) -> str:
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    return f'<text class="note" x="{middle:.0f}" y="{foot:.0f}" text-anchor="middle">{escape(title)}</text>'
+
+
+def _end_label(name: str, top: float) -> str:
+    colour = COLOURS.get(name, "#888")
+    return f'<text class="name" x="{WIDTH - RIGHT + 8}" y="{top + 4:.1f}" fill="{colour}">{escape(name)}</text>'
+
+
+def _spread(ends: Mapping[str, float]) -> dict[str, float]:
+    # Names that would lie over each other move apart, and stay on the paper.
+    placed: dict[str, float] = {}
+    last = -math.inf
+    for name, top in sorted(ends.items(), key=lambda item: item[1]):
+        last = placed[name] = max(top, last + LABEL_GAP)
+    over = max(0.0, last - (HEIGHT - BOTTOM))
+    return {name: top - over for name, top in placed.items()}
+
+
+def _svg(parts: Sequence[str], height: float, title: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title, quote=True)}">'
+        f"{''.join(parts)}</svg>"
+    )

@@ -1,0 +1,111 @@
+"""
+Designs side by side under the same load, at several sizes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tickwheel.errors import TickwheelError
+from tickwheel.lab.designs import Design
+from tickwheel.lab.trace import TraceOperation
+from tickwheel.lab.workload import workload_of
+
+__all__ = ["Comparison", "MeasureError", "compare"]
+
+STEPS: Final = 300_000
+
+
+class MeasureError(TickwheelError, RuntimeError):
+    """
+    The process that measured a design ended without figures.
+    """
+
+    def __init__(self, design: Design, pending: int, output: str) -> None:
+        """
+        Name the case, and quote the last of what the process said.
+        """
+        lines = output.strip().splitlines() or ["it said nothing"]
+        super().__init__(f"{design} at {pending} pending: {lines[-1]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """
+    What came out of a comparison.
+
+    Attributes:
+        trace: What was superposed.
+        machine: On what, with which Python.
+        rows: The figures of `lab.measure`, each with its `design`, `wheel` (with options) and `size` asked for.
+    """
+
+    trace: str
+    machine: str
+    rows: list[dict[str, Any]]
+
+    def as_json(self) -> str:
+        """
+        Return it as a JSON document.
+        """
+        return json.dumps(asdict(self), indent=1)
+
+
+def compare(
+    name: str,
+    operations: Sequence[TraceOperation],
+    designs: Sequence[Design],
+    sizes: Sequence[int],
+    *,
+    steps: int = STEPS,
+    progress: Callable[[str], object] | None = None,
+) -> Comparison:
+    """
+    Measure each design at each size, one process at a time.
+
+    Args:
+        name: What to call the trace.
+        operations: The trace, which is superposed until enough is pending.
+        designs: What to compare.
+        sizes: How many timers are pending at the start.
+        steps: How many operations follow.
+        progress: Called with a few words before each case, and with "done" at the end.
+
+    Raises:
+        WorkloadError: If the trace makes no such load.
+        MeasureError: If a design does not get through.
+    """
+    rows = []
+    tell = progress or (lambda _: None)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "workload"
+        for size in sizes:
+            tell(f"{size:,} pending: superposing")
+            workload_of(operations, size, steps).write(path)
+            for design in designs:
+                tell(f"{size:,} pending: {design.name}")
+                figures = _measured(design, size, path)
+                rows.append({"design": design.name, "wheel": str(design), "size": size, **figures})
+    tell("done")
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    return Comparison(name, machine, rows)
+
+
+def _measured(design: Design, size: int, workload: Path) -> dict[str, Any]:
+    job = json.dumps({"wheel": str(design), "workload": str(workload)})
+    answer = subprocess.run(
+        [sys.executable, "-m", "tickwheel.lab.measure"], input=job, capture_output=True, text=True, check=False
+    )
+    if answer.returncode:
+        raise MeasureError(design, size, answer.stderr)
+    figures: dict[str, Any] = json.loads(answer.stdout)
+    return figures

@@ -1,0 +1,181 @@
+"""
+What one design costs under one workload: `python -m tickwheel.lab.measure`, a job as JSON in, the figures as JSON out.
+
+A process of its own, so that memory and warmth are nobody else's. Three phases, each as a driver would do it, which
+sleeps until the time it was told and is woken for an earlier one:
+
+    fill     everything that is pending at the start is set
+    churn    the steps of the workload, as they come; in its second half each call is timed
+    rest     nothing is set any more, and most of what is pending fires
+
+Times are CPU time of the thread, so that neighbours on the machine do not count. Python's garbage collector is off,
+and a full collection is timed by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import sys
+from array import array
+from pathlib import Path
+from time import thread_time_ns
+from typing import Any, Final
+
+from tickwheel.lab.designs import parse_design
+from tickwheel.lab.workload import Workload
+from tickwheel.wheels import NEVER, Expired, Wheel
+
+__all__ = ["Measurement", "main"]
+
+PARTS: Final = 120
+"""Into so many parts the rest is cut for the curves over time."""
+REST: Final = 0.9
+"""The rest ends when this share of what was pending at the start would have fired."""
+
+
+class Measurement:
+    """
+    One design under one workload.
+    """
+
+    def __init__(self, wheel: Wheel, workload: Workload) -> None:
+        self._wheel = wheel
+        self._has_ticks = wheel.abilities.tick_ns > 0
+        self._workload = workload
+        self._ids = array("Q", bytes(8 * workload.timers))
+        self._armed = NEVER
+        self._lateness = array("q")
+        self._longest_ns = 0
+
+    def run(self) -> dict[str, Any]:
+        """
+        Return the figures.
+        """
+        gc.collect()
+        gc.disable()
+        figures: dict[str, Any] = {"copies": self._workload.copies, "pending": len(self._workload.fill)}
+        figures |= self._fill()
+        began = thread_time_ns()
+        gc.collect()
+        figures["collection_ns"] = thread_time_ns() - began
+        middle, end = len(self._workload.times) // 2, len(self._workload.times)
+        figures["churn_ns"] = self._churn(0, middle) / max(middle, 1)
+        self._churn_timed(middle, end)
+        figures["occupancy"] = self._occupancy()
+        figures |= self._rest(self._workload.times[-1] if end else 0)
+        figures["longest_ns"] = self._longest_ns
+        figures["lateness_ns"] = self._lateness_by_rank()
+        figures["cascades"] = self._wheel.stats()["cascades"]
+        return figures
+
+    def _fill(self) -> dict[str, float]:
+        insert, ids = self._wheel.insert, self._ids
+        before, began = _resident(), thread_time_ns()
+        for number, deadline in enumerate(self._workload.fill):
+            ids[number] = insert(deadline, None)
+        took, size = thread_time_ns() - began, len(self._workload.fill)
+        self._arm()
+        return {"fill_ns": took / size, "bytes": max(_resident() - before, 0) / size}
+
+    def _churn(self, first: int, last: int) -> int:
+        began = thread_time_ns()
+        for position in range(first, last):
+            self._step(position)
+        return thread_time_ns() - began
+
+    def _churn_timed(self, first: int, last: int) -> None:
+        for position in range(first, last):
+            began = thread_time_ns()
+            self._step(position)
+            self._longest_ns = max(self._longest_ns, thread_time_ns() - began)
+
+    def _step(self, position: int) -> None:
+        # What a driver and its engine do: wake up for what is due, bring the wheel to now, set, move or cancel.
+        workload, wheel, ids = self._workload, self._wheel, self._ids
+        now, number, deadline = workload.times[position], workload.numbers[position], workload.deadlines[position]
+        while self._armed <= now:
+            self._wake()
+        if deadline < 0:
+            wheel.cancel(ids[number])
+            return
+        if self._has_ticks:
+            wheel.advance(now, 0)
+        if not wheel.reschedule(ids[number], deadline):
+            ids[number] = wheel.insert(deadline, None)
+        if deadline < self._armed:
+            self._arm()
+
+    def _arm(self) -> None:
+        due_at = self._wheel.next_expiration()
+        self._armed = NEVER if due_at is None else due_at
+
+    def _wake(self) -> list[Expired]:
+        # A cancelled timer may wake the driver for nothing, as a real one; the wheel then says when to come again.
+        expired = self._wheel.advance(self._armed)
+        self._arm()
+        return expired
+
+    def _rest(self, now: int) -> dict[str, Any]:
+        # The curves: what fired, what cascaded, and the longest wake-up, in each part of the rest.
+        rest_ns = sorted(self._workload.fill)[int(REST * (len(self._workload.fill) - 1))]
+        parts = [self._rest_part(now + rest_ns * number // PARTS) for number in range(1, PARTS + 1)]
+        fired, cascades, longest, wake_ups, spent = map(list, zip(*parts, strict=True))
+        self._longest_ns = max(self._longest_ns, *longest)
+        curves = {"rest_ns": rest_ns, "fired": fired, "cascades": cascades, "longest_ns": longest}
+        return {"fire_ns": sum(spent) / max(sum(fired), 1), "wake_ups": sum(wake_ups), "rest": curves}
+
+    def _rest_part(self, until: int) -> tuple[int, int, int, int, int]:
+        fired = longest = wake_ups = spent = 0
+        cascades = self._wheel.stats()["cascades"]
+        while self._armed <= until:
+            now, began = self._armed, thread_time_ns()
+            expired = self._wake()
+            took = thread_time_ns() - began
+            fired, wake_ups, spent, longest = fired + len(expired), wake_ups + 1, spent + took, max(longest, took)
+            self._lateness.extend(now - entry.deadline for entry in expired)
+        return fired, self._wheel.stats()["cascades"] - cascades, longest, wake_ups, spent
+
+    def _lateness_by_rank(self) -> dict[str, int]:
+        late = sorted(self._lateness) or [0]
+        return {name: late[int(rank * (len(late) - 1))] for name, rank in (("half", 0.5), ("99 %", 0.99), ("all", 1.0))}
+
+    def _occupancy(self) -> list[dict[str, Any]] | None:
+        # How many slots hold how many entries, by orders of two; None where the design does not show its slots.
+        rings = getattr(self._wheel, "rings", None)
+        if rings is None:
+            return None
+        return [
+            {
+                "name": ring.name,
+                "slots": ring.slots,
+                "entries": sum(ring.counts.values()),
+                "occupied": len(ring.counts),
+                "most": max(ring.counts.values(), default=0),
+            }
+            for ring in rings()
+        ]
+
+
+def _resident() -> int:
+    # What was read into arrays left free memory behind, which would hide what the wheel takes: give it back first.
+    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if give_back is not None:  # glibc
+        give_back(0)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    """
+    Read a job from stdin and print its figures.
+    """
+    job = json.load(sys.stdin)
+    figures = Measurement(parse_design(job["wheel"]).make(), Workload.read(Path(job["workload"]))).run()
+    json.dump(figures, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

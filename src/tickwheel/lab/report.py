@@ -1,0 +1,188 @@
+"""
+A comparison as one HTML page that needs no network: what each design costs, and where it breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from html import escape
+from importlib.resources import files
+from typing import Any, Final
+
+from tickwheel.lab._charts import Axis, line_chart, strip_chart
+from tickwheel.lab.compare import Comparison
+
+__all__ = ["figures_table", "render_report"]
+
+Row = dict[str, Any]
+
+COLUMNS: Final[tuple[tuple[str, Callable[[Row], str]], ...]] = (
+    ("wheel", lambda row: row["wheel"]),
+    ("pending", lambda row: f"{row['pending']:,}"),
+    ("fill", lambda row: f"{row['fill_ns']:,.0f}"),
+    ("set, move, cancel", lambda row: f"{row['churn_ns']:,.0f}"),
+    ("fire", lambda row: f"{row['fire_ns']:,.0f}"),
+    ("longest pause", lambda row: _time(row["longest_ns"])),
+    ("cascades", lambda row: f"{row['cascades']:,}"),
+    ("wake-ups", lambda row: f"{row['wake_ups']:,}"),
+    ("bytes a timer", lambda row: f"{row['bytes']:,.0f}"),
+    ("collection", lambda row: _time(row["collection_ns"])),
+)
+
+
+def render_report(comparison: Comparison) -> str:
+    """
+    Return the page.
+    """
+    copies = ", ".join(f"{row['copies']:,} for {size:,}" for size, row in _first_by_size(comparison).items())
+    intro = (
+        f"The trace {comparison.trace}, laid over itself until so many timers are pending (copies: {copies}). "
+        f"The more copies, the more operations share a wake-up. "
+        f"Each design ran in a process of its own, on {comparison.machine}."
+    )
+    page = files("tickwheel.lab").joinpath("report.html").read_text("utf-8")
+    fields = {
+        "intro": escape(intro),
+        "charts": "".join(_charts(comparison)),
+        "table": _table(comparison.rows),
+        "figures": comparison.as_json().replace("</", "<\\/"),
+    }
+    for name, content in fields.items():
+        page = page.replace("{{" + name + "}}", content)
+    return page
+
+
+def _charts(comparison: Comparison) -> Iterable[str]:
+    yield _by_size(
+        comparison,
+        "churn_ns",
+        "Cost of an operation",
+        "Set, move and cancel as the trace has them, wake-ups in between included. "
+        "A wheel stays flat; a heap climbs with the logarithm of what is pending.",
+    )
+    yield _by_size(
+        comparison,
+        "fire_ns",
+        "Cost of a timer that fires",
+        "Nothing is set any more, and what is pending expires: cascades, scans of slots, and the driver's calls.",
+    )
+    yield _by_size(
+        comparison,
+        "longest_ns",
+        "Longest pause",
+        "The longest that one call kept everybody waiting: a coarse slot that cascades, or a slot of many rounds.",
+    )
+    yield _by_size(
+        comparison,
+        "bytes",
+        "Memory of a pending timer",
+        "What the process grew by when the wheel was filled, for each timer.",
+        Axis("bytes", lambda value: f"{value:g}"),
+    )
+    yield from _over_time(comparison)
+    yield _lateness(comparison)
+    yield _occupancy(comparison)
+
+
+def _by_size(comparison: Comparison, figure: str, title: str, text: str, up: Axis | None = None) -> str:
+    sizes = list(_first_by_size(comparison))
+    series: dict[str, list[float]] = {}
+    for row in comparison.rows:
+        series.setdefault(row["design"], []).append(row[figure])
+    across = Axis("timers pending", lambda value: f"{value:,.0f}")
+    return _section(title, text, line_chart(across, up or Axis("CPU time", _time), sizes, series))
+
+
+def _over_time(comparison: Comparison) -> Iterable[str]:
+    rows = _largest(comparison)
+    seconds = rows[0]["rest"]["rest_ns"] / 1e9
+    cascades = {row["design"]: row["rest"]["cascades"] for row in rows if sum(row["rest"]["cascades"])}
+    if cascades:
+        yield _section(
+            "Cascades over time",
+            f"Entries that were filed again, in each part of the {seconds:.3g} s in which nothing is set: "
+            "fine slots drizzle, coarse ones burst.",
+            strip_chart("cascades over time", lambda value: f"{value:,.0f}", cascades, seconds),
+        )
+    longest = {row["design"]: row["rest"]["longest_ns"] for row in rows}
+    yield _section(
+        "Longest wake-up over time",
+        "In the same parts: where a burst of cascades hurts.",
+        strip_chart("longest wake-up over time", _time, longest, seconds),
+    )
+
+
+def _lateness(comparison: Comparison) -> str:
+    rows = _largest(comparison)
+    ranks = list(rows[0]["lateness_ns"]) if rows else []
+    head = "".join(f"<th>{escape(rank)} at most</th>" for rank in ranks)
+    body = "".join(
+        f"<tr><td>{escape(row['design'])}</td>"
+        + "".join(f"<td>{_time(row['lateness_ns'][rank])}</td>" for rank in ranks)
+        + "</tr>"
+        for row in rows
+    )
+    return _section(
+        "Lateness by design",
+        "What the design alone makes a timer late, with a driver that wakes up exactly when it is told: "
+        "less than a tick, and nothing where deadlines are exact.",
+        f"<table><tr><th>design</th>{head}</tr>{body}</table>",
+    )
+
+
+def _occupancy(comparison: Comparison) -> str:
+    lines = []
+    for row in _largest(comparison):
+        for ring in row["occupancy"] or ():
+            if ring["name"].startswith("depth") or ring["slots"] == 1:
+                continue
+            share = ring["occupied"] / ring["slots"]
+            mean = ring["entries"] / max(ring["occupied"], 1)
+            lines.append(
+                f"<tr><td>{escape(row['design'])}: {escape(ring['name'])}</td><td>{ring['slots']:,}</td>"
+                f"<td>{share:.0%}</td><td>{mean:,.0f}</td><td>{ring['most']:,}</td></tr>"
+            )
+    head = "<tr><th>ring</th><th>slots</th><th>occupied</th><th>entries a slot</th><th>fullest</th></tr>"
+    return _section(
+        "Slot occupancy",
+        "At the largest size, after the churn. The fullest coarse slot is the longest cascade to come; "
+        "a heap has no slots, and the native wheel does not show its own.",
+        f"<table>{head}{''.join(lines)}</table>",
+    )
+
+
+def figures_table(rows: Iterable[Row]) -> list[list[str]]:
+    """
+    Return the figures as people read them, the heading first.
+    """
+    return [[title for title, _ in COLUMNS], *([write(row) for _, write in COLUMNS] for row in rows)]
+
+
+def _table(rows: Iterable[Row]) -> str:
+    head, *body = figures_table(rows)
+    lines = ["".join(f"<th>{escape(title)}</th>" for title in head)]
+    lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in body]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def _section(title: str, text: str, picture: str) -> str:
+    return f"<section><h2>{escape(title)}</h2><p>{escape(text)}</p>{picture}</section>"
+
+
+def _first_by_size(comparison: Comparison) -> dict[int, Row]:
+    rows: dict[int, Row] = {}
+    for row in comparison.rows:
+        rows.setdefault(row["size"], row)
+    return rows
+
+
+def _largest(comparison: Comparison) -> list[Row]:
+    most = max((row["size"] for row in comparison.rows), default=0)
+    return [row for row in comparison.rows if row["size"] == most]
+
+
+def _time(ns: float) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.3g} ns" if ns else "0"

@@ -1,0 +1,142 @@
+"""
+`tickwheel lab` as a user runs it.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tickwheel.lab.generate import Load, generate
+from tickwheel.lab.trace import read_trace, write_trace
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """
+    Return what runs `tickwheel lab` with its arguments in the test's folder, without a terminal.
+    """
+
+    def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tickwheel.cli", "lab", *arguments]
+        answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert "Traceback" not in answer.stderr, answer.stderr
+        return answer
+
+    return run_command
+
+
+def generated(run: Run) -> None:
+    """
+    Write a small trace.
+    """
+    answer = run("generate", "connections", "trace.csv.gz", "--seconds", "30", "--size", "20", "--seed", "4")
+    assert answer.returncode == 0
+    assert answer.stdout.endswith("operations in trace.csv.gz\n")
+
+
+def test_generate_and_replay(run: Run, tmp_path: Path) -> None:
+    """
+    A generated trace is replayed by all designs, which agree.
+    """
+    generated(run)
+    answer = run("replay", "trace.csv.gz", "--json")
+    assert answer.returncode == 0
+    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert [row["wheel"].split(":")[0] for row in rows] == [
+        *["native", "heap", "single", "rounds", "hierarchical", "cascading"]
+    ]
+    outcomes = {tuple(row[name] for name in ("set", "move", "cancel", "fire", "peak_pending")) for row in rows}
+    assert len(outcomes) == 1
+    sets = sum(operation.op == "S" for operation in read_trace(tmp_path / "trace.csv.gz"))
+    assert rows[0]["set"] + rows[0]["move"] == sets
+    assert {row["late_max_s"] for row in rows[:2]} == {0}
+
+
+def test_replay_as_lines(run: Run) -> None:
+    """
+    Without a terminal a replay is a line a design, separated by tabs.
+    """
+    generated(run)
+    answer = run("replay", "trace.csv.gz", "--wheel", "heap", "--wheel", "rounds:tick=0.5")
+    lines = [line.split("\t") for line in answer.stdout.splitlines()]
+    assert [line[:2] for line in lines] == [["trace", "heap"], ["trace", "rounds:tick=0.5,slots=256"]]
+    assert lines[0][2:9] == lines[1][2:9]
+
+
+def test_tune(run: Run) -> None:
+    """
+    Advice is a geometry and its reasons, for people and for programs.
+    """
+    generated(run)
+    text = run("tune", "trace.csv.gz").stdout
+    assert "pending at the peak" in text
+    assert "hierarchical:tick=0.2,slots=64\ta tick of 200 ms is at most 1 % of the delays" in text
+    facts, *advice = map(json.loads, run("tune", "trace.csv.gz", "--json").stdout.splitlines())
+    assert facts["facts"]["longest_us"] == 30_000_000
+    assert [row["design"] for row in advice][:3] == ["native", "heap", "single"]
+
+
+def test_compare(run: Run, tmp_path: Path) -> None:
+    """
+    A comparison prints a line a case, and writes its figures and its page.
+    """
+    generated(run)
+    options = ["--pending", "50,1k", "--steps", "2000", "--wheel", "heap", "--wheel", "native"]
+    answer = run("compare", "trace.csv.gz", *options, "--report", "report.html", "--json", "figures.json")
+    assert answer.returncode == 0
+    assert [line.split("\t")[0] for line in answer.stdout.splitlines()] == ["heap", "native"] * 2
+    rows = json.loads((tmp_path / "figures.json").read_text())["rows"]
+    assert [(row["design"], row["size"]) for row in rows] == [
+        *[("heap", 50), ("native", 50), ("heap", 1_000), ("native", 1_000)]
+    ]
+    assert "<svg" in (tmp_path / "report.html").read_text()
+
+
+def test_watch(run: Run, tmp_path: Path) -> None:
+    """
+    A page is written, with a geometry small enough to be looked at.
+    """
+    generated(run)
+    answer = run("watch", "trace.csv.gz", "--wheel", "cascading", "--out", "page.html", "--frames", "50")
+    assert answer.stdout == "cascading:tick=0.05 in page.html\n"
+    assert "cascading:tick=0.05" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["replay", "absent.csv"], "absent.csv, line 1: cannot be read: No such file or directory"),
+        (["replay", "bad.csv"], "bad.csv, line 3: t_us is 4, after 5: expected times that never go back"),
+        (["tune", "columns.csv"], "columns.csv, line 1: expected the columns t_us, op, key, delay_us; key is missing"),
+        (["replay", "cut.csv.gz"], "cut.csv.gz, line "),
+        (["replay", "good.csv", "--wheel", "square"], "wheel 'square': expected one of native, heap, "),
+        (["replay", "good.csv", "--wheel", "rounds:tick=0"], "tick is 0.0: pass a positive, finite number of seconds"),
+        (["replay", "good.csv", "--wheel", "rounds:slots=1"], "slots is 1: pass 2 or more"),
+        (["replay", "good.csv", "--wheel", "single:tick=1,slots=5"], "to 60 s, and the span is 4 s: at this tick it"),
+        (["watch", "good.csv", "--wheel", "native"], "native does not show its slots: watch one of heap, "),
+        (["compare", "good.csv", "--pending", "many"], "'many': expected numbers such as 1k,100k,1M"),
+        (["compare", "good.csv", "--steps", "0"], "0 is not in the range"),
+        (["generate", "rain", "x.csv"], "'rain' is not one of"),
+        (["generate", "heartbeats", "x.csv", "--seconds", "0"], "0 is not in the range"),
+    ],
+)
+def test_bad_input(run: Run, tmp_path: Path, arguments: list[str], problem: str) -> None:
+    """
+    What is wrong is said in a line, with the remedy, and ends with exit code 2.
+    """
+    header = "t_us,op,key,delay_us\n"
+    (tmp_path / "good.csv").write_text(header + "0,S,a,60000000\n")
+    (tmp_path / "bad.csv").write_text(header + "5,S,a,60\n4,S,a,60\n")
+    (tmp_path / "columns.csv").write_text("t_us,op,delay_us\n")
+    write_trace(tmp_path / "whole.csv.gz", generate(Load("heartbeats", seconds=300)))
+    (tmp_path / "cut.csv.gz").write_bytes((tmp_path / "whole.csv.gz").read_bytes()[:-3_000])
+    answer = run(*arguments)
+    assert answer.returncode == 2
+    assert problem in answer.stderr
+    assert answer.stdout == ""
