@@ -6,7 +6,11 @@ The command line, one command a file.
     options        the options that commands share
     values         durations, times and JSON as they are typed
     output         tables for people, JSON lines for programs
-    serve, set, move, cancel, get, list, import_, bench    the commands
+    listing        all jobs of a list, page after page
+    crontab, interchange    crontabs, and jobs as lines
+    logs           what a server says of itself
+    serve, set, move, cancel, get, list, run, dead, schedule, import_, export, top, token, doctor, bench    the commands
+    lab            the commands of the lab
 """
 
 from __future__ import annotations

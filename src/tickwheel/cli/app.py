@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import click
+from click.shell_completion import shell_complete
 
 from tickwheel.cli.exits import ExitCode, Refused, exit_code_of, table
 from tickwheel.errors import TickwheelError
@@ -24,10 +25,22 @@ COMMANDS: Final = {
     "cancel": "cancel",
     "get": "get",
     "list": "list",
+    "run": "run",
+    "dead": "dead",
+    "schedule": "schedule",
     "import": "import_",
+    "export": "export",
+    "top": "top",
+    "token": "token",
+    "doctor": "doctor",
     "bench": "bench",
+    "lab": "lab",
 }
 """Each command, and the module that has it as `command`, in the order of the help text."""
+
+
+_COMPLETE: Final = "_TICKWHEEL_COMPLETE"
+"""Set by the shell's completion: `eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"`, or zsh_source, fish_source."""
 
 
 class _Commands(click.Group):
@@ -66,10 +79,12 @@ def cli() -> None:
     """
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each way to end
     """
     Run one command; return its exit code. Only a fault of ours shows a traceback.
     """
+    if instruction := os.environ.get(_COMPLETE):
+        return shell_complete(cli, {}, "tickwheel", _COMPLETE, instruction)
     try:
         with cli.make_context("tickwheel", list(arguments)) as context:
             cli.invoke(context)

@@ -1,0 +1,89 @@
+"""
+`tickwheel lab compare`: what each design costs under a load, at several sizes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from tickwheel.cli.lab.options import chosen, name_of, trace_argument, wheel_option
+from tickwheel.cli.output import print_rows
+from tickwheel.lab.compare import STEPS, compare
+from tickwheel.lab.designs import Design
+from tickwheel.lab.report import figures_table, render_report
+from tickwheel.lab.trace import read_trace
+from tickwheel.lab.tune import SLOTS_MAX, TraceFacts, facts_of, fitted
+
+__all__ = ["command"]
+
+USUAL: Final[dict[str, dict[str, float]]] = {
+    "single": {"tick": 0.001},
+    "rounds": {"tick": 0.001, "slots": 512},
+    "hierarchical": {"tick": 0.001, "slots": 64},
+    "cascading": {"tick": 0.001},
+}
+"""The geometry to compare by: one tick for all, and the slots that the designs come with."""
+
+
+class _Sizes(click.ParamType[list[int]]):
+    """
+    Numbers of timers, separated by commas; k and M are thousands and millions.
+    """
+
+    name = "sizes"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        """
+        Return the numbers.
+        """
+        sizes = []
+        for part in str(value).split(","):
+            number = part.strip().replace("k", "000").replace("M", "000000")
+            if not number.isascii() or not number.isdigit() or not 0 < int(number) <= 10**8:
+                self.fail(f"{part!r}: expected numbers such as 1k,100k,1M", param, ctx)
+            sizes.append(int(number))
+        return sizes
+
+
+@click.command("compare")
+@trace_argument
+@wheel_option
+@click.option("--pending", type=_Sizes(), default="1k,100k,1M", show_default=True, help="How many timers are pending.")
+@click.option("--steps", type=click.IntRange(1_000), default=STEPS, show_default=True, help="Operations that follow.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with pictures there.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures there.")
+def command(
+    *, trace: Path, wheels: tuple[str, ...], pending: list[int], steps: int, report: Path | None, json_file: Path | None
+) -> None:
+    """
+    Lay TRACE over itself until so many timers are pending, and measure each design.
+
+    A million takes some minutes.
+    """
+    operations = read_trace(trace)
+    facts = facts_of(operations)
+    designs = [_comparable(design, facts) for design in chosen(wheels)]
+    cases = len(pending) * (len(designs) + 1) + 1
+    with click.progressbar(length=cases, show_eta=False, file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+
+        def tell(words: str) -> None:
+            bar.label = words
+            bar.update(1)
+
+        comparison = compare(name_of(trace), operations, designs, pending, steps=steps, progress=tell)
+    if json_file is not None:
+        json_file.write_text(comparison.as_json() + "\n", "utf-8")
+    if report is not None:
+        report.write_text(render_report(comparison), "utf-8")
+    columns, *rows = figures_table(comparison.rows)
+    print_rows(columns, rows, right=columns[1:])
+
+
+def _comparable(design: Design, facts: TraceFacts) -> Design:
+    usual = fitted(Design(design.name, {**USUAL.get(design.name, {}), **design.options}), facts)
+    # At this tick the delays of some traces are more than one ring can hold: then as fine as it can.
+    return fitted(design, facts) if usual.options.get("slots", 0) > SLOTS_MAX else usual

@@ -1,0 +1,52 @@
+"""
+The options that the lab's commands share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tickwheel.lab.designs import DESIGNS, Design, parse_design
+
+__all__ = ["chosen", "name_of", "trace_argument", "wheel_option"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def trace_argument(function: F) -> F:
+    """
+    Add the trace to read.
+    """
+    return click.argument("trace", type=click.Path(path_type=Path))(function)
+
+
+def wheel_option(function: F) -> F:
+    """
+    Add `--wheel`, which may be given again.
+    """
+    return click.option(
+        "--wheel",
+        "wheels",
+        multiple=True,
+        metavar="DESIGN",
+        help=f"One of {', '.join(DESIGNS)}, with options such as rounds:tick=0.1,slots=512; may be given again. "
+        "What is not given suits the trace.  [default: all]",
+    )(function)
+
+
+def chosen(wheels: tuple[str, ...]) -> list[Design]:
+    """
+    Return the designs asked for, or all.
+    """
+    return [parse_design(text) for text in wheels or DESIGNS]
+
+
+def name_of(path: Path) -> str:
+    """
+    Return what to call a trace.
+    """
+    return path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".timers")

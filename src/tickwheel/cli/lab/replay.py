@@ -1,0 +1,75 @@
+"""
+`tickwheel lab replay`: what comes of a trace on each design.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.lab.options import chosen, name_of, wheel_option
+from tickwheel.cli.options import json_option
+from tickwheel.cli.output import print_json, print_rows
+from tickwheel.lab.designs import Design
+from tickwheel.lab.replay import replay
+from tickwheel.lab.trace import TraceOperation, read_trace
+from tickwheel.lab.tune import facts_of, fitted
+
+__all__ = ["command"]
+
+
+@click.command("replay")
+@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path))
+@wheel_option
+@json_option
+def command(traces: tuple[Path, ...], wheels: tuple[str, ...], as_json: bool) -> None:
+    """
+    Play TRACES through designs and print what came of every timer.
+
+    Every correct design gives the same counts; that they agree is checked.
+    """
+    designs = chosen(wheels)
+    rows = []
+    for path in traces:
+        operations = read_trace(path)
+        facts = facts_of(operations)
+        results = [_played(name_of(path), fitted(design, facts), operations) for design in designs]
+        _check_agreement(results)
+        rows += results
+    if as_json:
+        for row in rows:
+            print_json(row)
+        return
+    columns = list(rows[0])
+    print_rows(columns, (list(map(_cell, row.values())) for row in rows), right=columns[2:])
+
+
+def _played(trace: str, design: Design, operations: list[TraceOperation]) -> dict[str, Any]:
+    wheel = design.make()
+    began = time.perf_counter()
+    label = f"{trace}: {design.name}"
+    with click.progressbar(length=len(operations), label=label, file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+        run = replay(operations, wheel, lambda done: bar.update(done - bar.pos))
+    counts = asdict(run.counts)
+    late = {"late_max_s": run.late_max_ns / 1e9, "wake_ups": run.wake_ups, "took_s": time.perf_counter() - began}
+    return {"trace": trace, "wheel": str(design), **counts, **late}
+
+
+def _check_agreement(results: list[dict[str, Any]]) -> None:
+    outcomes = ("set", "move", "cancel", "late_cancel", "fire", "fired_within_span", "peak_pending")
+    first = results[0]
+    for result in results:
+        differing = [name for name in outcomes if result[name] != first[name]]
+        if differing:
+            message = f"{result['wheel']} and {first['wheel']} differ on {result['trace']} in {', '.join(differing)}"
+            raise Refused(ExitCode.FAILED, message)
+
+
+def _cell(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
