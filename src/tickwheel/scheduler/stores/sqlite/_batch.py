@@ -1,38 +1,19 @@
 """
 The writes of one transaction, in as few statements as they allow.
-
-Most of what a busy scheduler writes needs no look before the leap: the begin of a pending job, the end of a running
-one. They go as one statement for many rows, which counts the rows it changed: if the count is right, every guess was.
-If it is not, nothing is committed, and all is done again with care: each job is read, and the rules say what becomes
-of it. So are all other writes from the start.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-from tickwheel.scheduler._model import (
-    Advance,
-    Answer,
-    Begin,
-    Cancel,
-    Job,
-    JobWrite,
-    Move,
-    Replay,
-    Set,
-    Settled,
-    State,
-    Write,
-)
+from tickwheel.scheduler._model import Answer, Job, State, Write
+from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import CODES, job_of, row_of, text_of
-from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide, key_of
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, jobs_by_key
 
-__all__ = ["Batch", "WrongGuessError", "shelf_of"]
+__all__ = ["Batch", "shelf_of"]
 
 _PENDING: Final = CODES[State.PENDING]
 _RUNNING: Final = CODES[State.RUNNING]
@@ -44,13 +25,6 @@ _ORDER: Final = ("delete_job", "delete_key", "insert_job", "insert_key", "update
 """Old rows make room before new ones come."""
 
 _Row: TypeAlias = tuple[Any, ...]
-_Careful: TypeAlias = tuple[int, str, JobWrite]
-
-
-class WrongGuessError(Exception):
-    """
-    A job was not as a begin or settle took it to be: roll back, and do it again with care.
-    """
 
 
 class Batch:
@@ -72,7 +46,8 @@ class Batch:
         self._is_owner = is_owner
         self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger"]).fetchone()
         self._generation: int
-        self._generation, *self._counts, self._watermark, self._epoch, self._owner = self._ledger
+        self._generation, *self._counts, self._watermark, epoch, owner = self._ledger
+        self._epochs = {} if owner is None else {0: epoch}
         self.has_notes = False
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
@@ -80,107 +55,71 @@ class Batch:
         Do all *writes*, in order, and answer each.
 
         Raises:
-            WrongGuessError: If *is_guessing* and a guess was wrong.
+            WrongGuessError: If *is_guessing* and a guess was wrong; otherwise, if the tables contradict each other.
         """
-        answers: list[Answer] = [NOT_OWNER] * len(writes)
-        begins: list[Job] = []
-        ends: list[Job] = []
-        careful: list[_Careful] = []
-        for index, write in enumerate(writes):
-            if isinstance(write, (Set, Move, Cancel, Replay)):
-                careful.append((index, key_of(write), write))
-            elif self._owner is None or write.epoch != self._epoch:
-                pass
-            elif isinstance(write, Advance):
-                self._watermark = max(self._watermark, write.until)
-                answers[index] = GONE
-            elif not is_guessing:
-                careful.append((index, write.job.key, write))
-            elif isinstance(write, Begin):
-                begins.append(write.job)
-                answers[index] = BEGUN
-            elif write.how is Settled.DONE and write.due_at is None:
-                ends.append(write.job)
-                answers[index] = GONE
-            else:
-                careful.append((index, write.job.key, write))
-        self._check_apart(begins, ends, careful)
-        self._guess(begins, ends)
-        if careful:
-            self._do_with_care(careful, answers)
+        plan = Plan.of(writes, self._epochs, _shard_of, is_guessing=is_guessing)
+        if plan.begins:
+            self._begin(plan.begins)
+        if plan.ends:
+            self._end(plan.ends)
+        if plan.careful:
+            before = self._load(plan.keys())
+            self._store(plan.decide(before, self._now, self._next_generation))
+        self._watermark = max(self._watermark, *plan.watermarks.values(), 0)
         self._write_ledger()
-        return answers
+        return plan.answers
 
-    def _guess(self, begins: list[Job], ends: list[Job]) -> None:
-        if begins:
-            self._change("begin_job", [(job.due_at, job.generation) for job in begins])
-            self._counts[_PENDING] -= len(begins)
-            self._counts[_RUNNING] += len(begins)
-        if ends:
-            self._change("end_job", [(job.due_at, job.generation) for job in ends])
-            self._change("delete_key", [(shelf_of(job), job.key) for job in ends])
-            self._counts[_RUNNING] -= len(ends)
+    def _begin(self, jobs: list[Job]) -> None:
+        self._change("begin_job", [(job.due_at, job.generation) for job in jobs])
+        self._counts[_PENDING] -= len(jobs)
+        self._counts[_RUNNING] += len(jobs)
 
-    def _check_apart(self, begins: list[Job], ends: list[Job], careful: list[_Careful]) -> None:
-        # Begins are done first, then ends, then the rest: for two writes to one key that may be the wrong order.
-        kinds = [[job.key for job in begins], [job.key for job in ends], [key for _, key, _ in careful]]
-        kinds = [keys for keys in kinds if keys]
-        if len(kinds) > 1 and any(not set(keys).isdisjoint(others) for keys, others in combinations(kinds, 2)):
-            raise WrongGuessError
-
-    def _do_with_care(self, writes: list[_Careful], answers: list[Answer]) -> None:
-        before = self._load({key for _, key, _ in writes})
-        after: dict[str, Job | None] = dict(before)
-        for index, key, write in writes:
-            answers[index], after[key] = decide(write, after.get(key), self._now, self._next_generation)
-        self._store(before, after)
+    def _end(self, jobs: list[Job]) -> None:
+        self._change("end_job", [(job.due_at, job.generation) for job in jobs])
+        self._change("delete_key", [(shelf_of(job), job.key) for job in jobs])
+        self._counts[_RUNNING] -= len(jobs)
 
     def _next_generation(self) -> int:
         self._generation += 1
         return self._generation
 
-    def _load(self, keys: Iterable[str]) -> dict[str, Job]:
-        wanted: list[str | None] = list(keys)
+    def _load(self, keys: list[str]) -> dict[str, Job]:
         found: dict[str, Job] = {}
         start = 0
-        while start < len(wanted):
-            size = next(size for size in KEYS_AT_ONCE if size <= len(wanted) - start or size == 1)
-            part = wanted[start : start + size]
-            start += size
-            for row in self._connection.execute(jobs_by_key(size), part):
+        while start < len(keys):
+            size = next(size for size in KEYS_AT_ONCE if size <= len(keys) - start or size == 1)
+            for row in self._connection.execute(jobs_by_key(size), keys[start : start + size]):
                 job = job_of(row)
                 found[job.key] = job
+            start += size
         return found
 
-    def _store(self, before: dict[str, Job], after: dict[str, Job | None]) -> None:
+    def _store(self, differences: Differences) -> None:
         rows: dict[str, list[_Row]] = {name: [] for name in _ORDER}
-        for key, job in after.items():
-            old = before.get(key)
-            if job is old:
-                continue
-            if old is not None:
-                self._counts[CODES[old.state]] -= 1
-                if job is None:
-                    rows["delete_key"].append((shelf_of(old), key))
-                    rows["delete_job"].append(_place(old))
-                    continue
-                if _place(job) == _place(old):
-                    self._counts[CODES[job.state]] += 1
-                    rows["update_job"].append((CODES[job.state], job.attempt, text_of(job.error), *_place(job)))
-                    continue
-                rows["update_key"].append((shelf_of(job), job.due_at, job.generation, shelf_of(old), key))
-                rows["delete_job"].append(_place(old))
-            elif job is not None:
-                rows["insert_key"].append((shelf_of(job), key, job.due_at, job.generation))
+        placed = list(differences.new)
+        rows["insert_key"] = [(shelf_of(job), job.key, job.due_at, job.generation) for job in placed]
+        for old, job in differences.changed:
+            place = _place(job)
+            self._counts[CODES[old.state]] -= 1
+            if place == _place(old):
+                self._counts[CODES[job.state]] += 1
+                rows["update_job"].append((CODES[job.state], job.attempt, text_of(job.error), *place))
             else:
-                continue  # set and gone again in this batch
+                rows["update_key"].append((shelf_of(job), job.due_at, job.generation, shelf_of(old), job.key))
+                rows["delete_job"].append(_place(old))
+                placed.append(job)
+        for old in differences.gone:
+            self._counts[CODES[old.state]] -= 1
+            rows["delete_key"].append((shelf_of(old), old.key))
+            rows["delete_job"].append(_place(old))
+        for job in placed:
             self._counts[CODES[job.state]] += 1
             rows["insert_job"].append((_place(job)[0], *row_of(job)))
-            if not self._is_owner and job.state is State.PENDING:
-                rows["insert_note"].append((job.generation, job.due_at))
-        for name, changed in rows.items():
-            self._change(name, changed)
-        self.has_notes = bool(rows["insert_note"])
+        if not self._is_owner:
+            rows["insert_note"] = [(job.generation, job.due_at) for job in placed if job.state is State.PENDING]
+            self.has_notes = bool(rows["insert_note"])
+        for name in _ORDER:
+            self._change(name, rows[name])
 
     def _change(self, name: str, rows: Sequence[_Row]) -> None:
         if rows and self._connection.executemany(SQL[name], rows).rowcount != len(rows):
@@ -203,3 +142,7 @@ def shelf_of(job: Job) -> int:
 
 def _place(job: Job) -> tuple[int, int, int]:
     return (_DEAD_SHARD if job.state is State.DEAD else 0, job.due_at, job.generation)
+
+
+def _shard_of(_key: str) -> int:
+    return 0
