@@ -54,8 +54,8 @@ def due_batch(contender: LoopContender, pending: int, chunks: int, found: list[M
         when = contender.now() + 0.02
         for _ in range(BATCH):
             timers.call_at(when, calls.__next__)
-        timers.call_at(when + 0.001, fired.set)
-        time.sleep(max(0.0, when - contender.now()) + 0.03)
+        timers.call_at(when + 0.01, fired.set)
+        time.sleep(max(0.0, when - contender.now()) + 0.05)
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
         yield fired
         spent.append((time.process_time_ns() - cpu, time.perf_counter_ns() - wall))

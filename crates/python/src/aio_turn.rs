@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyList;
-use tickwheel_core::{Pop, NEVER};
+use tickwheel_core::Pop;
 
 use crate::aio_handle::{layout, leave, share_context, tail, HandleObject};
 use crate::aio_loop::{Pending, TimerLoop};
@@ -63,11 +63,17 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
         };
         state.wheel.end_turn();
         this.is_behind.set(matches!(pop, Pop::Busy));
-        // A loop's own clock may stand between two nanoseconds: what is due later in the same one waits for the next.
+        // A loop's own clock may stand inside a nanosecond: what is due later in the same one waits, in its order.
         for (handle, deadline) in early {
-            let id = state.wheel.insert((deadline + 1).min(NEVER), Pending(handle));
+            let id = state.wheel.insert(deadline, Pending(handle));
             // SAFETY: as above.
             unsafe { tail(handle).id = id.to_u64() };
+        }
+        // SAFETY: as above.
+        let when = |handle: &*mut HandleObject| unsafe { tail(*handle).when };
+        // The wheel orders by nanoseconds; floats tell finer ones apart. A stable sort keeps first set, first fired.
+        if !due.is_sorted_by(|one, other| when(one) <= when(other)) {
+            due.sort_by(|one, other| when(one).total_cmp(&when(other)));
         }
         due
     })

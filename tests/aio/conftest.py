@@ -1,0 +1,86 @@
+"""
+Loops for the tests: ours, on a clock that the test moves, and every kind that our timeouts run on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from importlib import import_module
+
+import pytest
+
+from tickwheel.aio import EventLoop
+
+
+class StillLoop(EventLoop):
+    """
+    A loop whose time stands still until it is moved.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.now = random.Random().uniform(0, 1e6)
+
+    def time(self):
+        """
+        Return the time that the test has set.
+        """
+        return self.now
+
+    def turn(self):
+        """
+        Run one turn.
+        """
+        self.call_soon(self.stop)
+        self.run_forever()
+
+    def move(self, seconds):
+        """
+        Let so much time pass, then run one turn.
+        """
+        self.now += seconds
+        self.turn()
+
+
+@pytest.fixture
+def loop():
+    """
+    Lend one of our loops on the real clock.
+    """
+    made = EventLoop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def still():
+    """
+    Lend one of our loops whose time stands still.
+    """
+    made = StillLoop()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["tickwheel", "asyncio", "uvloop"])
+def runner(request):
+    """
+    Lend a runner of each kind of loop; rloop leaves a socket open, which warnings as errors do not let pass.
+    """
+    factories = {"tickwheel": EventLoop, "asyncio": asyncio.SelectorEventLoop}
+    if request.param not in factories:
+        factories[request.param] = pytest.importorskip(request.param).new_event_loop
+    with asyncio.Runner(loop_factory=factories[request.param]) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def suites():
+    """
+    Return CPython's own tests of asyncio, where this Python ships them.
+    """
+    try:
+        return import_module("test.test_asyncio.test_timeouts").__package__
+    except ImportError:
+        pytest.skip("this Python does not ship its own tests (Lib/test)")

@@ -1,0 +1,205 @@
+"""
+The handles that the loop returns: asyncio's manners, to the last attribute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import math
+import weakref
+
+import pytest
+
+from tickwheel.errors import InvalidDelayError
+
+VARIABLE = contextvars.ContextVar("VARIABLE", default=0)
+
+
+def nothing(*_args):
+    """
+    Be a callback.
+    """
+
+
+class Thing:
+    """
+    An object that can be watched for its end.
+    """
+
+
+@pytest.mark.parametrize("delay", [0, -1, 0.0, 5, 5.5, math.inf])
+def test_a_handle_is_a_real_one(still, delay):
+    """
+    Whatever the delay, a TimerHandle comes back whose attributes read as asyncio's do.
+    """
+    handle = still.call_later(delay, nothing, 1, "two")
+    assert isinstance(handle, asyncio.TimerHandle)
+    assert handle.when() == handle._when == still.now + delay
+    assert (handle._callback, handle._args, handle._loop) == (nothing, (1, "two"), still)
+    assert handle._scheduled is True
+    assert handle._cancelled is handle.cancelled() is False
+    assert handle._source_traceback is None
+    assert isinstance(handle._context, contextvars.Context)
+    assert repr(handle).startswith(f"<TimerHandle when={handle._when}")
+
+
+def test_cancel_lets_go_at_once(still):
+    """
+    A cancelled timer leaves the loop and drops callback and arguments at once; when() survives; twice is allowed.
+    """
+    thing = Thing()
+    watch = weakref.ref(thing)
+    handle = still.call_later(1, nothing, thing)
+    when = handle.when()
+    del thing
+    assert watch() is not None
+    handle.cancel()
+    handle.cancel()
+    assert watch() is None
+    assert len(still._scheduled) == 0
+    assert (handle.cancelled(), handle._callback, handle._args, handle._scheduled) == (True, None, None, False)
+    assert handle.when() == when
+    still.move(2)
+
+
+def test_a_handle_keeps_what_it_was_given(still):
+    """
+    A time that is no float comes back as it was given; a float as the float.
+    """
+    when = int(still.now) + 5
+    assert type(still.call_at(when, nothing).when()) is int
+    assert type(still.call_at(float(when), nothing).when()) is float
+
+
+def test_handles_compare_as_asyncio_s(still):
+    """
+    Handles order by time, hash, and can be referred to weakly.
+    """
+    early, late = still.call_later(1, nothing), still.call_later(2, nothing)
+    assert early < late
+    assert late >= early
+    assert early != late
+    assert {early: 1}[early] == 1
+    assert weakref.ref(early)() is early
+
+
+@pytest.mark.parametrize("bad", [None, "1", object()])
+def test_a_time_that_is_no_number_is_refused(loop, bad):
+    """
+    None and other things that are no number are a TypeError, by delay and by time, and nothing is set.
+    """
+    with pytest.raises(TypeError):
+        loop.call_later(bad, nothing)
+    with pytest.raises(TypeError):
+        loop.call_at(bad, nothing)
+    assert len(loop._scheduled) == 0
+
+
+def test_nan_is_refused(loop):
+    """
+    NaN is a ValueError that names the argument.
+    """
+    with pytest.raises(InvalidDelayError, match="delay is nan"):
+        loop.call_later(math.nan, nothing)
+    with pytest.raises(ValueError, match="when is nan"):
+        loop.call_at(math.nan, nothing)
+
+
+def test_arguments_by_name(still):
+    """
+    Time and callback may be given by name, as with asyncio; an unknown name is refused.
+    """
+    assert still.call_later(delay=1, callback=nothing).when() == still.now + 1
+    assert still.call_at(when=7.0, callback=nothing).when() == 7.0
+    with pytest.raises(TypeError, match="misses an argument"):
+        still.call_later(1)
+    with pytest.raises(TypeError, match="got slack"):
+        still.call_later(1, nothing, slack=1)
+
+
+def test_the_context_is_captured(still):
+    """
+    A callback sees the variables as they were when it was set, alone with its own changes, or those of its context.
+    """
+    seen = []
+
+    def look():
+        seen.append(VARIABLE.get())
+        VARIABLE.set(-1)
+
+    for value in (1, 2):
+        VARIABLE.set(value)
+        still.call_later(1, look)
+    context = contextvars.copy_context()
+    context.run(VARIABLE.set, 3)
+    handle = still.call_later(1, look, context=context)
+    assert handle._context is context
+    VARIABLE.set(0)
+    still.move(1)
+    assert seen == [1, 2, 3]
+    assert context[VARIABLE] == -1
+
+
+def test_a_cycle_through_a_timer_is_collected(loop):
+    """
+    A loop that was dropped with timers pending is collected with all that they refer to.
+    """
+    loop.close()
+    own = type(loop)()
+    thing = Thing()
+    thing.handle = own.call_later(3600, nothing, thing)
+    watches = [weakref.ref(thing), weakref.ref(own)]
+    del thing, own
+    with pytest.warns(ResourceWarning, match="unclosed event loop"):
+        gc.collect()
+    assert [watch() for watch in watches] == [None, None]
+
+
+@pytest.mark.parametrize("end", ["fire", "cancel"])
+def test_a_cycle_through_an_ended_timer_is_collected(still, end):
+    """
+    An object that keeps its own timer's handle is collected when the timer has fired or was cancelled.
+    """
+    thing = Thing()
+    thing.handle = still.call_later(1, nothing, thing)
+    watch = weakref.ref(thing)
+    if end == "cancel":
+        thing.handle.cancel()
+    else:
+        still.move(1)
+    del thing
+    gc.collect()
+    assert watch() is None
+
+
+def test_pending_timers_are_not_walked_one_by_one(loop):
+    """
+    Handles are invisible to the collector while they are pending, and visible afterwards.
+    """
+    handle = loop.call_later(3600, nothing)
+    assert not gc.is_tracked(handle)
+    handle.cancel()
+    assert gc.is_tracked(handle)
+
+
+def test_a_context_that_was_read_is_visible_to_the_collector(loop):
+    """
+    Reading a handle's context hands out an object that the collector sees.
+    """
+    assert gc.is_tracked(loop.call_later(3600, nothing)._context)
+    gc.collect()
+
+
+def test_a_foreign_loop_in_the_handle_does_no_harm(still, loop):
+    """
+    A handle whose `_loop` was written over cancels no one else's timer.
+    """
+    other = loop.call_later(3600, nothing)
+    handle = still.call_later(1, nothing)
+    handle._loop = loop
+    handle.cancel()
+    assert not other.cancelled()
+    assert len(loop._scheduled) == 1
+    still.move(2)

@@ -1,0 +1,223 @@
+"""
+Timeouts, on every kind of loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import weakref
+
+import pytest
+
+from tickwheel import aio
+from tickwheel.errors import InvalidDelayError
+
+
+async def forever():
+    """
+    Wait without end.
+    """
+    await asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.parametrize("delay", [0.01, 0, -1, 0.0])
+def test_a_body_that_takes_too_long_is_cancelled(runner, delay):
+    """
+    TimeoutError, from the cancellation, whether the time is up later, now or was up before.
+    """
+
+    async def main():
+        with pytest.raises(TimeoutError) as caught:
+            async with aio.timeout(delay) as timeout:
+                await forever()
+        assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+        assert timeout.expired()
+        assert repr(timeout) == "<Timeout [expired]>"
+        assert asyncio.current_task().cancelling() == 0
+
+    runner.run(main())
+
+
+def test_a_body_in_time_is_not_touched(runner):
+    """
+    Nothing happens to a body that ends in time, and no timeout stays behind.
+    """
+
+    async def main():
+        for _ in range(100):
+            async with aio.timeout(3600) as timeout:
+                await asyncio.sleep(0)
+            assert not timeout.expired()
+        async with aio.timeout(None) as timeout:
+            assert timeout.when() is None
+        assert len(asyncio.get_running_loop()._tickwheel_deadlines) == 0
+
+    runner.run(main())
+
+
+def test_the_inner_of_two_expires_alone(runner):
+    """
+    An inner timeout does not end the outer one; of two at one instant the outer one is what is raised.
+    """
+
+    async def main():
+        async with aio.timeout(3600) as outer:
+            with pytest.raises(TimeoutError):
+                async with aio.timeout(0.001):
+                    await forever()
+        assert not outer.expired()
+        when = asyncio.get_running_loop().time() + 0.001
+        with pytest.raises(TimeoutError):  # noqa: PT012 - nesting is what is tested
+            async with aio.timeout_at(when) as outer:
+                try:
+                    async with aio.timeout_at(when) as inner:
+                        await forever()
+                finally:
+                    assert inner.expired()
+
+    runner.run(main())
+
+
+def test_a_cancellation_from_outside_wins(runner):
+    """
+    A task that was cancelled as well sees CancelledError, and its count of cancellations is right.
+    """
+
+    async def main():
+        async def body():
+            async with aio.timeout(0):
+                await forever()
+
+        task = asyncio.ensure_future(body())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelling() == 1
+
+    runner.run(main())
+
+
+def test_rescheduling(runner):
+    """
+    A deadline moves either way while the body runs, and not outside of it.
+    """
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        timeout = aio.timeout(3600)
+        with pytest.raises(RuntimeError, match="has not been entered"):
+            timeout.reschedule(1.0)
+        with pytest.raises(TimeoutError):  # noqa: PT012 - the block is what times out
+            async with timeout:
+                timeout.reschedule(None)
+                assert timeout.when() is None
+                timeout.reschedule(loop.time() + 0.001)
+                await forever()
+        with pytest.raises(RuntimeError, match="Cannot change state of expired Timeout"):
+            timeout.reschedule(1.0)
+        with pytest.raises(RuntimeError, match="already been entered"):
+            async with timeout:
+                pass
+
+    runner.run(main())
+
+
+def test_nan_is_refused(runner):
+    """
+    NaN is refused where the timeout is made, in all four functions.
+    """
+
+    async def main():
+        with pytest.raises(InvalidDelayError):
+            aio.timeout(math.nan)
+        with pytest.raises(InvalidDelayError):
+            aio.timeout_at(math.nan)
+        with pytest.raises(InvalidDelayError):
+            await aio.sleep(math.nan)
+        with pytest.raises(InvalidDelayError):
+            await aio.wait_for(asyncio.get_running_loop().create_future(), math.nan)
+
+    runner.run(main())
+
+
+def test_only_inside_a_loop_and_a_task(loop):
+    """
+    Without a running loop there is no delay, without a task nobody to cancel.
+    """
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        aio.timeout(1)
+    caught = []
+
+    def enter():
+        step = aio.timeout(1).__aenter__()
+        try:
+            next(step.__await__())
+        except RuntimeError as error:
+            caught.append(str(error))
+
+    loop.call_soon(enter)
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    assert caught == ["Timeout should be used inside a task"]
+
+
+def test_what_was_never_entered_or_was_left_is_let_go(runner):
+    """
+    A timeout keeps neither itself nor its task alive.
+    """
+
+    async def main():
+        async def body():
+            async with aio.timeout(3600) as timeout:
+                await asyncio.sleep(0)
+            return timeout
+
+        task = asyncio.ensure_future(body())
+        timeout = await task
+        watch = weakref.ref(task)
+        del task
+        await asyncio.sleep(0)
+        gc.collect()
+        assert watch() is None
+        assert not timeout.expired()
+
+    runner.run(main())
+
+
+def test_many_at_once(runner):
+    """
+    A thousand tasks with timeouts of their own each get their own.
+    """
+
+    async def main():
+        async def body(place):
+            try:
+                async with aio.timeout(0.001 * (place % 10) if place % 2 else 3600):
+                    await asyncio.sleep(0 if place % 2 == 0 else 3600)
+            except TimeoutError:
+                return True
+            return False
+
+        outcomes = await asyncio.gather(*(body(place) for place in range(1000)))
+        assert outcomes == [place % 2 == 1 for place in range(1000)]
+
+    runner.run(main())
+
+
+def test_wait_for_and_sleep(runner):
+    """
+    wait_for returns in time or raises TimeoutError; sleep returns its result.
+    """
+
+    async def main():
+        assert await aio.wait_for(aio.sleep(0.001, "slept"), 3600) == "slept"
+        assert await aio.wait_for(aio.sleep(0, "slept"), None) == "slept"
+        with pytest.raises(TimeoutError):
+            await aio.wait_for(forever(), 0.001)
+        with pytest.raises(TimeoutError):
+            await aio.wait_for(forever(), 0)
+
+    runner.run(main())

@@ -1,0 +1,289 @@
+"""
+What a turn of the loop runs, in which order, and what happens when it goes wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import random
+import time
+from unittest import mock
+
+import pytest
+
+from tickwheel.aio import EventLoop, run
+
+
+def test_due_exactly_at_its_time(still):
+    """
+    A timer is called at its very instant and not at the float before it, whatever the float.
+    """
+    draw = random.Random(7)
+    for _ in range(200):
+        fired = []
+        when = still.now + draw.choice([1e-9, 1e-6, 1e-3, 1.0, 1e5]) * draw.random()
+        still.call_at(when, fired.append, 1)
+        still.now = math.nextafter(when, -math.inf)
+        still.turn()
+        assert fired == []
+        still.now = when
+        still.turn()
+        assert fired == [1]
+
+
+def test_in_order(still):
+    """
+    Timers of one turn run by time, first set first among equals.
+    """
+    draw = random.Random(8)
+    fired = []
+    delays = [draw.choice([1, 2, 2, 3, 1.5]) for _ in range(500)]
+    for place, delay in enumerate(delays):
+        still.call_later(delay, fired.append, place)
+    still.move(5)
+    assert fired == sorted(range(500), key=lambda place: (delays[place], place))
+
+
+def test_a_turn_runs_what_was_ready_at_its_start(still):
+    """
+    What a callback sets, be it due at once, runs in a later turn.
+    """
+    fired = []
+
+    def again():
+        fired.append(1)
+        still.call_later(0, again)
+        still.call_later(-1, again)
+
+    still.call_later(0, again)
+    still.turn()
+    still.turn()
+    assert len(fired) in {1, 3}  # stop() may stand before or behind
+    still.turn()
+    assert len(fired) > 2
+
+
+def test_a_sibling_can_be_cancelled(still):
+    """
+    A callback cancels others of the same batch, before and behind it, and itself.
+    """
+    fired = []
+    handles = []
+
+    def act(place):
+        fired.append(place)
+        for handle in handles[place : place + 3]:
+            handle.cancel()
+
+    handles += [still.call_later(1, act, place) for place in range(9)]
+    still.move(1)
+    assert fired == [0, 3, 6]
+
+
+def test_errors_go_to_the_handler(still):
+    """
+    An exception is reported with its handle and as the one being handled, and the others of the turn run.
+    """
+    told, fired = [], []
+    still.set_exception_handler(lambda _, context: told.append(context))
+    handle = still.call_later(1, lambda: 1 / 0)
+    still.call_later(1, fired.append, 1)
+    still.call_soon(lambda: 1 // 0)
+    still.move(1)
+    assert fired == [1]
+    assert [type(context["exception"]) for context in told] == [ZeroDivisionError, ZeroDivisionError]
+    assert told[1]["handle"] is handle
+    assert told[1]["message"].startswith("Exception in callback test_errors_go_to_the_handler")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_passes(still, error):
+    """
+    KeyboardInterrupt and SystemExit leave the loop; the rest of the turn is still there.
+    """
+    fired = []
+
+    def end():
+        raise error
+
+    still.call_later(1, end)
+    still.call_later(1, fired.append, 1)
+    still.now += 1
+    with pytest.raises(error):
+        still.run_forever()
+    assert fired == []
+    still.turn()
+    assert fired == [1]
+
+
+def test_time_can_be_frozen_and_thawed(loop):
+    """
+    A patched `loop.time` counts while it is patched, and no longer.
+    """
+    fired = []
+    with mock.patch.object(loop, "time", return_value=1e6):
+        assert loop.call_later(5, fired.append, 1).when() == 1e6 + 5
+        loop.time.return_value = 1e6 + 5
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    assert fired == [1]
+    assert loop.call_later(5, fired.append, 1).when() == pytest.approx(time.monotonic() + 5, abs=1)
+
+
+def test_a_frozen_monotonic_clock_counts(loop):
+    """
+    A patched `time.monotonic` counts too, as it does for asyncio's loops.
+    """
+    with mock.patch("time.monotonic", return_value=1e6):
+        assert loop.call_later(5, print).when() == 1e6 + 5
+    assert loop.call_later(5, print).when() == pytest.approx(time.monotonic() + 5, abs=1)
+
+
+def test_a_subclass_can_watch_call_at(loop):
+    """
+    call_later goes through an overridden or patched call_at, as asyncio's does.
+    """
+    seen = []
+
+    class Watching(EventLoop):
+        def call_at(self, when, callback, *args, context=None):
+            seen.append((callback, args))
+            return super().call_at(when, callback, *args, context=context)
+
+    watching = Watching()
+    watching.call_later(1, print, 2)
+    watching.close()
+    assert seen == [(print, (2,))]
+    with mock.patch.object(loop, "call_at") as patched:
+        loop.call_later(1, print)
+    assert patched.called
+
+
+def test_a_patched_run_is_called(still):
+    """
+    Whoever patches `Handle._run`, as debuggers do, is called for every callback.
+    """
+    fired = []
+    still.call_later(1, fired.append, 1)
+    still.call_soon(fired.append, 2)
+    with mock.patch.object(asyncio.Handle, "_run", autospec=True) as patched:
+        still.call_soon(fired.append, 3)
+        still.now += 1
+        still._deliver()
+        still._run_ready()
+    assert patched.call_count == 3
+    assert fired == []
+
+
+def test_scheduled_can_be_walked(still):
+    """
+    `_scheduled` is a sequence of the pending handles, the earliest first, and can be cleared.
+    """
+    handles = [still.call_later(delay, print) for delay in (3, 1, 2)]
+    handles[0].cancel()
+    assert list(still._scheduled) == still._scheduled[:] == [handles[1], handles[2]]
+    assert still._scheduled == [handles[1], handles[2]]
+    assert still._scheduled[0] is handles[1]
+    assert handles[2] in still._scheduled
+    assert len(still._scheduled) == 2
+    still._scheduled.clear()
+    assert not still._scheduled
+    assert not handles[1].cancelled()
+    still.move(5)
+
+
+def test_close_clears_the_timers():
+    """
+    A closed loop has no timers and refuses new ones; cancelling the old ones is harmless.
+    """
+    loop = EventLoop()
+    handle = loop.call_later(1, print)
+    loop.close()
+    loop.close()
+    assert len(loop._scheduled) == 0
+    handle.cancel()
+    with pytest.raises(RuntimeError, match="Event loop is closed"):
+        loop.call_later(1, print)
+
+
+def test_debug_mode_traces_and_checks(loop):
+    """
+    In debug mode a handle knows where it was set and what it was, and coroutines are refused.
+    """
+    loop.set_debug(True)
+    handle = loop.call_later(1, print, "words")
+    assert handle._source_traceback[-1].name == "test_debug_mode_traces_and_checks"
+    handle.cancel()
+    assert "print" in repr(handle)
+    with pytest.raises(TypeError, match="a callable object"):
+        loop.call_later(1, "nothing")
+    loop.set_debug(False)
+    assert loop.call_later(1, print)._source_traceback is None
+
+
+def test_random_operations(still):
+    """
+    Ten thousand random sets, cancels and jumps fire what a sorted list says, and the wheel's invariants hold.
+    """
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201 - shown when the test fails
+    draw = random.Random(seed)
+    pending, fired = {}, []
+    for number in range(10_000):
+        act = draw.random()
+        if act < 0.6:
+            delay = draw.choice([-1, 0, 1e-6, 1, 100, 1e6]) * draw.random()
+            pending[number] = still.call_later(delay, fired.append, number)
+        elif act < 0.9 and pending:
+            pending.pop(draw.choice(list(pending))).cancel()
+        elif act > 0.97:
+            due = sorted(pending, key=lambda place: (pending[place].when(), place))
+            still.now += draw.choice([1e-9, 1e-3, 10, 1e5])
+            due = [place for place in due if pending[place].when() <= still.now]
+            fired.clear()
+            still.turn()
+            still.turn()
+            assert fired == due
+            for place in due:
+                del pending[place]
+            still._check_timers()
+    assert len(still._scheduled) == len(pending)
+
+
+@pytest.mark.realtime
+def test_sixty_thousand_are_never_early(loop):
+    """
+    Timers of 0 to 50 ms on the real clock: none is early by the clock that its callback reads, none is lost.
+    """
+    draw = random.Random(9)
+    late = []
+
+    def note(when):
+        late.append(time.monotonic() - when)
+
+    async def main():
+        for _ in range(60):
+            for _ in range(1000):
+                handle = loop.call_later(draw.uniform(0, 0.05), lambda: None)
+                loop.call_at(handle.when(), note, handle.when())
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+
+    loop.run_until_complete(main())
+    assert len(late) == 60_000
+    assert min(late) >= 0
+
+
+def test_run_returns_the_result():
+    """
+    `run` runs a coroutine on one of our loops and returns what it returned.
+    """
+
+    async def main():
+        await asyncio.sleep(0)
+        return type(asyncio.get_running_loop())
+
+    assert run(main()) is EventLoop
+    gc.collect()

@@ -1,0 +1,98 @@
+"""
+CPython's mixins of tests for any event loop, run on ours: `python tests/conformance/mixins.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import unittest
+
+from test import support
+from test.test_asyncio import (
+    test_buffered_proto,
+    test_events,
+    test_sendfile,
+    test_server,
+    test_sock_lowlevel,
+    utils,
+)
+
+from tickwheel.aio import EventLoop
+
+support.verbose = False
+
+
+class Policy(asyncio.DefaultEventLoopPolicy):
+    """
+    Makes our loops, for the tests that ask for a new one.
+    """
+
+    _loop_factory = EventLoop
+
+
+class EventLoopTests(test_events.EventLoopTestsMixin, test_events.SubprocessTestsMixin, utils.TestCase):
+    """
+    Callbacks, sockets, servers, subprocesses.
+    """
+
+    def create_event_loop(self):
+        """
+        Return a loop to test.
+        """
+        return EventLoop()
+
+    def setUp(self):
+        """
+        Give 3.11 a watcher of children.
+        """
+        super().setUp()
+        if sys.version_info < (3, 12):
+            watcher = asyncio.SafeChildWatcher()
+            watcher.attach_loop(self.loop)
+            asyncio.set_child_watcher(watcher)
+
+    def tearDown(self):
+        """
+        Take the watcher back.
+        """
+        if sys.version_info < (3, 12):
+            asyncio.set_child_watcher(None)
+        super().tearDown()
+
+
+class SockTests(test_sock_lowlevel.BaseSockTestsMixin, utils.TestCase):
+    """
+    The sock_* methods.
+    """
+
+    create_event_loop = staticmethod(EventLoop)
+
+
+class StartServerTests(test_server.BaseStartServer, unittest.TestCase):
+    """
+    Servers.
+    """
+
+    new_loop = staticmethod(EventLoop)
+
+
+class BufferedProtocolTests(test_buffered_proto.BaseTestBufferedProtocol, unittest.TestCase):
+    """
+    Buffered protocols.
+    """
+
+    new_loop = staticmethod(EventLoop)
+
+
+class SendfileTests(test_sendfile.SendfileMixin, test_sendfile.SockSendfileMixin, utils.TestCase):
+    """
+    Sending files.
+    """
+
+    create_event_loop = staticmethod(EventLoop)
+
+
+if __name__ == "__main__":
+    asyncio.set_event_loop_policy(Policy())
+    unittest.main()
