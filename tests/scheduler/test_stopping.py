@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State, StoreInUseError
+from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State, StoreInUseError, _settler
 
 
 def test_stop_before_start(make, url):
@@ -143,6 +143,24 @@ def test_what_waits_for_a_worker_is_given_back(make, file_url):
     left = make(file_url).list().jobs
     assert len(left) == 9
     assert {(job.state, job.attempt) for job in left} == {(State.PENDING, 0)}
+
+
+def test_ends_that_still_gather_are_written(make, file_url, record, monkeypatch):
+    """
+    A stop that runs out of time still writes the ends that were gathering for the next commit.
+    """
+    monkeypatch.setattr(_settler, "_PAUSE_S", 100.0)
+    scheduler = make(file_url).start()
+    go_on = threading.Event()
+    scheduler.handler("hung")(lambda _: go_on.wait(30))
+    scheduler.handler("h")(record)
+    scheduler.set("hung", delay=0, handler="hung")
+    for n in range(3):
+        scheduler.set(f"k{n}", delay=0, handler="h", payload=n)
+        record.wait(n + 1)
+    assert [firing.job.key for firing in scheduler.stop(timeout=0.6)] == ["hung"]
+    go_on.set()
+    assert [job.key for job in make(file_url).list().jobs] == ["hung"]
 
 
 @pytest.mark.parametrize("is_async", [False, True])

@@ -11,8 +11,10 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
+from tickwheel.errors import ClosedError
 from tickwheel.scheduler import _verdict
 from tickwheel.scheduler._armer import Armer
 from tickwheel.scheduler._executor import Executor
@@ -118,6 +120,7 @@ class Owner:
         running = self.near.take(Stage.RUNNING)
         self._ground.timers.close()
         self._ground.pacer.close()
+        self._settler.flush()
         self._executor.coroutines.close(_left(deadline), self._registry.closers())
         self._executor.workers.close(0 if running else _left(deadline))
         self._ground.timers.join(_left(deadline))
@@ -144,7 +147,8 @@ class Owner:
         if self.leases.is_trusted():
             self._executor.fire(entries)
         else:  # the lease is about to be renewed or lost: then we know
-            self._ground.pacer.call_later(_DOUBT_S, self._fire, entries)
+            with suppress(ClosedError):  # a stop gives them back
+                self._ground.pacer.call_later(_DOUBT_S, self._fire, entries)
 
     def _made_progress(self, ended: list[Entry], freed: list[Entry]) -> None:
         if self._is_stopping:

@@ -89,6 +89,15 @@ class Settler:
             pause.cancel()
         self._post_next()
 
+    def flush(self) -> None:
+        """
+        Post what gathers now; for a stop, after the pacer was closed.
+        """
+        with self._lock:
+            is_pausing, self._pause = self._pause is not None, None
+        if is_pausing:
+            self._post_next()
+
     def _post_next(self) -> None:
         with self._lock:
             batch, self._ended = self._ended[:_CHUNK], self._ended[_CHUNK:]
