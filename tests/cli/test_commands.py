@@ -36,7 +36,7 @@ def test_json_lines(run):
     With --json, a list is one document a line, in the order of the keys, over as many pages as there are.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1200))
-    assert run("import", "crontab", "-", "--prefix", "j/", stdin=lines).stdout == "imported 1200 jobs\n"
+    assert run("import", "crontab", "-", "--prefix", "j/", stdin=lines).stdout == "imported 1,200 jobs\n"
     found = [json.loads(line) for line in run("list", "--all", "--json").stdout.splitlines()]
     keys = [job["key"] for job in found]
     assert len(keys) == 1200
@@ -137,18 +137,25 @@ def test_bad_keys(run, key):
         assert len(answer.stderr) < 500
 
 
-def test_key_that_is_no_utf8(tmp_path):
+def test_key_that_is_no_utf8(run_process):
     """
     Bytes that are no UTF-8 are refused as a key.
     """
-    answer = subprocess.run(
-        [sys.executable, "-m", "tickwheel.cli", "set", b"\xff", "--delay", "1", "--target", "log"],
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-    )
+    answer = run_process("set", b"\xff", "--delay", "1", "--target", "log")
     assert answer.returncode == 2
-    assert b"surrogate" in answer.stderr
+    assert "surrogate" in answer.stderr
+
+
+def test_a_process_of_its_own(run_process):
+    """
+    As a process, the exit code and both streams are what they are told to be.
+    """
+    answer = run_process("set", "a", "--delay", "1h", "--target", "log")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.startswith("created a, due ")
+    answer = run_process("get", "b")
+    assert (answer.returncode, answer.stdout) == (3, "")
+    assert answer.stderr == "tickwheel: no job has the key 'b': it was never set, has run, or was cancelled\n"
 
 
 def test_unknown_job(run):

@@ -69,7 +69,7 @@ def test_bad_lines(run):
     for part in ("line 2: ", "never fires", "line 3: ", "line 4: ", "line 5: ", "nothing was imported"):
         assert part in answer.stderr
     answer = run("import", "crontab", "-", "--skip-bad", "--prefix", "", stdin=text)
-    assert (answer.returncode, answer.stdout) == (0, "imported 1 jobs, left out 4 lines\n")
+    assert (answer.returncode, answer.stdout) == (0, "imported 1 job, left out 4 lines\n")
 
 
 def test_files_that_are_none(run, tmp_path):

@@ -4,21 +4,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 import click
 
-from tickwheel.cli import crontab
+from tickwheel.cli import crontab, interchange
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, opened, store_option
-from tickwheel.cli.output import print_json, printable
-from tickwheel.scheduler import SetRequest
+from tickwheel.cli.output import counted, print_json, printable, progress
+from tickwheel.errors import TickwheelError
+from tickwheel.scheduler import Scheduler, SetRequest
 
 __all__ = ["command"]
 
 _SHOWN_MAX = 20
 _BATCH = 1000
+_STDIN = "<stdin>"
 
 
 @click.group("import")
@@ -31,7 +35,8 @@ def command() -> None:
 @command.command("crontab")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option(
-    "--prefix", help="What the keys begin with; the line's number follows.  [default: the file's name and a slash]"
+    "--prefix",
+    help="What the keys begin with; the line's number follows.  [default: the file's name and a slash, or crontab/]",
 )
 @click.option("--target", default="log", show_default=True, help="Where the jobs go.")
 @click.option("--handler", metavar="NAME", help="Which handler of that target; its payload is the command.")
@@ -61,33 +66,109 @@ def import_crontab(
     found = list(crontab.parse(_lines(file), has_user=system, tz=tz))
     bad = [entry for entry in found if isinstance(entry, crontab.BadLine)]
     _report(bad, is_fatal=not skip_bad)
-    stem = f"{Path(file.name).name}/" if prefix is None else prefix
+    stem = f"{_name_of(file)}/" if prefix is None else prefix
     requests = [
-        SetRequest(
-            f"{stem}{entry.line}",
-            cron=entry.cron,
-            tz=entry.tz,
-            target=target,
-            handler=handler,
-            payload={"command": entry.command} | ({"user": entry.user} if entry.user else {}),
-        )
-        for entry in found
-        if isinstance(entry, crontab.Entry)
+        (entry.line, _request(entry, stem, target, handler)) for entry in found if isinstance(entry, crontab.Entry)
     ]
-    with opened(store, has_to_exist=False) as scheduler:
+    _set_all(requests, store)
+    _tell(len(requests), len(bad), as_json=as_json)
+
+
+@command.command("jsonl")
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@store_option
+@json_option
+def import_jsonl(file: TextIO, store: str, as_json: bool) -> None:
+    """
+    Set a job for each line of FILE (- reads stdin), which is a JSON document with the fields of a set and its key.
+    """
+    _import_lines(interchange.json_lines(_lines(file)), store, as_json=as_json)
+
+
+@command.command("csv")
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@store_option
+@json_option
+def import_csv(file: TextIO, store: str, as_json: bool) -> None:
+    """
+    Set a job for each line of the table FILE (- reads stdin), whose first line names the fields.
+
+    The fields are those of a set, and its key; a payload is JSON, or else plain text.
+    """
+    _import_lines(interchange.csv_lines(_lines(file)), store, as_json=as_json)
+
+
+def _import_lines(lines: Iterable[interchange.Line], store: str, *, as_json: bool) -> None:
+    requests = []
+    for number, line in lines:  # all are read before any is set
+        with _naming(number):
+            requests.append((number, interchange.request_of(line)))
+    _set_all(requests, store)
+    _tell(len(requests), 0, as_json=as_json)
+
+
+def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str) -> None:
+    """
+    Set all *requests*, each with the number of its line, with a progress bar where somebody sees it.
+    """
+    with opened(store, has_to_exist=False) as scheduler, progress("setting jobs", len(requests)) as advance:
         for start in range(0, len(requests), _BATCH):
-            scheduler.set_many(requests[start : start + _BATCH])
+            chunk = requests[start : start + _BATCH]
+            try:
+                scheduler.set_many([request for _, request in chunk])
+            except (TickwheelError, TypeError):
+                _set_each(scheduler, chunk, start)
+            advance(len(chunk))
+
+
+def _set_each(scheduler: Scheduler, chunk: Sequence[tuple[int, SetRequest]], done: int) -> None:
+    """
+    Set the jobs of *chunk* one by one, to find the one that cannot be set.
+    """
+    for number, request in chunk:
+        with _naming(number, f"; {counted(done, 'job')} set before it"):
+            scheduler.set_many([request])
+        done += 1
+
+
+@contextmanager
+def _naming(number: int, addition: str = "") -> Iterator[None]:
+    """
+    Name the line of a value that cannot be used.
+    """
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise Refused(ExitCode.USAGE, f"line {number}: {error}{addition}") from None
+
+
+def _tell(imported: int, left_out: int, *, as_json: bool) -> None:
     if as_json:
-        print_json({"imported": len(requests), "left_out": len(bad)})
+        print_json({"imported": imported, "left_out": left_out})
     else:
-        click.echo(f"imported {len(requests)} jobs" + (f", left out {len(bad)} lines" if bad else ""))
+        click.echo(
+            f"imported {counted(imported, 'job')}" + (f", left out {counted(left_out, 'line')}" if left_out else "")
+        )
+
+
+def _request(entry: crontab.Entry, stem: str, target: str, handler: str | None) -> SetRequest:
+    payload = {"command": entry.command} | ({"user": entry.user} if entry.user else {})
+    key = f"{stem}{entry.line}"
+    return SetRequest(key, cron=entry.cron, tz=entry.tz, target=target, handler=handler, payload=payload)
+
+
+def _name_of(file: TextIO) -> str:
+    name = getattr(file, "name", _STDIN)
+    return "crontab" if name == _STDIN else Path(name).name
 
 
 def _lines(file: TextIO) -> list[str]:
     try:
         return file.read().splitlines()
     except UnicodeDecodeError as error:
-        raise Refused(ExitCode.USAGE, f"{file.name!r} is no text in UTF-8 ({error.reason}): convert it first") from None
+        raise Refused(
+            ExitCode.USAGE, f"{_name_of(file)!r} is no text in UTF-8 ({error.reason}): convert it first"
+        ) from None
 
 
 def _report(bad: list[crontab.BadLine], *, is_fatal: bool) -> None:
@@ -97,4 +178,4 @@ def _report(bad: list[crontab.BadLine], *, is_fatal: bool) -> None:
         click.echo(f"and {len(bad) - _SHOWN_MAX} more", err=True)
     if bad and is_fatal:
         remedy = "mend them, or leave them out with --skip-bad"
-        raise Refused(ExitCode.USAGE, f"{len(bad)} lines cannot be read, so nothing was imported: {remedy}")
+        raise Refused(ExitCode.USAGE, f"{counted(len(bad), 'line')} not read, so nothing was imported: {remedy}")

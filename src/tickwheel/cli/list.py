@@ -4,22 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
-from typing import Any
 
 import click
 
+from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import job_facts, local_time, print_json, print_rows
 from tickwheel.cli.values import MOMENT
-from tickwheel.scheduler import Job, Scheduler
+from tickwheel.scheduler import Job
 
 __all__ = ["command"]
 
 _COLUMNS = ("key", "state", "due", "target", "handler", "attempt")
-_PAGE = 1000
 
 
 @click.command("list")
@@ -47,24 +45,14 @@ def command(
     """
     List the jobs whose key begins with PREFIX, in the order of their keys.
     """
-    asked = {"state": state, "handler": handler, "due_from": due_from, "due_until": due_until}
     with opened(store) as scheduler:
-        jobs = islice(_jobs(scheduler, prefix, asked), None if has_all else limit)
+        found = jobs_of(scheduler, prefix, state=state, handler=handler, due_from=due_from, due_until=due_until)
+        jobs = islice(found, None if has_all else limit)
         if as_json:
             for job in jobs:
                 print_json(job_facts(job))
         else:
             print_rows(_COLUMNS, map(_row, jobs), right=("attempt",))
-
-
-def _jobs(scheduler: Scheduler, prefix: str, asked: dict[str, Any]) -> Iterator[Job]:
-    cursor = None
-    while True:
-        page = scheduler.list(prefix, cursor=cursor, limit=_PAGE, **asked)
-        yield from page.jobs
-        if page.cursor is None:
-            return
-        cursor = page.cursor
 
 
 def _row(job: Job) -> tuple[object, ...]:

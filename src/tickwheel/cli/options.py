@@ -14,7 +14,7 @@ import click
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.scheduler import Scheduler
 
-__all__ = ["DEFAULT_STORE", "generation_option", "json_option", "opened", "store_option"]
+__all__ = ["DEFAULT_STORE", "generation_option", "json_option", "opened", "sqlite_path", "store_option"]
 
 DEFAULT_STORE: Final = "sqlite:///tickwheel.db"
 
@@ -54,6 +54,13 @@ def generation_option(function: F) -> F:
     )(function)
 
 
+def sqlite_path(store: str) -> Path | None:
+    """
+    Return the file that the URL *store* names, or None if it names no SQLite store.
+    """
+    return Path(store.removeprefix(_SQLITE).partition("?")[0]) if store.startswith(_SQLITE) else None
+
+
 @contextlib.contextmanager
 def opened(store: str, *, has_to_exist: bool = True) -> Iterator[Scheduler]:
     """
@@ -62,10 +69,10 @@ def opened(store: str, *, has_to_exist: bool = True) -> Iterator[Scheduler]:
     Raises:
         Refused: If it is a file that is not there, and *has_to_exist*.
     """
-    path = store.removeprefix(_SQLITE).partition("?")[0]
-    if has_to_exist and store.startswith(_SQLITE) and not Path(path).exists():
+    path = sqlite_path(store)
+    if has_to_exist and path is not None and not path.exists():
         remedy = "begin one with 'tickwheel serve' or 'tickwheel set', or name another with --store"
-        raise Refused(ExitCode.NO_STORE, f"there is no file {path!r}: {remedy}")
+        raise Refused(ExitCode.NO_STORE, f"there is no file {str(path)!r}: {remedy}")
     scheduler = Scheduler(store)
     try:
         yield scheduler

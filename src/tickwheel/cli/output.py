@@ -8,19 +8,35 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.scheduler._model import Answer, Job, Outcome
 
-__all__ = ["job_facts", "local_time", "print_answer", "print_job", "print_rows", "printable"]
+__all__ = [
+    "counted",
+    "job_facts",
+    "live",
+    "local_time",
+    "print_answer",
+    "print_job",
+    "print_json",
+    "print_rows",
+    "printable",
+    "progress",
+    "table",
+]
 
 _REFUSALS = {
     Outcome.NOT_FOUND: (ExitCode.NOT_FOUND, "no job has the key {key!r}: it was never set, has run, or was cancelled"),
@@ -57,12 +73,54 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, righ
         for row in rows:
             click.echo("\t".join(printable(str(cell)) for cell in row))
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    Console().print(table(columns, rows, right=right))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> Table:
+    """
+    Return *rows* as a table; columns named in *right* are flush right.
+    """
+    flush_right = set(right)
+    made = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+        made.add_column(column, justify="right" if column in flush_right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(str(cell))) for cell in row))
-    Console().print(table)
+        made.add_row(*(Text(printable(str(cell))) for cell in row))
+    return made
+
+
+def live(view: Callable[[], Sequence[Table]], every_s: float, *, is_once: bool) -> None:
+    """
+    Show the tables of *view*, one below the other: once, or anew every so often, until Ctrl-C.
+    """
+
+    def parts() -> Group:
+        return Group(*(part for each in view() for part in (each, "")))
+
+    if is_once:
+        Console().print(parts())
+        return
+    with Live(parts(), auto_refresh=False, screen=True) as screen, suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(every_s)
+            screen.update(parts(), refresh=True)
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    Return *count* with its *noun*: "1 job", "2 jobs".
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """
+    Show how far *what* has come, on stderr if that is a terminal; yields what is called with each advance.
+    """
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)
 
 
 def job_facts(job: Job) -> dict[str, Any]:

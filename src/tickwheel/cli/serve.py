@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tickwheel.cli import logs
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import store_option
 from tickwheel.scheduler import AsyncScheduler
@@ -44,17 +44,44 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     help="A file of tokens, as 'tickwheel token' prints them.",
 )
 @click.option("--allow-host", metavar="NAME", multiple=True, help="Another name that clients may call this service by.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="How often one client may ask, in requests a second.",
+)
+@click.option("--pending-max", type=click.IntRange(min=1), metavar="N", help="How many jobs may be pending.")
+@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
+@click.option("--log-json", is_flag=True, help="Log one JSON document a line.")
 def command(
-    *, store: str, host: str, port: int, handlers: tuple[str, ...], tokens: str | None, allow_host: tuple[str, ...]
+    *,
+    store: str,
+    host: str,
+    port: int,
+    handlers: tuple[str, ...],
+    tokens: str | None,
+    allow_host: tuple[str, ...],
+    rate: float | None,
+    pending_max: int | None,
+    log_level: str,
+    log_json: bool,
 ) -> None:
     """
     Fire the jobs of a store, and serve its API and page, until Ctrl-C.
     """
     from tickwheel import service  # noqa: PLC0415  its libraries are an extra of their own
 
-    _log_to_stderr()
-    options = service.ServiceOptions(host=host, port=port, tokens=_tokens(tokens), allow_hosts=frozenset(allow_host))
+    logs.set_up(log_level, as_json=log_json)
+    options = service.ServiceOptions(
+        host=host,
+        port=port,
+        tokens=_tokens(tokens),
+        allow_hosts=frozenset(allow_host),
+        rate_per_s=rate,
+        pending_max=pending_max,
+    )
     scheduler = AsyncScheduler(store)
+    scheduler.subscribe(logs.log_event)
     for name in handlers:
         _registrar(name)(scheduler)
     try:
@@ -97,8 +124,3 @@ def _announce(address: str, store: str) -> None:
     click.echo(f"tickwheel fires {store}, Ctrl-C stops it")
     click.echo(f"page  {address}/")
     click.echo(f"try   curl -X PUT {address}/v1/jobs/hello -H 'content-type: application/json' -d '{_EXAMPLE}'")
-
-
-def _log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)

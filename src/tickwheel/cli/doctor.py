@@ -1,0 +1,128 @@
+"""
+`tickwheel doctor`: check whether a store can be served here, and say what to do where it cannot.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Final
+
+import click
+
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.options import json_option, sqlite_path, store_option
+from tickwheel.cli.output import print_json, print_rows
+from tickwheel.errors import TickwheelError
+from tickwheel.scheduler import Scheduler
+
+__all__ = ["command"]
+
+_EXTRAS: Final = {
+    "cron": ("cronsim",),
+    "webhook": ("aiohttp",),
+    "service": ("msgspec", "starlette", "uvicorn", "httptools", "uvloop", "prometheus_client"),
+}
+_FREE_MIN: Final = 256 << 20
+_FLUSHES: Final = 50
+_YEAR_MIN: Final = 2024
+"""A clock that says less has not been set since the machine was switched on."""
+
+Finding = tuple[str, bool, str]
+"""What was looked at, whether it is well, and what was found or is to be done."""
+
+
+@click.command("doctor")
+@store_option
+@json_option
+def command(store: str, as_json: bool) -> None:
+    """
+    Check Python, libraries, clock, disk and store, and say what to do about what is wrong.
+    """
+    findings = [*_python(), *_libraries(), *_clock(), *_disk(store), *_store(store)]
+    if as_json:
+        for what, is_well, text in findings:
+            print_json({"check": what, "ok": is_well, "finding": text})
+    else:
+        print_rows(
+            ("check", "", "finding"), [(what, "ok" if is_well else "WRONG", text) for what, is_well, text in findings]
+        )
+    wrong = sum(not is_well for _, is_well, _ in findings)
+    if wrong:
+        raise Refused(ExitCode.FAILED, f"{wrong} of {len(findings)} checks found something wrong")
+
+
+def _python() -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield "python", sys.version_info >= (3, 11), f"{version}: 3.11 to 3.13 are tested"
+
+
+def _libraries() -> Iterator[Finding]:
+    for extra, libraries in _EXTRAS.items():
+        missing = [library for library in libraries if find_spec(library) is None]
+        text = f"{', '.join(missing)} missing: pip install 'tickwheel[{extra}]'" if missing else ", ".join(libraries)
+        yield f"extra {extra}", not missing, text
+
+
+def _clock() -> Iterator[Finding]:
+    year = time.gmtime().tm_year
+    text = time.strftime("%Y-%m-%d %H:%M:%S %z")
+    yield "clock", year >= _YEAR_MIN, text if year >= _YEAR_MIN else f"{text}: set it, and keep it set with NTP"
+
+
+def _disk(store: str) -> Iterator[Finding]:
+    """
+    Look at the folder of a SQLite file: whether it can be written, has room, and how long a flush takes.
+    """
+    path = sqlite_path(store)
+    if path is None:
+        return
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        yield "folder", False, f"{str(folder)!r} is not there: make it"
+        return
+    if not os.access(folder, os.W_OK | os.X_OK):
+        yield "folder", False, f"{str(folder)!r} cannot be written: change its rights, or name another store"
+        return
+    yield "folder", True, str(folder)
+    free = shutil.disk_usage(folder).free
+    yield "free space", free >= _FREE_MIN, f"{free >> 20} MiB" + ("" if free >= _FREE_MIN else ": make room")
+    with tempfile.TemporaryFile(dir=folder) as file:
+        begin = time.perf_counter()
+        for _ in range(_FLUSHES):
+            os.write(file.fileno(), b"tickwheel" * 100)
+            os.fdatasync(file.fileno())
+        flush_ms = (time.perf_counter() - begin) / _FLUSHES * 1000
+    is_quick = flush_ms < 50  # noqa: PLR2004  then a lone set takes longer than people wait
+    yield "flush to disk", is_quick, f"{flush_ms:.2f} ms" + ("" if is_quick else ": this disk is slow, use another")
+
+
+def _store(store: str) -> Iterator[Finding]:
+    """
+    Open the store as a client, if it is there.
+    """
+    path = sqlite_path(store)
+    if path is not None and not path.exists():
+        yield "store", True, f"there is no file {str(path)!r} yet: 'tickwheel serve' makes it"
+        return
+    scheduler = None
+    try:
+        scheduler = Scheduler(store)
+        stats = scheduler.stats()
+    except TickwheelError as error:
+        yield "store", False, str(error)
+    else:
+        yield (
+            "store",
+            True,
+            f"{stats['store']}: {stats['pending']} pending, {stats['running']} running, {stats['dead']} dead",
+        )
+        yield "loss window", True, stats["loss_window"] or "none: what is answered is on the disk"
+    finally:
+        if scheduler is not None:
+            scheduler.stop()

@@ -1,0 +1,28 @@
+"""
+`tickwheel export`: write jobs as JSON lines.
+"""
+
+from __future__ import annotations
+
+import click
+
+from tickwheel.cli.interchange import exported
+from tickwheel.cli.listing import jobs_of
+from tickwheel.cli.options import opened, store_option
+from tickwheel.cli.output import print_json
+
+__all__ = ["command"]
+
+
+@click.command("export")
+@click.argument("prefix", default="")
+@store_option
+def command(prefix: str, store: str) -> None:
+    """
+    Write the jobs whose key begins with PREFIX to stdout, as lines that 'import jsonl' reads.
+
+    Dead and running jobs are written like pending ones.
+    """
+    with opened(store) as scheduler:
+        for job in jobs_of(scheduler, prefix):
+            print_json(exported(job))

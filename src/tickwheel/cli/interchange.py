@@ -1,0 +1,146 @@
+"""
+Jobs as lines: what `export` writes, and `import jsonl` and `import csv` read.
+
+A line has the fields of `set`, and the key: what is exported, imported again, makes the same jobs.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tickwheel.scheduler import Job, RetryPolicy, SetRequest
+from tickwheel.scheduler.errors import InvalidJobError
+
+__all__ = ["csv_lines", "exported", "json_lines", "request_of"]
+
+_FIELDS: Final = frozenset(field.name for field in fields(SetRequest))
+_RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
+_NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter"})
+
+Line = tuple[int, dict[str, Any]]
+"""The line's number, and its fields."""
+
+
+def exported(job: Job) -> dict[str, Any]:
+    """
+    Return the fields that make *job* again.
+    """
+    retry = job.retry
+    line: dict[str, Any] = {
+        "key": job.key,
+        "at": _instant(job.due_at),
+        "target": job.target,
+        "handler": job.handler,
+        "payload": json.loads(job.payload),
+        "retry": {field.name: getattr(retry, field.name) for field in fields(retry)},
+    }
+    if job.expires_at is not None:
+        line["expires"] = (job.expires_at - job.due_at) / 1000
+    if job.trace is not None:
+        line["trace"] = job.trace
+    if job.recurrence is not None:
+        del line["at"]  # it comes from the rule
+        rule = json.loads(job.recurrence)
+        line |= {"misfire": rule["misfire"], "jitter": rule["jitter_ms"] / 1000}
+        if "cron" in rule:
+            line |= {"cron": rule["cron"], "tz": rule["tz"]}
+        else:
+            line |= {"every": rule["every_ms"] / 1000, "at": _instant(rule["anchor_at"])}
+    return line
+
+
+def request_of(line: dict[str, Any]) -> SetRequest:
+    """
+    Return what to set for *line*.
+
+    Raises:
+        InvalidJobError: If it has an unknown field, no key, or a time that cannot be read.
+    """
+    for name in line:
+        if name not in _FIELDS:
+            raise InvalidJobError("field", name, f"the fields are {', '.join(sorted(_FIELDS))}")
+    if "key" not in line:
+        raise InvalidJobError("key", None, "each line needs one")
+    request = dict(line)
+    if isinstance(request.get("at"), str):
+        request["at"] = _moment(request["at"])
+    if isinstance(request.get("retry"), dict):
+        unknown = request["retry"].keys() - _RETRY
+        if unknown:
+            raise InvalidJobError("retry", request["retry"], f"its fields are {', '.join(sorted(_RETRY))}")
+        request["retry"] = RetryPolicy(**request["retry"] | {"waits_ms": tuple(request["retry"].get("waits_ms", ()))})
+    return SetRequest(**request)
+
+
+def json_lines(lines: Iterable[str]) -> Iterator[Line]:
+    """
+    Read JSON documents, one a line; empty lines are left out.
+
+    Raises:
+        InvalidJobError: If a line is no JSON object.
+    """
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        where = f"line {number}"
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            raise InvalidJobError(where, text, "it is no JSON") from None
+        if not isinstance(line, dict):
+            raise InvalidJobError(where, text, "it is no JSON object")
+        yield number, line
+
+
+def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
+    """
+    Read a table whose first line names the fields; an empty cell is a field that is not given, a payload is JSON.
+
+    Raises:
+        InvalidJobError: If a line has too many cells, or one that cannot be read.
+    """
+    reader = csv.DictReader(lines, strict=True)
+    try:
+        for row in reader:
+            where = f"line {reader.line_num}"
+            if None in row:
+                raise InvalidJobError(where, row[None], "it has more cells than the first line")
+            yield reader.line_num, {name: _cell(where, name, text) for name, text in row.items() if text}
+    except csv.Error as error:
+        where = f"line {reader.line_num + 1}"  # those before it were read
+        raise InvalidJobError(where, str(error), "mend its quotes") from None
+
+
+def _cell(where: str, name: str, text: str) -> Any:
+    if name == "payload":
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text  # a plain text needs no quotes
+    if name in _NUMBERS:
+        try:
+            return float(text)
+        except ValueError:
+            field = f"{where}: {name}"
+            raise InvalidJobError(field, text, "write seconds as a number") from None
+    return text
+
+
+def _instant(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _moment(text: str) -> datetime | float:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidJobError("at", text, "write ISO 8601 with an offset, or seconds since the epoch") from None

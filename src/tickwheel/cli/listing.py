@@ -1,0 +1,27 @@
+"""
+All jobs of a list, page after page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tickwheel.scheduler import Job, Scheduler
+
+__all__ = ["jobs_of"]
+
+_PAGE = 1000
+
+
+def jobs_of(scheduler: Scheduler, prefix: str, **asked: Any) -> Iterator[Job]:
+    """
+    Yield the jobs whose key begins with *prefix*, in the order of their keys, narrowed by *asked* as `list` does.
+    """
+    cursor = None
+    while True:
+        page = scheduler.list(prefix, cursor=cursor, limit=_PAGE, **asked)
+        yield from page.jobs
+        if page.cursor is None:
+            return
+        cursor = page.cursor

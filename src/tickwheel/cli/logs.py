@@ -1,0 +1,106 @@
+"""
+What a server says of itself on standard error: lines for people, or one JSON document a line.
+
+Events of jobs become lines, too: those that somebody may have to look after at `warning` and above, others at `debug`.
+Both forms have the same facts; as JSON they are members: `key`, `generation`, `attempt`, `fire_id`, ...
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tickwheel.observe._events import (
+    Event,
+    JobDied,
+    JobFailed,
+    OwnershipGained,
+    OwnershipLost,
+    SettleRefused,
+    StoreFailed,
+)
+
+__all__ = ["LEVELS", "log_event", "set_up"]
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+_LOG: Final = logging.getLogger("tickwheel.jobs")
+_LEVEL_OF: Final = {
+    JobFailed: logging.WARNING,
+    JobDied: logging.ERROR,
+    SettleRefused: logging.WARNING,
+    StoreFailed: logging.ERROR,
+    OwnershipGained: logging.INFO,
+    OwnershipLost: logging.WARNING,
+}
+_WORDS: Final = {"JobDied": "job died", "OwnershipGained": "took over", "OwnershipLost": "lost its right to fire"}
+
+
+def set_up(level: str, *, as_json: bool) -> None:
+    """
+    Write what is logged from *level* on to standard error.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        _JsonFormatter() if as_json else _TextFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+
+def log_event(event: Event) -> None:
+    """
+    Log one event of the scheduler; to be subscribed.
+    """
+    level = _LEVEL_OF.get(type(event), logging.DEBUG)
+    if _LOG.isEnabledFor(level):
+        facts = asdict(event)
+        if "attempt" in facts:
+            facts["fire_id"] = f"{facts['key']}/{facts['generation']}/{facts['attempt']}"
+        _LOG.log(level, _name_of(event), extra={"facts": facts})
+
+
+def _name_of(event: Event) -> str:
+    """
+    Return the event's name in words: `JobFailed` is "job failed".
+    """
+    name = type(event).__name__
+    spaced = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
+    return _WORDS.get(name, spaced.strip())
+
+
+class _TextFormatter(logging.Formatter):
+    """
+    The message, and the facts behind it as `name=value`; nothing in them can end the line or command a terminal.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  its name in the standard library
+        facts: dict[str, Any] = getattr(record, "facts", {})
+        text = super().formatMessage(record) + "".join(f" {name}={value!r}" for name, value in facts.items())
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class _JsonFormatter(logging.Formatter):
+    """
+    One JSON document a line, in ASCII.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """
+        Return the line of *record*.
+        """
+        document: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            document["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(document, default=str)

@@ -1,0 +1,25 @@
+"""
+`tickwheel run`: run a pending job now.
+"""
+
+from __future__ import annotations
+
+import click
+
+from tickwheel.cli.options import generation_option, json_option, opened, store_option
+from tickwheel.cli.output import print_answer
+
+__all__ = ["command"]
+
+
+@click.command("run")
+@click.argument("key")
+@generation_option
+@store_option
+@json_option
+def command(key: str, if_generation: int | None, store: str, as_json: bool) -> None:
+    """
+    Move the pending job KEY to now; whoever serves the store runs it.
+    """
+    with opened(store) as scheduler:
+        print_answer(key, scheduler.run_now(key, if_generation=if_generation), as_json=as_json)

@@ -1,0 +1,74 @@
+"""
+`tickwheel schedule`: jobs that come back, and when a cron line would fire.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+import click
+
+from tickwheel.cli.listing import jobs_of
+from tickwheel.cli.options import json_option, opened, store_option
+from tickwheel.cli.output import local_time, print_json, print_rows
+from tickwheel.cli.values import DURATION
+from tickwheel.scheduler import Job, Misfire, Recurrence
+from tickwheel.scheduler.recurrence import Cron
+
+__all__ = ["command"]
+
+
+@click.group("schedule")
+def command() -> None:
+    """
+    Look at jobs that come back, and try out cron lines.
+    """
+
+
+@command.command("list")
+@click.argument("prefix", default="")
+@click.option("--count", type=click.IntRange(1, 100), default=3, show_default=True, help="How many runs to tell.")
+@store_option
+@json_option
+def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
+    """
+    List the recurring jobs whose key begins with PREFIX, with their next runs.
+    """
+    with opened(store) as scheduler:
+        found = ((job, _next_runs(job, count)) for job in jobs_of(scheduler, prefix) if job.recurrence)
+        if as_json:
+            for job, runs in found:
+                rule = json.loads(job.recurrence or "{}")
+                print_json({"key": job.key, "rule": rule, "next": [local_time(run) for run in runs]})
+        else:
+            rows = ((job.key, _rule(job), ", ".join(map(local_time, runs))) for job, runs in found)
+            print_rows(("key", "rule", "next runs"), rows)
+
+
+@command.command("next")
+@click.argument("line")
+@click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone that LINE is read in.")
+@click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many runs to tell.")
+@click.option("--key", default="", help="With --jitter: the key whose share of it is added.")
+@click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
+def next_runs(line: str, tz: str, count: int, key: str, jitter: float) -> None:
+    """
+    Tell when the cron line LINE would fire; nothing is stored.
+    """
+    rule = Recurrence(Cron.parse(line, tz), Misfire.ONCE, round(jitter * 1000))
+    for run in rule.upcoming(key, int(time.time() * 1000), count):
+        click.echo(local_time(run))
+
+
+def _next_runs(job: Job, count: int) -> list[int]:
+    """
+    Return the job's next *count* runs, the one that it waits for first.
+    """
+    rule = Recurrence.from_text(job.recurrence or "")
+    return [job.due_at, *rule.upcoming(job.key, job.due_at, count - 1)]
+
+
+def _rule(job: Job) -> str:
+    rule = json.loads(job.recurrence or "{}")
+    return f"{rule['cron']} in {rule['tz']}" if "cron" in rule else f"every {rule['every_ms'] / 1000:g} s"

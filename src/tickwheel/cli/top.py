@@ -1,0 +1,101 @@
+"""
+`tickwheel top`: watch a service in the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+import click
+
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.output import live, print_json, table
+
+__all__ = ["command"]
+
+_TIMEOUT_S = 5.0
+_FIRINGS = 15
+
+
+@click.command("top")
+@click.option("--url", metavar="URL", default="http://127.0.0.1:8765", show_default=True, help="The service's address.")
+@click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A token of the service, where it wants one.")
+@click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between looks.")
+@click.option("--once", is_flag=True, help="Look once.  [default where stdout is no terminal]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one document a look.")
+def command(*, url: str, token: str | None, every: float, once: bool, as_json: bool) -> None:
+    """
+    Watch what is pending, what fired and how late, until Ctrl-C.
+    """
+    look = _Looks(url.rstrip("/"), token)
+    if as_json:
+        print_json(look())
+        while not once:
+            time.sleep(every)
+            print_json(look())
+    else:
+        live(lambda: _view(look()), every, is_once=once or not sys.stdout.isatty())
+
+
+class _Looks:
+    """
+    Looks at a service, and knows the look before.
+    """
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self._url = url
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._fired: tuple[float, int] | None = None
+
+    def __call__(self) -> dict[str, Any]:
+        """
+        Return the stats, the last firings, and how many fired a second since the look before.
+        """
+        stats, firings = self._get("/v1/stats"), self._get(f"/v1/firings?limit={_FIRINGS}")["firings"]
+        now, fired = time.monotonic(), stats["fired"]
+        rate = 0.0 if self._fired is None else (fired - self._fired[1]) / (now - self._fired[0])
+        self._fired = now, fired
+        return {"stats": stats, "firings": firings, "fired_per_s": max(0.0, rate)}
+
+    def _get(self, path: str) -> Any:
+        if not self._url.startswith(("http://", "https://")):
+            raise Refused(ExitCode.USAGE, f"--url {self._url!r} is no address: write http://HOST:PORT")
+        try:
+            with urlopen(Request(self._url + path, headers=self._headers), timeout=_TIMEOUT_S) as answer:  # noqa: S310  checked above
+                return json.load(answer)
+        except HTTPError as error:
+            with error:
+                remedy = "give a token with --token" if error.code == 401 else "is it a tickwheel service?"  # noqa: PLR2004
+            raise Refused(ExitCode.FAILED, f"{self._url} answers {error.code}: {remedy}") from None
+        except (URLError, OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise Refused(
+                ExitCode.FAILED, f"{self._url} does not answer ({reason}): is 'tickwheel serve' running?"
+            ) from None
+
+
+def _view(look: dict[str, Any]) -> list[Any]:
+    stats, lateness = look["stats"], look["stats"]["lateness"]
+    names = ("pending", "running", "dead", "fired", "fired/s", "failed", "late p50", "late p99", "late max")
+    late = (f"{lateness[name]:.2f} ms" for name in ("p50_ms", "p99_ms", "max_ms"))
+    counts = (
+        stats["pending"],
+        stats["running"],
+        stats["dead"],
+        stats["fired"],
+        f"{look['fired_per_s']:.0f}",
+        stats["failed"],
+    )
+    rows = [
+        (f["fired_at"][11:23], f["key"], f["handler"] or f["target"], f["outcome"], f"{f['lateness_ms']:.2f} ms")
+        for f in reversed(look["firings"])
+    ]
+    return [
+        table(names, [(*counts, *late)], right=names),
+        table(("fired at", "key", "goes to", "outcome", "late"), rows, right=("late",)),
+    ]

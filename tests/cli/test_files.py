@@ -1,0 +1,104 @@
+"""
+Jobs from files and to files.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+LINES = """\
+{"key": "a", "at": "2050-01-01T00:00:00Z", "target": "log", "payload": {"big": 12345678901234567890}, "expires": 60}
+
+{"key": "b", "cron": "0 9 * * MON", "tz": "Europe/Berlin", "misfire": "skip", "jitter": 30, "target": "log"}
+{"key": "c", "every": 90, "at": 2524608000, "target": "webhook", "handler": "https://example.com/hook"}
+{"key": "d", "at": 2524608000.5, "target": "log", "retry": {"attempts": 2, "kind": "list", "waits_ms": [5, 10]}}
+"""
+
+
+def test_what_is_exported_makes_the_same_jobs(run):
+    """
+    An export that is imported elsewhere makes the same jobs: payload, rule, policy, expiry and instant.
+    """
+    answer = run("import", "jsonl", "-", stdin=LINES)
+    assert (answer.returncode, answer.stdout) == (0, "imported 4 jobs\n"), answer.stderr
+    exported = run("export").stdout
+    assert run("import", "jsonl", "-", "--store", "sqlite:///copy.db", stdin=exported).returncode == 0
+    assert run("export", "--store", "sqlite:///copy.db").stdout == exported
+    one, two = (
+        [json.loads(line) for line in run("list", "--json", "--store", store).stdout.splitlines()]
+        for store in ("sqlite:///tickwheel.db", "sqlite:///copy.db")
+    )
+    for job in (*one, *two):
+        del job["generation"]
+    assert one == two
+    assert one[0]["payload"] == {"big": 12345678901234567890}
+
+
+def test_csv(run):
+    """
+    A table's first line names the fields; an empty cell is none, a payload is JSON or plain text.
+    """
+    table = 'key,delay,every,target,payload\na,3600,,log,"{""n"": 1}"\nb,,60,log,hello\nc,3600,,log,\n'
+    assert run("import", "csv", "-", stdin=table).stdout == "imported 3 jobs\n"
+    jobs = [json.loads(line) for line in run("list", "--json").stdout.splitlines()]
+    assert [job["payload"] for job in jobs] == [{"n": 1}, "hello", None]
+    assert jobs[1]["recurrence"]["every_ms"] == 60_000
+
+
+GOOD = '{"key": "good", "delay": 3600, "target": "log"}\n'
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "parts"),
+    [
+        ("jsonl", GOOD + "{", ("line 2", "no JSON")),
+        ("jsonl", GOOD + "[1]", ("line 2", "no JSON object")),
+        ("jsonl", GOOD + "[" * 100_000, ("line 2", "no JSON")),
+        ("jsonl", GOOD + '{"delay": 1}', ("line 2", "key is None")),
+        ("jsonl", GOOD + '{"key": "b", "delay": 1, "surprise": 1}', ("line 2", "'surprise'")),
+        ("jsonl", GOOD + '{"key": "b", "at": "soon"}', ("line 2", "'soon'")),
+        ("jsonl", GOOD + '{"key": "b", "delay": 1, "retry": {"tries": 1}}', ("line 2", "tries")),
+        ("csv", "key,delay,target\na,x,log\n", ("line 2", "delay is 'x'")),
+        ("csv", "key,delay,target\na,1,log,more\n", ("line 2", "more cells")),
+        ("csv", 'key,delay,target\n"a"x,1,log\n', ("line 2", "quotes")),
+        ("csv", "name,delay\na,1\n", ("line 2", "'name'")),
+    ],
+)
+def test_lines_that_cannot_be_read(run, form, text, parts):
+    """
+    A line that cannot be read is named, and nothing is imported.
+    """
+    answer = run("import", form, "-", stdin=text)
+    assert answer.returncode == 2, answer.stderr
+    for part in parts:
+        assert part in answer.stderr
+    assert len(answer.stderr) < 1_000
+    assert run("list").stdout == ""
+
+
+@pytest.mark.parametrize(
+    "bad", ['{"key": "b", "delay": "soon", "target": "log"}', '{"key": "b", "delay": NaN, "target": "log"}']
+)
+def test_values_that_cannot_be_set(run, bad):
+    """
+    A line whose values no job can have is named, and how many were set before it.
+    """
+    answer = run("import", "jsonl", "-", stdin=GOOD + bad)
+    assert answer.returncode == 2
+    assert "line 2: delay is" in answer.stderr
+    assert "1 job set before it" in answer.stderr
+    assert run("list").stdout.startswith("good\t")
+
+
+def test_files_that_are_not_there(run, tmp_path):
+    """
+    A file that is not there is named, and no store is made.
+    """
+    for form in ("jsonl", "csv"):
+        answer = run("import", form, "none.txt")
+        assert answer.returncode == 2
+        assert "none.txt" in answer.stderr
+    assert run("export").returncode == 7
+    assert list(tmp_path.iterdir()) == []

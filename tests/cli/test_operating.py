@@ -1,0 +1,194 @@
+"""
+The commands of an operator: dead letters, schedules, tokens, the doctor, completion.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from tickwheel.scheduler import Scheduler
+from tickwheel.service.tokens import Access, Tokens
+
+
+@pytest.fixture
+def dead(tmp_path):
+    """
+    Return the keys of dead jobs in the test's store.
+    """
+    keys = ["dead/1", "dead/2", "other"]
+    ended = []
+    with Scheduler(f"sqlite:///{tmp_path}/tickwheel.db") as scheduler:
+
+        @scheduler.handler("fails")
+        def fails(_payload):
+            message = "no luck"
+            raise RuntimeError(message)
+
+        scheduler.subscribe(lambda event: ended.append(event) if type(event).__name__ == "JobDied" else None)
+        from tickwheel.scheduler import RetryPolicy  # noqa: PLC0415
+
+        for key in keys:
+            scheduler.set(key, delay=0, handler="fails", retry=RetryPolicy(attempts=1))
+        while len(ended) < len(keys):  # each look is a read of the store, until the last has died
+            scheduler.stats()
+    return keys
+
+
+def test_dead_letters(run, dead):
+    """
+    Dead jobs are listed with their error, by prefix, and replayed by name or prefix.
+    """
+    lines = run("dead", "list", "dead/").stdout.splitlines()
+    assert [line.split("\t")[0] for line in lines] == dead[:2]
+    assert all(line.endswith("RuntimeError: no luck") for line in lines)
+    assert json.loads(run("dead", "list", "other", "--json").stdout)["state"] == "dead"
+    answer = run("dead", "replay", "other", "none")
+    assert (answer.returncode, answer.stdout) == (3, "replayed 1 job\n")
+    assert "'none'" in answer.stderr
+    assert run("dead", "replay", "--prefix", "").stdout == "replayed 2 jobs\n"
+    assert run("dead", "list").stdout == ""
+    assert len(run("list", "--state", "pending").stdout.splitlines()) == 3
+
+
+def test_replay_needs_names(run, dead):
+    """
+    A replay without names and prefix, or with both, is refused.
+    """
+    assert dead
+    assert run("dead", "replay").returncode == 2
+    assert run("dead", "replay", "other", "--prefix", "").returncode == 2
+
+
+def test_run_now(run):
+    """
+    A job that is run now is due now.
+    """
+    run("set", "a", "--delay", "1h", "--target", "log")
+    before = json.loads(run("get", "a", "--json").stdout)["due_at"]
+    assert run("run", "a").stdout.startswith("moved a, due ")
+    assert json.loads(run("get", "a", "--json").stdout)["due_at"] < before
+    assert run("run", "none").returncode == 3
+
+
+def test_schedules(run):
+    """
+    Recurring jobs are listed with their rule and next runs, and a line can be tried out.
+    """
+    run("set", "weekly", "--cron", "0 9 * * MON", "--tz", "Europe/Berlin", "--target", "log")
+    run("set", "often", "--every", "90", "--target", "log")
+    run("set", "once", "--delay", "1h", "--target", "log")
+    lines = run("schedule", "list", "--count", "2").stdout.splitlines()
+    assert [line.split("\t")[:2] for line in lines] == [
+        ["often", "every 90 s"],
+        ["weekly", "0 9 * * MON in Europe/Berlin"],
+    ]
+    assert [line.count(",") for line in lines] == [1, 1]
+    document = json.loads(run("schedule", "list", "weekly", "--json").stdout)
+    assert (document["rule"]["cron"], len(document["next"])) == ("0 9 * * MON", 3)
+    runs = run("schedule", "next", "*/10 * * * *", "--count", "4").stdout.splitlines()
+    assert len(runs) == 4
+    assert runs == sorted(runs)
+
+
+@pytest.mark.parametrize("line", ["hello", "0 0 31 2 *", ""])
+def test_lines_that_never_fire(run, line):
+    """
+    A line that cannot be tried out is named.
+    """
+    answer = run("schedule", "next", line)
+    assert answer.returncode == 2
+    assert f"cron is {line!r}" in answer.stderr
+
+
+def test_token(run, tmp_path):
+    """
+    A token is printed once, its hash goes into the file, which only its owner may read, and the service knows it.
+    """
+    file = tmp_path / "tokens"
+    read = run("token", "read", "--file", "tokens", "--comment", "the board\nwrite " + "0" * 64).stdout.strip()
+    write = run("token", "write", "--file", "tokens").stdout.strip()
+    assert read != write
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    text = file.read_text()
+    assert read not in text
+    assert write not in text
+    tokens = Tokens.from_file(str(file))
+    assert [tokens.access(token) for token in (read, write, "other", "")] == [Access.READ, Access.WRITE, 0, 0]
+    assert len(tokens.hashes) == 2
+
+
+def test_token_without_a_file(run):
+    """
+    Without a file the line for it is told on stderr, so that the token alone can be piped.
+    """
+    answer = run("token", "write")
+    assert answer.stdout.count("\n") == 1
+    assert "\nwrite " in answer.stderr
+
+
+def test_token_file_that_cannot_be_written(run):
+    """
+    A file that cannot be written is named.
+    """
+    answer = run("token", "write", "--file", "none/tokens")
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert "none/tokens" in answer.stderr
+
+
+def test_doctor_is_content(run):
+    """
+    Where nothing is wrong the doctor says so, before and after there is a store.
+    """
+    answer = run("doctor")
+    assert answer.returncode == 0, answer.stdout
+    assert "serve' makes it" in answer.stdout
+    run("set", "a", "--delay", "1h", "--target", "log")
+    findings = [json.loads(line) for line in run("doctor", "--json").stdout.splitlines()]
+    assert all(finding["ok"] for finding in findings)
+    assert any("1 pending" in finding["finding"] for finding in findings)
+
+
+@pytest.mark.parametrize("store", ["sqlite:///none/x.db", "nonsense://x"])
+def test_doctor_finds(run, store):
+    """
+    What is wrong is marked, with what to do, and the exit code says so.
+    """
+    answer = run("doctor", "--store", store)
+    assert answer.returncode == 1
+    assert "WRONG" in answer.stdout
+
+
+def test_doctor_finds_a_file_that_is_no_store(run, tmp_path):
+    """
+    A file that is no store is found, and left as it was.
+    """
+    (tmp_path / "tickwheel.db").write_text("no database" * 100)
+    answer = run("doctor")
+    assert answer.returncode == 1
+    assert "store\tWRONG\t" in answer.stdout
+    assert (tmp_path / "tickwheel.db").read_text() == "no database" * 100
+
+
+def test_completion(run, monkeypatch):
+    """
+    The shell can complete commands.
+    """
+    monkeypatch.setenv("_TICKWHEEL_COMPLETE", "bash_source")
+    assert "complete -o" in run().stdout
+    monkeypatch.setenv("_TICKWHEEL_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "tickwheel ca")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert "cancel" in run().stdout
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "nonsense", "http://127.0.0.1:1"])
+def test_top_without_a_service(run, url):
+    """
+    Where no service answers, that is said.
+    """
+    answer = run("top", "--once", "--url", url)
+    assert answer.returncode in (1, 2)
+    assert url in answer.stderr
