@@ -4,7 +4,6 @@ Executors: where callbacks run, in which order, and what happens when there are 
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import threading
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tickwheel import ClosedError, ExecutorFullError, InlineExecutor, PoolExecutor, TaskExecutor, TimerWheel
+from tickwheel import ClosedError, ExecutorFullError, InlineExecutor, PoolExecutor, TimerWheel
 from tickwheel.testing import ManualClock
 from tickwheel.wheels.heap import HeapWheel
 
@@ -376,75 +375,3 @@ def test_one_pool_for_two_wheels():
         assert signal.wait(PATIENCE_S)
         second.close()
     assert got == [2]
-
-
-def test_tasks():
-    """
-    A callback that is a coroutine function becomes a task; a plain one is called on the loop.
-    """
-
-    async def scenario() -> None:
-        wheel = TimerWheel.asyncio(executor=TaskExecutor())
-        future = asyncio.get_running_loop().create_future()
-        plain: list[int] = []
-
-        async def work(number: int) -> None:
-            await asyncio.sleep(0)
-            future.set_result(number)
-
-        wheel.call_later(0, plain.append, 1)
-        wheel.call_later(0, work, 7)
-        assert await asyncio.wait_for(future, PATIENCE_S) == 7
-        assert plain == [1]
-        assert wheel.stats()["executor_ran"] == 2
-        wheel.close()
-
-    asyncio.run(scenario())
-
-
-def test_tasks_from_a_thread():
-    """
-    With a thread driver the callbacks are handed to the loop.
-    """
-
-    async def scenario() -> None:
-        with TimerWheel(executor=TaskExecutor()) as wheel:
-            future = asyncio.get_running_loop().create_future()
-
-            async def work() -> None:
-                future.set_result(threading.current_thread())
-
-            wheel.call_later(0, work)
-            assert await asyncio.wait_for(future, PATIENCE_S) is threading.current_thread()
-
-    asyncio.run(scenario())
-
-
-def test_errors_of_tasks():
-    """
-    What a task raises goes to on_error with the timer; a cancelled task is no error.
-    """
-
-    async def scenario() -> None:
-        told: list[tuple[BaseException, Any]] = []
-        signal = asyncio.Event()
-
-        def on_error(error: BaseException, timer: Any) -> None:
-            told.append((error, timer))
-            signal.set()
-
-        wheel = TimerWheel.asyncio(executor=TaskExecutor(), on_error=on_error)
-
-        async def fail() -> None:
-            raise LookupError
-
-        async def give_up() -> None:
-            raise asyncio.CancelledError
-
-        wheel.call_later(0, give_up)
-        timer = wheel.call_later(0, fail)
-        await asyncio.wait_for(signal.wait(), PATIENCE_S)
-        assert [(type(error), each is timer) for error, each in told] == [(LookupError, True)]
-        wheel.close()
-
-    asyncio.run(scenario())

@@ -20,7 +20,7 @@ from tickwheel.wheels.heap import HeapWheel
 
 SHARED = Path(__file__).parents[3] / "shared"
 TRACES = (
-    "captured_asyncio",
+    pytest.param("captured_asyncio", marks=pytest.mark.slow),
     "dns_request_timeout_5s",
     "dns_ttl_cache",
     "genai_request_timeout_120s",

@@ -1,0 +1,60 @@
+"""
+Where a key belongs, and which keys are hot.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+from tickwheel.drivers._hot_keys import SIZE, WINDOW, HotKeys
+from tickwheel.drivers._routes import jump_hash, stable_hash
+
+
+def test_heavy_hitters():
+    """
+    No key above the threshold is missed, whatever else passes; one below it is not hot for long.
+    """
+    hot_keys = HotKeys(0.05)
+    rng = random.Random(3)
+    hot: Counter[Any] = Counter()
+    for number in range(5 * WINDOW):
+        key: Any = "heavy" if rng.random() < 0.1 else number
+        if hot_keys.count(key):
+            hot[key] += 1
+    assert set(hot) == {"heavy"}
+    assert len(hot_keys._counts) <= SIZE
+    assert hot_keys.is_cold("never seen")
+
+
+def test_jump_hash_moves_little():
+    """
+    One shard more takes its share from all others, and moves nothing between them; the load is even.
+    """
+    keys = [stable_hash(f"key {number}") for number in range(20_000)]
+    for shards in range(1, 9):
+        before = [jump_hash(key, shards) for key in keys]
+        after = [jump_hash(key, shards + 1) for key in keys]
+        moved = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+        assert {new for _, new in moved} == {shards}
+        assert 0.9 < len(moved) / (len(keys) / (shards + 1)) < 1.1
+        assert max(Counter(after).values()) < 1.15 * len(keys) / (shards + 1)
+
+
+def test_the_hash_is_the_same_in_every_process():
+    """
+    Text, bytes and integers have the same number in another process, with another seed for hashes.
+    """
+    script = """
+from tickwheel.drivers._routes import stable_hash
+print(*map(stable_hash, ("text", b"bytes", 5, -7, "\\udc80")))
+"""
+    command = [sys.executable, "-c", script]
+    told = {
+        subprocess.run(command, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True).stdout
+        for seed in ("1", "2")
+    }
+    assert told == {" ".join(str(stable_hash(key)) for key in ("text", b"bytes", 5, -7, "\udc80")) + "\n"}
