@@ -18,6 +18,9 @@ use crate::errors::raise;
 /// So many due entries a lookup or a set removes on its way: 50 us or so. The rest waits for the next one, or for the driver.
 const ON_THE_WAY: usize = 256;
 
+/// So many are removed before they are dropped: their memory is still near.
+const CHUNK: usize = 1024;
+
 /// The storage of a cache: keys with values, deadlines and an order of use.
 ///
 /// `tickwheel.cache` says what its subclasses do.
@@ -168,12 +171,21 @@ impl Cache {
         Ok(value)
     }
 
-    /// Remove what is due, tell the hook, and drop it.
+    /// Remove what is due, tell the hook, and drop it, a chunk at a time; at most what is there now, whatever the hook adds.
     pub(crate) fn sweep(&self, py: Python<'_>, now: u64, limit: usize) -> PyResult<usize> {
-        let mut left = Vec::new();
-        self.store.with(py, |store| store.expire(now, limit, &mut left));
-        let count = left.len();
-        self.report(py, left)?;
+        let limit = self.store.with(py, |store| store.len()).min(limit);
+        let mut count = 0;
+        while count < limit {
+            let chunk = CHUNK.min(limit - count);
+            let mut left = Vec::new();
+            self.store.with(py, |store| store.expire(now, chunk, &mut left));
+            let taken = left.len();
+            count += taken;
+            self.report(py, left)?;
+            if taken < chunk {
+                break;
+            }
+        }
         Ok(count)
     }
 
@@ -198,7 +210,10 @@ impl Cache {
         let (py, this, key) = (slf.py(), slf.get(), entry.key);
         let hash = key.hash()?;
         let size = if this.rule(py, |rules| rules.has_sizer) { this.size_by_hook(py, entry.value)? } else { 1.0 };
-        let maxsize = this.store.with(py, |store| store.maxsize);
+        let maxsize = this.store.with(py, |store| {
+            store.prefetch(hash);
+            store.maxsize
+        });
         if size > maxsize {
             return Err(raise(py, "ValueTooLargeError", (size, maxsize)));
         }

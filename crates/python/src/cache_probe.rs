@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use tickwheel_core::Id;
 
 use crate::cache_store::Store;
-use crate::cache_table::tag_of;
+use crate::cache_table::{prefetch, tag_of};
 
 /// What looking for a key came to.
 pub(crate) enum Probe {
@@ -40,12 +40,7 @@ impl Store {
     #[inline]
     pub(crate) fn prefetch(&self, hash: isize) {
         if let Some(index) = self.table.candidates(tag_of(hash)).next() {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a hint, which does nothing but fetch, whatever the address.
-            unsafe {
-                use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-                _mm_prefetch::<_MM_HINT_T0>(self.wheel.address_of(index).cast());
-            }
+            prefetch(self.wheel.address_of(index));
         }
     }
 }

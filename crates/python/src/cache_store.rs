@@ -200,7 +200,9 @@ impl Store {
     /// Take an entry out.
     pub(crate) fn remove(&mut self, index: u32, reason: Reason) -> Left {
         let item = self.wheel.cancel(self.wheel.id_at(index)).expect("the table knows only living entries");
-        self.detach(item, index, reason)
+        self.detach(&item, reason);
+        self.table.remove(tag_of(item.hash), index);
+        Left { key: item.key, value: item.value, reason }
     }
 
     /// The entry used longest ago.
@@ -270,13 +272,25 @@ impl Store {
             return;
         }
         let enough = left.len().saturating_add(limit);
+        // The table forgets them by the handful, so that memory fetches many of its places at once.
+        let (mut places, mut gone) = ([(0, 0); 32], 0);
         self.wheel.begin_turn(now);
         while left.len() < enough {
             let Pop::Expired(entry) = self.wheel.pop(&mut usize::MAX.clone()) else {
                 break;
             };
-            left.push(self.detach(entry.payload, entry.id.index(), Reason::Expired));
+            let (item, index) = (entry.payload, entry.id.index());
+            self.detach(&item, Reason::Expired);
+            if gone == places.len() {
+                self.table.remove_all(&places);
+                gone = 0;
+            }
+            places[gone] = (tag_of(item.hash), index);
+            self.table.prefetch(tag_of(item.hash));
+            gone += 1;
+            left.push(Left { key: item.key, value: item.value, reason: Reason::Expired });
         }
+        self.table.remove_all(&places[..gone]);
         self.wheel.end_turn();
         self.due_from = self.wheel.next_expiration().unwrap_or(NEVER);
         self.table.shrink();
@@ -317,12 +331,11 @@ impl Store {
         ids
     }
 
-    fn detach(&mut self, item: Item, index: u32, reason: Reason) -> Left {
+    /// Take an item that has left the wheel out of everything but the table.
+    fn detach(&mut self, item: &Item, reason: Reason) {
         self.counts.left[reason as usize] += 1;
-        self.table.remove(tag_of(item.hash), index);
         self.unlink(item.earlier, item.later);
         self.size = if self.wheel.is_empty() { 0.0 } else { self.size - item.size };
-        Left { key: item.key, value: item.value, reason }
     }
 
     #[inline]

@@ -89,6 +89,19 @@ impl Table {
         self.len -= 1;
     }
 
+    /// Take several out.
+    pub(crate) fn remove_all(&mut self, words: &[(u32, u32)]) {
+        for &(tag, index) in words {
+            self.remove(tag, index);
+        }
+    }
+
+    /// Let memory fetch the home of a tag.
+    #[inline]
+    pub(crate) fn prefetch(&self, tag: u32) {
+        prefetch((&raw const self.places[self.home(tag)]).cast());
+    }
+
     /// Give memory back that a crowd has left: called when many were removed.
     pub(crate) fn shrink(&mut self) {
         if self.len < self.places.len() / 16 {
@@ -140,6 +153,19 @@ impl Table {
             assert_eq!(found, 1, "a word is found once from its home");
         }
     }
+}
+
+/// Let memory fetch what lies at an address.
+#[inline]
+pub(crate) fn prefetch(address: *const ()) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which does nothing but fetch, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 #[inline]
