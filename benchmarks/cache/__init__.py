@@ -1,0 +1,143 @@
+"""
+TTL caches: tickwheel, which expires actively, beside cachebox, cachetools, theine, and a dict with a look at the clock.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cache import contenders
+from benchmarks.model import Bar, Case, Measure
+
+__all__ = ["BARS", "CONDITIONS", "cases", "measure"]
+
+SIZES = (1_000, 1_000_000)
+MILLION = 1_000_000
+SEED = 20_260_101
+LOOKUPS = 200_000
+"""Operations in one round, on keys drawn with the same chance each."""
+ROUNDS = 5
+"""The best of so many rounds counts: what others on the machine take is never less than nothing."""
+CONDITIONS = {
+    "get": (
+        "look up a key that is there, drawn at random; the cache is full, the keys are strings that have their hash, "
+        "the lives are an hour"
+    ),
+    "set": "set a key that is there to another value; otherwise as get",
+    "set new": "fill an empty cache of that size, per key",
+    "expire": "remove every entry in one call when the lives of all are over, per key; theine has no such call",
+    "bytes per entry": "growth of the resident set over the fill, by number of entries; keys, the values too, apart",
+    "collector": "on, as in a program",
+}
+BARS = (
+    Bar("get", against="cachebox", at_least=1),
+    Bar("set", against="cachebox", at_least=1),
+    Bar("get", against="cachetools"),
+    Bar("set", against="cachetools"),
+    Bar("expire", at_most=100),
+    Bar("bytes per entry", clock=""),
+)
+
+
+def cases(*, quick: bool) -> list[Case]:
+    """
+    Return what to run: works by sizes by the subjects that are installed.
+
+    Quick leaves out theine and cachetools at a million.
+    """
+    here = [name for name in contenders.SUBJECTS if contenders.is_here(name)]
+    few = [name for name in here if name not in {"theine", "cachetools"}]
+    return [
+        Case(__name__, work, name, size)
+        for work in ("operations", "expire")
+        for size in SIZES
+        for name in (few if quick and size == MILLION else here)
+        if work == "operations" or name != "theine"
+    ]
+
+
+def measure(work: str, subject: str, pending: int) -> list[Measure]:
+    """
+    Run one case in this process.
+    """
+    keys = [f"key-{number}" for number in range(pending)]
+    for key in keys:
+        hash(key)
+    if work == "expire":
+        return [expire(subject, keys)]
+    return operations(subject, keys)
+
+
+def operations(subject: str, keys: list[str]) -> list[Measure]:
+    """
+    Fill a cache, weigh it, look up and set.
+    """
+    draw = random.Random(SEED)
+    cache = contenders.make(subject, len(keys))
+    gc.collect()
+    before = resident()
+    fill = timed(lambda: fill_with(cache, keys))
+    found = [Measure("set new", fill / len(keys), "ns", "cpu")]
+    found.append(Measure("bytes per entry", (resident() - before) / len(keys), "bytes"))
+    drawn = draw.choices(keys, k=LOOKUPS)
+    gets = min(timed(lambda: get_all(cache, drawn)) for _ in range(ROUNDS))
+    sets = min(timed(lambda: fill_with(cache, drawn)) for _ in range(ROUNDS))
+    return [*found, Measure("get", gets / LOOKUPS, "ns", "cpu"), Measure("set", sets / LOOKUPS, "ns", "cpu")]
+
+
+def expire(subject: str, keys: list[str]) -> Measure:
+    """
+    Let every entry's life end, then remove them in one call.
+
+    The life is long enough for the fill, so that none ends before the call; ours is lazy here, or its thread would
+    be done before.
+    """
+    life_s = 0.2 + 5e-6 * len(keys)
+    if subject == "tickwheel":
+        from tickwheel.cache import TTLCache  # noqa: PLC0415 - only where it is measured
+
+        cache: Any = TTLCache(len(keys), life_s)
+    else:
+        cache = contenders.make(subject, len(keys), life_s)
+    fill_with(cache, keys)
+    time.sleep(life_s + 0.1)
+    # cachebox's expire returns nothing, as our purge; our expire, like cachetools', returns what was removed.
+    return Measure("expire", timed(getattr(cache, "purge", cache.expire)) / len(keys), "ns", "cpu")
+
+
+def get_all(cache: Any, keys: list[str]) -> None:
+    """
+    Look every key up.
+    """
+    for key in keys:
+        cache[key]
+
+
+def fill_with(cache: Any, keys: list[str]) -> None:
+    """
+    Set every key to itself.
+    """
+    for key in keys:
+        cache[key] = key
+
+
+def timed(work: Callable[[], object]) -> int:
+    """
+    Return the nanoseconds of CPU that a work takes, in all threads.
+    """
+    before = time.process_time_ns()
+    work()
+    return time.process_time_ns() - before
+
+
+def resident() -> int:
+    """
+    Return the bytes of the resident set of this process.
+    """
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,109 @@
+"""
+Who is measured: caches of a bounded number of entries that live for an hour, made as their users would make them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+__all__ = ["SUBJECTS", "is_here", "make"]
+
+LIFE_S = 3600.0
+
+
+class DictCache(dict[Any, Any]):
+    """
+    What many write themselves: a dict of (deadline, value), and a look at the clock; no bound, no order, no callback.
+    """
+
+    def __init__(self, life_s: float) -> None:
+        """
+        Begin empty.
+        """
+        super().__init__()
+        self._life_s = life_s
+
+    def __getitem__(self, key: Any) -> Any:
+        """
+        Return the value, unless it is too old.
+        """
+        deadline, value = super().__getitem__(key)
+        if deadline <= time.monotonic():
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """
+        Keep the value with its deadline.
+        """
+        super().__setitem__(key, (time.monotonic() + self._life_s, value))
+
+    def expire(self) -> None:
+        """
+        Walk everything.
+        """
+        now = time.monotonic()
+        for key in [key for key, (deadline, _) in self.items() if deadline <= now]:
+            del self[key]
+
+
+class TheineCache:
+    """
+    theine has methods instead of items.
+    """
+
+    def __init__(self, size: int, life_s: float) -> None:
+        """
+        Make it.
+        """
+        from datetime import timedelta  # noqa: PLC0415 - nobody else needs it
+
+        self._cache = import_module("theine").Cache(size)
+        self._life = timedelta(seconds=life_s)
+        self.get = self._cache.get
+
+    def __getitem__(self, key: Any) -> Any:
+        """
+        Look up.
+        """
+        return self._cache.get(key)[0]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """
+        Keep.
+        """
+        self._cache.set(key, value, self._life)
+
+
+def tickwheel_cache(size: int, life_s: float) -> Any:
+    """
+    Make ours, expiring actively: a thread removes what is due.
+    """
+    return import_module("tickwheel.cache").TTLCache(size, life_s, wheel=import_module("tickwheel").TimerWheel())
+
+
+SUBJECTS: dict[str, tuple[str, Callable[[int, float], Any]]] = {
+    "tickwheel": ("tickwheel", tickwheel_cache),
+    "cachebox": ("cachebox", lambda size, life_s: import_module("cachebox").TTLCache(size, life_s)),
+    "cachetools": ("cachetools", lambda size, life_s: import_module("cachetools").TTLCache(size, life_s)),
+    "theine": ("theine", TheineCache),
+    "dict": ("builtins", lambda _, life_s: DictCache(life_s)),
+}
+
+
+def is_here(subject: str) -> bool:
+    """
+    Return whether the library of a subject is installed.
+    """
+    return find_spec(SUBJECTS[subject][0]) is not None
+
+
+def make(subject: str, size: int, life_s: float = LIFE_S) -> Any:
+    """
+    Make a cache by its name.
+    """
+    return SUBJECTS[subject][1](size, life_s)
