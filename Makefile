@@ -98,6 +98,12 @@ sanitize: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## run the tests of the n
 	    --suppressions=scripts/valgrind.supp $(BIN)/python -P -m pytest -p no:cacheprovider \
 	    tests/core tests/timers/test_native_engine.py --ignore tests/core/test_endurance.py $(ARGS)
 
+conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## run cachetools' own TTL and TLRU tests against our classes
+	@rm -rf $(VENV)/cachetools && mkdir -p $(VENV)/cachetools
+	@$(PIP) download --no-deps --no-binary :all: --dest $(VENV)/cachetools cachetools==8.0.0
+	@tar -xf $(VENV)/cachetools/cachetools-8.0.0.tar.gz -C $(VENV)/cachetools
+	$(BIN)/python -P scripts/cachetools-tests $(VENV)/cachetools/cachetools-8.0.0
+
 # ---- measure ---------------------------------------------------------------------------------------------------------
 
 bench-core: ## measure the core alone, without Python
