@@ -11,6 +11,7 @@ use tickwheel_core::Pop;
 use crate::aio_handle::{layout, leave, share_context, tail, HandleObject};
 use crate::aio_loop::{Pending, TimerLoop};
 use crate::aio_time::Genuine;
+use crate::call::call;
 
 /// Entries that a turn may file anew before it gives way to I/O: about a millisecond's worth.
 const WORK: usize = 32_768;
@@ -173,7 +174,7 @@ unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ff
         }
         let items = (&raw const (*args.cast::<ffi::PyTupleObject>()).ob_item).cast();
         let count = ffi::PyTuple_GET_SIZE(args) as usize;
-        let result = ffi::PyObject_Vectorcall(callback, items, count, std::ptr::null_mut());
+        let result = call(callback, items, count);
         if ffi::PyContext_Exit(context) != 0 {
             ffi::Py_XDECREF(result);
             return std::ptr::null_mut();

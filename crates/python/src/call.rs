@@ -37,6 +37,26 @@ impl Drop for Park {
     }
 }
 
+/// Call what may run for as long as the process: null with an exception set if it raised.
+///
+/// # Safety
+///
+/// The GIL is held; `callback` and the `count` objects at `args` are kept alive by the caller.
+#[inline]
+pub(crate) unsafe fn call(
+    callback: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: usize,
+) -> *mut ffi::PyObject {
+    let guard = Park;
+    // Behind a pointer that the compiler cannot see through: it also knows the function as one that never unwinds.
+    let vectorcall = std::hint::black_box(PyObject_Vectorcall as Vectorcall);
+    // SAFETY: as the caller says.
+    let result = unsafe { vectorcall(callback, args, count, std::ptr::null_mut()) };
+    std::mem::forget(guard);
+    result
+}
+
 /// An owned reference that must be released by hand.
 #[derive(Clone, Copy)]
 pub(crate) struct Call(pub(crate) *mut ffi::PyObject);
@@ -115,13 +135,7 @@ impl Call {
         // SAFETY: the words are alive for as long as the call is.
         unsafe {
             let words = self.words();
-            let (callback, args) = (words[0], &words[1..]);
-            let guard = Park;
-            // Behind a pointer that the compiler cannot see through: it also knows the function as one that never unwinds.
-            let vectorcall = std::hint::black_box(PyObject_Vectorcall as Vectorcall);
-            let result = vectorcall(callback, args.as_ptr(), args.len(), std::ptr::null_mut());
-            std::mem::forget(guard);
-            result
+            call(words[0], words[1..].as_ptr(), words.len() - 1)
         }
     }
 
