@@ -5,6 +5,8 @@ from contextvars import Context
 from types import TracebackType
 from typing import Any, Self, TypeVarTuple, Unpack, final
 
+from typing_extensions import disjoint_base
+
 from tickwheel.clock import Clock
 from tickwheel.typing import Callback, ErrorHandler, Expired, Pending
 
@@ -22,6 +24,7 @@ class Timer:
 
 _Ts = TypeVarTuple("_Ts")
 
+@disjoint_base
 class Cache:
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self: ...
     def __contains__(self, key: object, /) -> bool: ...
@@ -58,6 +61,7 @@ class Cache:
     def clear(self) -> None: ...
     def disarm(self) -> None: ...
     def get(self, key: Any, default: Any = None) -> Any: ...
+    def peek(self, key: Any, default: Any = None) -> Any: ...
     def purge(self, now_ns: int | None = None, limit: int | None = None) -> int: ...
     def remaining_ns(self, key: Any) -> int | None: ...
     def setdefault(self, key: Any, default: Any = None) -> Any: ...
@@ -147,7 +151,11 @@ class TimerLoop:
         self, when: float, callback: Callable[[Unpack[_Ts]], object], *args: Unpack[_Ts], context: Context | None = None
     ) -> TimerHandle: ...
     def call_later(
-        self, delay: float, callback: Callable[[Unpack[_Ts]], object], *args: Unpack[_Ts], context: Context | None = None
+        self,
+        delay: float,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: Unpack[_Ts],
+        context: Context | None = None,
     ) -> TimerHandle: ...
 
 @final
