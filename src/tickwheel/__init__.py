@@ -4,6 +4,9 @@ tickwheel: timers by the million, and timers that survive a crash.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from tickwheel.clock import BootClock, Clock, MonotonicClock
 from tickwheel.drivers import (
     AsyncioDriver,
@@ -43,6 +46,9 @@ from tickwheel.timers.contexts import (
     with_value,
 )
 
+if TYPE_CHECKING:
+    from tickwheel.aio import run
+
 __all__ = [
     "AsyncioDriver",
     "BootClock",
@@ -74,9 +80,20 @@ __all__ = [
     "TooManyTimersError",
     "background",
     "ended",
+    "run",
     "with_cancel",
     "with_deadline",
     "with_timeout",
     "with_value",
     "within",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """
+    Import the loop when `tickwheel.run` is first asked for.
+    """
+    if name == "run":
+        return import_module("tickwheel.aio").run
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)
