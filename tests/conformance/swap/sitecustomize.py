@@ -1,0 +1,15 @@
+"""
+Makes ours the default event loop of an interpreter that finds this folder first on its path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.unix_events
+
+from tickwheel.aio import EventLoop
+
+asyncio.DefaultEventLoopPolicy._loop_factory = EventLoop
+asyncio.unix_events.SelectorEventLoop = asyncio.SelectorEventLoop = EventLoop
+if hasattr(asyncio, "EventLoop"):
+    asyncio.unix_events.EventLoop = asyncio.EventLoop = EventLoop
