@@ -20,7 +20,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: help bench-core run test test-all check format lint types fuzz sanitize dev reference lock clean wheel
+.PHONY: help bench-core conformance run test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -97,6 +97,11 @@ sanitize: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## run the tests of the n
 	PYTHONMALLOC=malloc valgrind --quiet --error-exitcode=9 --leak-check=no --undef-value-errors=no \
 	    --suppressions=scripts/valgrind.supp $(BIN)/python -P -m pytest -p no:cacheprovider \
 	    tests/core tests/timers/test_native_engine.py --ignore tests/core/test_endurance.py $(ARGS)
+
+conformance: $(VENV)/.dev $(VENV)/.wheel ## run other people's tests on asyncio's loop and on ours (ARGS="cpython")
+	$(BIN)/python -P tests/conformance/mixins.py -q
+	$(BIN)/python -P tests/conformance/timeouts.py
+	$(BIN)/python -P tests/conformance/run.py $(ARGS)
 
 conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## run cachetools' own TTL and TLRU tests against our classes
 	@rm -rf $(VENV)/cachetools && mkdir -p $(VENV)/cachetools
