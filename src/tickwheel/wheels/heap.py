@@ -171,13 +171,12 @@ class HeapWheel(BaseWheel):
         """
         Return the levels of the tree, from the root: each entry in a place of its own.
         """
-        size = len(self)
-        return [
-            RingView(
-                f"depth {depth}", 1 << depth, 0, None, dict.fromkeys(range(min(1 << depth, size + 1 - (1 << depth))), 1)
-            )
-            for depth in range(size.bit_length())
-        ]
+        views = []
+        left, width = len(self), 1
+        while left > 0:
+            views.append(RingView(f"depth {len(views)}", width, 0, None, dict.fromkeys(range(min(width, left)), 1)))
+            left, width = left - width, 2 * width
+        return views
 
     def check(self) -> None:
         """
