@@ -171,7 +171,7 @@ class HeapWheel(BaseWheel):
         """
         Return the levels of the tree, from the root: each entry in a place of its own.
         """
-        views = []
+        views: list[RingView] = []
         left, width = len(self), 1
         while left > 0:
             views.append(RingView(f"depth {len(views)}", width, 0, None, dict.fromkeys(range(min(width, left)), 1)))
