@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from tickwheel.clock import Clock
 from tickwheel.scheduler.errors import StoreError
@@ -37,7 +37,8 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
     Make the store that *url* names; it is not open yet.
 
     `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`; the path is taken as it stands, without %-escapes.
-    `?synchronous=normal` makes SQLite faster and less safe.
+    `?synchronous=normal` makes SQLite faster and less safe. `postgres://user:password@host:port/database`, with
+    `shards=` for a new store, `lease_s=`, and whatever else libpq knows.
 
     Args:
         url: Its scheme says which store.
@@ -94,7 +95,25 @@ def _refuse_unknown(url: str, options: dict[str, str], known: tuple[str, ...]) -
             raise StoreError(what, f"known are: {', '.join(known) or 'none'}")
 
 
+def _postgres(url: str, path: str, options: dict[str, str], _clock: Clock | None) -> Store:
+    from tickwheel.scheduler.stores.postgres import PostgresStore  # noqa: PLC0415 - loaded when it is asked for
+
+    shards = _number(url, options.pop("shards", "0"), "shards", 256)
+    lease_s = _number(url, options.pop("lease_s", "10"), "lease_s", 3_600)
+    conninfo = f"postgresql://{path}{'?' if options else ''}{urlencode(options)}"
+    return PostgresStore(conninfo, url=masked(url), shards=shards or None, lease_s=lease_s)
+
+
+def _number(url: str, text: str, name: str, largest: int) -> int:
+    if not text.isdecimal() or int(text) > largest:
+        what = f"{name} is {text!r} in {masked(url)!r}"
+        raise StoreError(what, f"write a whole number up to {largest}")
+    return int(text)
+
+
 _MAKERS: Final[dict[str, Callable[[str, str, dict[str, str], Clock | None], Store]]] = {
     "memory": _memory,
+    "postgres": _postgres,
+    "postgresql": _postgres,
     "sqlite": _sqlite,
 }

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler._model import Job, RetryPolicy, State
 
-__all__ = ["CODES", "job_of", "row_of", "successor", "text_of"]
+__all__ = ["CODES", "in_int64", "job_of", "row_of", "successor", "text_of"]
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 _STATES: Final = tuple(CODES)
@@ -87,6 +87,13 @@ def text_of(error: str | None) -> str | None:
     An exception's message may hold both, and must not keep a firing from being settled.
     """
     return error and error.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def in_int64(instant: int | None, otherwise: int = 0) -> int:
+    """
+    Return *instant* as near as int64 comes to it, or *otherwise* for None.
+    """
+    return otherwise if instant is None else min(max(instant, -(2**63)), 2**63 - 1)
 
 
 def successor(prefix: str) -> str | None:

@@ -8,16 +8,13 @@ import sqlite3
 from typing import Final
 
 from tickwheel.scheduler._model import JobQuery, Page, State
-from tickwheel.scheduler.stores._rows import CODES, job_of, successor
+from tickwheel.scheduler.stores._rows import CODES, in_int64, job_of, successor
 from tickwheel.scheduler.stores.sqlite._queries import paging
 
 __all__ = ["page"]
 
 _REACH: Final = 10_000
 """How many keys one page looks through: some 20 ms."""
-
-_INT64_MIN: Final = -(2**63)
-_INT64_MAX: Final = 2**63 - 1
 
 _ABOVE_ALL: Final = b""
 """SQLite sorts every blob after every text."""
@@ -38,8 +35,8 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
         "end": successor(query.prefix) or _ABOVE_ALL,
         "reach": reach,
         "state": CODES[query.state] if query.state else None,
-        "due_from": _in_int64(query.due_from, _INT64_MIN),
-        "due_until": _in_int64(query.due_until, _INT64_MAX),
+        "due_from": in_int64(query.due_from, -(2**63)),
+        "due_until": in_int64(query.due_until, 2**63 - 1),
         "handler": query.handler,
         "limit": query.limit + 1,
     }
@@ -49,7 +46,3 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     if len(jobs) > query.limit:
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
     return Page(tuple(jobs), last if in_reach == reach else None)
-
-
-def _in_int64(instant: int | None, otherwise: int) -> int:
-    return otherwise if instant is None else min(max(instant, _INT64_MIN), _INT64_MAX)

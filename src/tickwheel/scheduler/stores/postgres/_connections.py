@@ -1,0 +1,165 @@
+"""
+How the server is reached: the one place that knows the driver.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from tickwheel.errors import MissingExtraError
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores.postgres._errors import told
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+else:
+    Connection = Any
+
+__all__ = ["Connection", "Connections"]
+
+_SETTINGS: Final = (
+    # Every statement finds its rows by an index; statistics of an empty table must not make it think otherwise.
+    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off"
+    " -c lock_timeout=10s -c synchronous_commit=on"
+)
+
+
+class Connections:
+    """
+    One connection that writes, and as many that read as there are readers at once. Safe from any thread.
+
+    A connection that is lost is replaced by the next call.
+    """
+
+    def __init__(self, conninfo: str, url: str, *, idle_s: float) -> None:
+        """
+        Connect the writer.
+
+        Args:
+            conninfo: What the driver understands.
+            url: What errors show.
+            idle_s: How long a transaction may stand idle before the server ends it: a writer that is paused in the
+                middle of one must not keep others from taking over.
+
+        Raises:
+            MissingExtraError: If the driver is not installed.
+            StoreError: If the server cannot be reached, or refuses.
+        """
+        try:
+            import psycopg  # noqa: PLC0415 - on use
+        except ImportError as error:
+            raise MissingExtraError("psycopg", "postgres") from error
+        self._psycopg = psycopg
+        self._conninfo, self._url = conninfo, url
+        self._options = f"{_SETTINGS} -c idle_in_transaction_session_timeout={int(idle_s * 1000)}"
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._is_closed = False
+        self._pid = os.getpid()
+        self.write_lock = threading.RLock()
+        self._writer: Connection | None = self.connect()
+
+    def connect(self) -> Connection:
+        """
+        Make one more connection, each statement of which is a transaction unless `writing` holds one open.
+        """
+        try:
+            return self._psycopg.connect(
+                self._conninfo, autocommit=True, options=self._options, application_name="tickwheel"
+            )
+        except self._psycopg.Error as error:
+            raise self._refused(error) from error
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """
+        Hold a transaction open; commit it at the end, or roll it back if anything is raised.
+        """
+        with self.write_lock:
+            self.check_open()
+            if self._writer is None or self._writer.closed:
+                self._writer = self.connect()
+            connection = self._writer
+            with self.translated(connection):
+                connection.execute("BEGIN")
+                try:
+                    yield connection
+                except BaseException:
+                    with suppress(self._psycopg.Error):
+                        connection.execute("ROLLBACK")
+                    raise
+            try:
+                connection.execute("COMMIT")
+            except self._psycopg.Error as error:
+                is_connected = not connection.closed
+                raise told(error, self._url, is_connected=is_connected, is_committing=True) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """
+        Lend a connection.
+        """
+        with self._lock:
+            self.check_open()
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self.connect()
+        try:
+            with self.translated(connection):
+                yield connection
+        finally:
+            with self._lock:
+                if self._is_closed or connection.closed:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
+
+    @contextmanager
+    def translated(self, connection: Connection) -> Iterator[None]:
+        """
+        Turn what the driver raises into a `StoreError`.
+        """
+        try:
+            yield
+        except (self._psycopg.Error, UnicodeError, OverflowError) as error:
+            raise told(error, self._url, is_connected=not connection.closed) from error
+
+    def close(self) -> None:
+        """
+        Close all that are idle, and the others when they come back. Twice is allowed.
+        """
+        with self.write_lock, self._lock:
+            self._is_closed = True
+            for connection in (*self._idle, self._writer):
+                if connection is not None:
+                    connection.close()
+            self._idle.clear()
+
+    def check_open(self) -> None:
+        """
+        Raise `StoreError` in a closed store, and in a forked child.
+        """
+        if self._is_closed:
+            what = f"{self._url} is closed"
+            raise StoreError(what, "open it before use, and make a new one after close")
+        if self._pid != os.getpid():
+            what = f"{self._url} was opened before a fork"
+            raise StoreError(what, "open it again in the child process")
+
+    def _refused(self, error: psycopg.Error) -> StoreError:
+        # The driver gives no SQLSTATE for a refused connection, only the server's text.
+        text = str(error)
+        for words, state in (("authentication failed", "28"), ("role", "28"), ("database", "3D"), ("no pg_hba", "28")):
+            if "FATAL" in text and words in text:
+                error.sqlstate = f"{state}000"
+                return told(error, self._url, is_connected=True)
+        if isinstance(error, self._psycopg.ProgrammingError):
+            what = f"{self._url} cannot be understood ({text.strip()})"
+            return StoreError(what, "write postgres://user:password@host:port/database")
+        return told(error, self._url, is_connected=False)

@@ -1,0 +1,60 @@
+"""
+The schema of a database: which version it has, and how it comes to ours.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.stores._sql import load_migrations
+from tickwheel.scheduler.stores.postgres._connections import Connection
+from tickwheel.scheduler.stores.postgres._queries import SQL
+
+__all__ = ["MIGRATIONS", "migrate"]
+
+MIGRATIONS: Final = load_migrations(__package__)
+_LOCK: Final = 0x7469636B7768656C
+"""An advisory lock: one at a time looks at the version and changes it."""
+
+
+def migrate(connection: Connection, url: str, shards: int | None, migrations: list[str] = MIGRATIONS) -> int:
+    """
+    Bring the tables to the last of *migrations*, in the caller's transaction, and return the number of shards.
+
+    Args:
+        connection: With a transaction open.
+        url: What errors show.
+        shards: How many a new store gets; None for the usual number, or as many as there are.
+        migrations: All there are.
+
+    Raises:
+        StoreFormatError: If the database is of a newer version.
+        StoreError: If it has another number of shards.
+    """
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    connection.execute("SET LOCAL client_min_messages = warning")
+    connection.execute("CREATE TABLE IF NOT EXISTS tickwheel_schema (version integer NOT NULL)")
+    row = connection.execute("SELECT version FROM tickwheel_schema").fetchone()
+    version = row[0] if row else 0
+    if version > len(migrations):
+        what = f"{url} has schema version {version}, and this tickwheel knows 1 to {len(migrations)}"
+        raise StoreFormatError(what, "upgrade tickwheel; the database was left as it is")
+    for script in migrations[version:]:
+        connection.execute(script)
+    if version < len(migrations):
+        connection.execute("DELETE FROM tickwheel_schema")
+        connection.execute("INSERT INTO tickwheel_schema VALUES (%s)", (len(migrations),))
+    return _shards(connection, url, shards)
+
+
+def _shards(connection: Connection, url: str, wanted: int | None) -> int:
+    row = connection.execute(SQL["shards"]).fetchone()
+    there: int = row[0] if row else 0
+    if not there:
+        there = 4 if wanted is None else wanted
+        connection.execute(SQL["make_shards"], (there,))
+    if wanted not in (None, there):
+        what = f"{url} asks for {wanted} shards, and the store has {there}"
+        raise StoreError(what, f"write shards={there}, or leave it out")
+    return there

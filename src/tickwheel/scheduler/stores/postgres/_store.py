@@ -1,0 +1,193 @@
+"""
+The store in a PostgreSQL database.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
+from tickwheel.scheduler.stores._plan import WrongGuessError
+from tickwheel.scheduler.stores._rows import in_int64, job_of
+from tickwheel.scheduler.stores.postgres import _ownership
+from tickwheel.scheduler.stores.postgres._batch import Batch
+from tickwheel.scheduler.stores.postgres._connections import Connections
+from tickwheel.scheduler.stores.postgres._listener import Listener, Notifier
+from tickwheel.scheduler.stores.postgres._paging import page
+from tickwheel.scheduler.stores.postgres._queries import SQL
+from tickwheel.scheduler.stores.postgres._schema import migrate
+
+__all__ = ["PostgresStore"]
+
+_TRIES: Final = 10
+"""How often a batch is done again because somebody else made jobs of its keys in the same moment."""
+
+
+class PostgresStore:
+    """
+    Jobs in one database, fired by any number of processes on any number of machines, each of which leases some shards.
+    """
+
+    abilities = Abilities(is_durable=True, has_notify=True, has_many_owners=True)
+
+    def __init__(self, conninfo: str, *, url: str, shards: int | None = None, lease_s: float = 10.0) -> None:
+        """
+        Remember where the database is.
+
+        Args:
+            conninfo: What the driver understands: a URL, or words.
+            url: The same with the password masked.
+            shards: How many a new store gets: as many processes can fire. None means 4, or as many as there are.
+            lease_s: How long a process keeps its shards without renewing them.
+        """
+        self.url = url
+        self._conninfo, self._wanted_shards, self._lease_s = conninfo, shards, lease_s
+        self._connections: Connections | None = None
+        self._listener: Listener | None = None
+        self._notifier: Notifier | None = None
+        self._shards = 1
+        self._owned: frozenset[int] = frozenset()
+        self._owner: str | None = None
+
+    def open(self) -> None:
+        connections = Connections(self._conninfo, self.url, idle_s=self._lease_s)
+        try:
+            with connections.writing() as connection:
+                self._shards = migrate(connection, self.url, self._wanted_shards)
+        except BaseException:
+            connections.close()
+            raise
+        self._connections = connections
+        self._listener = Listener(connections.connect)
+
+    def close(self) -> None:
+        if self._owner is not None:
+            with suppress(StoreError):
+                self.release(self._owner)
+        if self._notifier is not None:
+            self._notifier.close()
+        if self._listener is not None:
+            self._listener.close()
+        if self._connections is not None:
+            self._connections.close()
+
+    def now_ms(self) -> int:
+        with self._open_connections().reading() as connection:
+            row = connection.execute(SQL["now"]).fetchone()
+        return row[0] if row else 0
+
+    def apply(self, writes: Sequence[Write]) -> list[Answer]:
+        for turn in range(_TRIES):
+            try:
+                with self._open_connections().writing() as connection:
+                    batch = Batch(connection, self.shard_of, self._owned)
+                    answers = batch.apply(writes, is_guessing=turn == 0)
+            except WrongGuessError:
+                continue
+            if batch.has_notes:
+                self._tell()
+            return answers
+        what = f"{self.url}: others keep making jobs of the same keys"
+        raise StoreError(what, "try again", is_transient=True)
+
+    def get(self, key: str) -> Job | None:
+        with self._open_connections().reading() as connection:
+            row = connection.execute(SQL["job_of_key"], (key,)).fetchone()
+        return job_of(row) if row else None
+
+    def page(self, query: JobQuery) -> Page:
+        with self._open_connections().reading() as connection:
+            return page(connection, query)
+
+    def count(self) -> dict[str, int]:
+        with self._open_connections().reading() as connection:
+            row = connection.execute(SQL["count"]).fetchone()
+        return dict(zip((state.value for state in State), row or (0, 0, 0), strict=True))
+
+    def shard_of(self, key: str) -> int:
+        return zlib.crc32(key.encode("utf-8", "surrogatepass")) % self._shards
+
+    def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
+        values = (shard, in_int64(until), *(after or (-(2**63), -1)), limit)
+        with self._open_connections().reading() as connection:
+            rows = connection.execute(SQL["jobs_due"], values).fetchall()
+        return [job_of(row) for row in rows]
+
+    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+        if since is None:
+            return Changes([], 0)
+        with self._open_connections().reading() as connection:
+            rows = connection.execute(SQL["take_notes"], (shard, in_int64(until))).fetchall()
+        return Changes([job_of(row) for row in rows], 0)
+
+    def next_due_at(self, shard: int) -> int | None:
+        with self._open_connections().reading() as connection:
+            row = connection.execute(SQL["next_due_at"], (shard,)).fetchone()
+        return row[0] if row else None
+
+    def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
+        values = {"since": in_int64(since), "until": in_int64(until), "limit": limit}
+        with self._open_connections().reading() as connection:
+            rows = connection.execute(SQL["jobs_upcoming"], values).fetchall()
+        return [job_of(row) for row in rows]
+
+    def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
+        counts = [0] * steps
+        values = {"since": since, "step": step_ms, "until": since + step_ms * steps}
+        with self._open_connections().reading() as connection:
+            for step, count in connection.execute(SQL["count_due"], values).fetchall():
+                counts[step] = count
+        return counts
+
+    def acquire(self, owner: str) -> list[Lease]:
+        with self._open_connections().writing() as connection:
+            leases = _ownership.acquire(connection, owner, int(self._lease_s * 1000))
+        if self._owner is None and self._listener is not None:
+            self._listener.listen()
+        self._hold(owner, leases)
+        return leases
+
+    def renew(self, owner: str) -> list[Lease]:
+        with self._open_connections().reading() as connection, connection.transaction():
+            leases = _ownership.renew(connection, owner, int(self._lease_s * 1000))
+        self._hold(owner, leases)
+        return leases
+
+    def release(self, owner: str) -> None:
+        with self._open_connections().writing() as connection:
+            _ownership.release(connection, owner)
+        self._owner, self._owned = None, frozenset()
+        if self._listener is not None:
+            self._listener.deafen()
+
+    def wait_for_change(self, timeout_s: float) -> bool:
+        return self._listener is not None and self._listener.wait(timeout_s)
+
+    def wake(self) -> None:
+        if self._listener is not None:
+            self._listener.wake()
+
+    def watermark(self, shard: int) -> int:
+        with self._open_connections().reading() as connection:
+            row = connection.execute(SQL["watermark"], (shard,)).fetchone()
+        return row[0] if row else 0
+
+    def _hold(self, owner: str, leases: list[Lease]) -> None:
+        self._owner = owner
+        self._owned = frozenset(lease.shard for lease in leases)
+
+    def _tell(self) -> None:
+        if self._notifier is None:
+            self._notifier = Notifier(self._open_connections().connect)
+        self._notifier.tell()
+
+    def _open_connections(self) -> Connections:
+        if self._connections is None:
+            what = f"{self.url} is not open"
+            raise StoreError(what, "open it before use")
+        return self._connections

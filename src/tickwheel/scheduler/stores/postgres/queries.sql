@@ -1,0 +1,178 @@
+-- Each query has a name, under which postgres/_queries.py knows it. Columns of a job stand in the order of
+-- `Job`, then the shard.
+
+-- name: now
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+
+-- name: epochs
+-- Held until the transaction ends: nobody takes a shard over while its owner writes.
+SELECT shard, epoch FROM tickwheel_shard WHERE shard = ANY(%s) AND owner IS NOT NULL ORDER BY shard FOR NO KEY UPDATE;
+
+-- name: jobs_by_key
+SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM tickwheel_job WHERE key = ANY(%s) ORDER BY key FOR UPDATE;
+
+-- name: generations
+SELECT nextval('tickwheel_generation') FROM generate_series(1, %s);
+
+-- name: begin_jobs
+UPDATE tickwheel_job AS j SET state = 1, attempt = j.attempt + 1
+FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS b (key, due_at, generation)
+WHERE j.key = b.key AND j.due_at = b.due_at AND j.generation = b.generation AND j.state = 0;
+
+-- name: end_jobs
+DELETE FROM tickwheel_job AS j
+USING unnest(%s::text[], %s::bigint[], %s::bigint[]) AS e (key, due_at, generation)
+WHERE j.key = e.key AND j.due_at = e.due_at AND j.generation = e.generation AND j.state = 1;
+
+-- name: insert_jobs
+INSERT INTO tickwheel_job (key, generation, due_at, payload, target, handler, attempt, retry, expires_at,
+    recurrence, state, error, trace, first_set_at, shard)
+SELECT * FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bytea[], %s::text[], %s::text[],
+    %s::integer[], %s::text[],
+    %s::bigint[], %s::text[], %s::smallint[], %s::text[], %s::text[], %s::bigint[], %s::integer[])
+ON CONFLICT DO NOTHING;
+
+-- name: update_jobs
+UPDATE tickwheel_job AS j SET
+    generation = n.generation, due_at = n.due_at, payload = n.payload, target = n.target, handler = n.handler,
+    attempt = n.attempt, retry = n.retry, expires_at = n.expires_at, recurrence = n.recurrence, state = n.state,
+    error = n.error, trace = n.trace, first_set_at = n.first_set_at, shard = n.shard
+FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bytea[], %s::text[], %s::text[], %s::integer[], %s::text[],
+    %s::bigint[], %s::text[], %s::smallint[], %s::text[], %s::text[], %s::bigint[], %s::integer[])
+    AS n (key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state,
+        error, trace, first_set_at, shard)
+WHERE j.key = n.key;
+
+-- name: delete_jobs
+DELETE FROM tickwheel_job WHERE key = ANY(%s);
+
+-- name: insert_notes
+INSERT INTO tickwheel_note (shard, generation, key) SELECT * FROM unnest(%s::integer[], %s::bigint[], %s::text[]);
+
+-- name: add_counts
+-- Any row that nobody else is writing.
+UPDATE tickwheel_count SET pending = pending + %s, running = running + %s, dead = dead + %s
+WHERE slot = (SELECT slot FROM tickwheel_count LIMIT 1 FOR UPDATE SKIP LOCKED);
+
+-- name: add_counts_and_wait
+UPDATE tickwheel_count SET pending = pending + %s, running = running + %s, dead = dead + %s WHERE slot = 0;
+
+-- name: write_shards
+UPDATE tickwheel_shard AS s
+SET running = greatest(s.running + n.running, 0), watermark = greatest(s.watermark, n.watermark)
+FROM unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS n (shard, running, watermark)
+WHERE s.shard = n.shard;
+
+-- name: job_of_key
+SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM tickwheel_job WHERE key = %s;
+
+-- name: count
+SELECT sum(pending)::bigint, sum(running)::bigint, sum(dead)::bigint FROM tickwheel_count;
+
+-- name: jobs_due
+SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM tickwheel_job
+WHERE shard = %s AND due_at < %s AND (due_at, generation) > (%s, %s) AND state = 0
+ORDER BY due_at, generation LIMIT %s;
+
+-- name: jobs_upcoming
+SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM (
+    SELECT s.shard AS number FROM tickwheel_shard AS s
+) AS shards CROSS JOIN LATERAL (
+    SELECT * FROM tickwheel_job
+    WHERE shard = number AND due_at >= %(since)s AND due_at < %(until)s AND state = 0
+    ORDER BY due_at, generation LIMIT %(limit)s
+) AS job
+ORDER BY due_at, generation LIMIT %(limit)s;
+
+-- name: count_due
+SELECT (due_at - %(since)s) / %(step)s AS step, count(*)
+FROM tickwheel_shard AS s JOIN tickwheel_job AS j ON j.shard = s.shard
+WHERE due_at >= %(since)s AND due_at < %(until)s AND state = 0
+GROUP BY step;
+
+-- name: next_due_at
+SELECT due_at FROM tickwheel_job WHERE shard = %s AND state = 0 ORDER BY shard, due_at, generation LIMIT 1;
+
+-- name: take_notes
+WITH note AS (
+    DELETE FROM tickwheel_note WHERE shard = %s RETURNING key, generation
+)
+SELECT j.key, j.generation, j.due_at, j.payload, j.target, j.handler, j.attempt, j.retry, j.expires_at,
+    j.recurrence, j.state,
+    j.error, j.trace, j.first_set_at
+FROM note CROSS JOIN LATERAL (SELECT * FROM tickwheel_job WHERE tickwheel_job.key = note.key) AS j
+WHERE j.generation = note.generation AND j.state = 0 AND j.due_at < %s;
+
+-- name: watermark
+SELECT watermark FROM tickwheel_shard WHERE shard = %s;
+
+-- name: shards
+SELECT count(*) FROM tickwheel_shard;
+
+-- name: make_shards
+INSERT INTO tickwheel_shard (shard) SELECT generate_series(0, %s - 1);
+
+-- name: see_node
+INSERT INTO tickwheel_node (owner, seen_until) VALUES (%s, %s)
+ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until;
+
+-- name: forget_nodes
+DELETE FROM tickwheel_node WHERE owner = %s OR seen_until < %s;
+
+-- name: fair_share
+SELECT ceil((SELECT count(*) FROM tickwheel_shard)::numeric / greatest(count(*), 1))::integer
+FROM tickwheel_node WHERE seen_until >= %s;
+
+-- name: held_shards
+SELECT shard, epoch FROM tickwheel_shard WHERE owner = %s AND lease_until >= %s ORDER BY shard FOR NO KEY UPDATE;
+
+-- name: free_shards
+SELECT shard, running FROM tickwheel_shard WHERE owner IS NULL OR lease_until < %s
+ORDER BY shard LIMIT %s FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: rescue_jobs
+-- Those that run lie at the front: the search ends at the last of them, and not at the last job.
+UPDATE tickwheel_job SET state = 0
+WHERE key IN (
+    SELECT key FROM tickwheel_job WHERE shard = %s AND state = 1 ORDER BY shard, due_at, generation LIMIT %s
+);
+
+-- name: take_shard
+UPDATE tickwheel_shard SET owner = %s, epoch = nextval('tickwheel_epoch'), lease_until = %s, running = 0 WHERE
+    shard = %s
+RETURNING epoch;
+
+-- name: delete_notes
+DELETE FROM tickwheel_note WHERE shard = %s;
+
+-- name: renew_shards
+UPDATE tickwheel_shard SET lease_until = %s WHERE shard = ANY(%s);
+
+-- name: give_up_shards
+UPDATE tickwheel_shard SET owner = NULL, lease_until = 0 WHERE owner = %s AND shard = ANY(%s);
+
+-- name: end_of_reach
+SELECT count(*), max(key) FROM (
+    SELECT key FROM tickwheel_job
+    WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
+    ORDER BY key LIMIT %(reach)s
+) AS k;
+
+-- name: page
+SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM tickwheel_job
+WHERE key >= %(first)s AND (%(last)s::text IS NULL OR key <= %(last)s) AND (NOT %(is_dead)s OR shard < 0)
+    AND (%(end)s::text IS NULL OR key < %(end)s)
+    AND (%(state)s::integer IS NULL OR state = %(state)s)
+    AND due_at >= %(due_from)s AND due_at < %(due_until)s
+    AND (%(handler)s::text IS NULL OR handler = %(handler)s)
+ORDER BY key LIMIT %(limit)s;

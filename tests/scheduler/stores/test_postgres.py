@@ -1,0 +1,62 @@
+"""
+The PostgreSQL store keeps the protocol, on a real server.
+"""
+
+import itertools
+
+import pytest
+
+from tickwheel.scheduler.stores.postgres import PostgresStore
+from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
+
+NUMBERS = itertools.count()
+
+
+class PostgresTests:
+    """
+    Makes stores in databases of their own.
+    """
+
+    shards = 1
+
+    @pytest.fixture(autouse=True)
+    def _server(self, postgres):
+        self.server = postgres
+        self.made = {}
+        yield
+        for url in set(self.made.values()):
+            postgres.execute(f"DROP DATABASE {url.partition('///')[2].partition('?')[0]} WITH (FORCE)")
+
+    def make_store(self) -> PostgresStore:
+        """
+        Return one in a new database.
+        """
+        name = f"store_{next(NUMBERS)}"
+        self.server.execute(f"CREATE DATABASE {name}")
+        return self.opened_by(self.server.url(name))
+
+    def opened_by(self, url: str) -> PostgresStore:
+        """
+        Return one in the database of *url*.
+        """
+        store = PostgresStore(url, url=url, shards=self.shards)
+        self.made[store] = url
+        return store
+
+
+class TestPostgresStore(PostgresTests, StoreSuite):
+    """
+    The contract suite on one object.
+    """
+
+
+class TestSharedPostgresStore(PostgresTests, SharedStoreSuite):
+    """
+    The contract suite on two objects.
+    """
+
+    def make_peer(self, store: PostgresStore) -> PostgresStore:
+        """
+        Return another in the same database.
+        """
+        return self.opened_by(self.made[store])
