@@ -4,8 +4,6 @@ Bad input over HTTP: each refusal is a problem that names the value and the reme
 
 from __future__ import annotations
 
-import socket
-from contextlib import suppress
 from urllib.parse import quote
 
 import pytest
@@ -217,6 +215,16 @@ def test_conditions_that_cannot_be_read(server, kept, header):
     """
     for method, body in (("PUT", FAR), ("PATCH", {"delay": 1}), ("DELETE", None)):
         check_problem(server.job(method, kept, body, {"if-match": header}), 400, "malformed_request", "If-Match")
+    both = {"if-match": header, "if-none-match": "*"}
+    check_problem(server.job("PUT", kept, FAR, both), 400, "malformed_request", "If-Match")
+
+
+def test_conditions_that_contradict(server, kept):
+    """
+    To ask for a job and for none at once is refused.
+    """
+    both = {"if-match": '"1"', "if-none-match": "*"}
+    check_problem(server.job("PUT", kept, FAR, both), 422, "invalid_value", "If-None-Match")
 
 
 def test_unknown_job(server):
@@ -327,66 +335,3 @@ def test_every_problem_is_explained(server):
     problem = server.job("GET", "never/set").json
     explained = server.ask("GET", problem["type"])
     assert (explained.status, explained.json["status"]) == (200, 404)
-
-
-def exchange(server, data: bytes) -> bytes:
-    """
-    Send *data* as it is, end the sending side, and return whatever comes back.
-    """
-    answer = b""
-    with socket.create_connection((server.host, server.port), timeout=30) as connection, suppress(ConnectionError):
-        with suppress(OSError):  # the other side may have closed already
-            connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
-        while chunk := connection.recv(65_536):
-            answer += chunk
-    return answer
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\x16\x03\x01\x02\x00\x01",
-        b"GET\r\n\r\n",
-        b"GET /v1/jobs/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
-        b"PUT /v1/jobs/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * 200_000 + b"\r\n\r\n",
-        b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    ],
-    ids=lambda data: repr(data[:40]),
-)
-def test_no_http(server, data):
-    """
-    What is no HTTP, or has a head without end, is answered with a 4xx or a closed connection.
-    """
-    answer = exchange(server, data)
-    assert not answer or answer.startswith(b"HTTP/1.1 4")
-
-
-@pytest.mark.usefixtures("kept")
-def test_truncated_body(server):
-    """
-    A body that ends before its length is not taken for a whole one.
-    """
-    head = b"PUT /v1/jobs/kept HTTP/1.1\r\nHost: ::1\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
-    data = head + b'{"delay": 1}'
-    answer = exchange(server, data)
-    assert not answer or answer.startswith(b"HTTP/1.1 4")
-
-
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "[::1", "127.0.0.1.evil.example", "a b"])
-def test_foreign_host_header(server, host):
-    """
-    A name that is not ours, which a page on the web could make point here, is refused.
-    """
-    check_problem(server.ask("GET", "/v1/jobs", headers={"host": host}), 421, "wrong_host")
-
-
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1"])
-def test_foreign_origin(server, kept, origin):
-    """
-    A page of another origin cannot write.
-    """
-    check_problem(server.job("DELETE", kept, None, {"origin": origin}), 403, "forbidden")
-    check_problem(server.job("POST", kept, None, {"origin": origin}, action=":run"), 403, "forbidden")

@@ -50,6 +50,14 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     metavar="N",
     help="How often one client may ask, in requests a second.",
 )
+@click.option(
+    "--request-timeout",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    default=30.0,
+    show_default=True,
+    help="How long a request may take to arrive.",
+)
 @click.option("--pending-max", type=click.IntRange(min=1), metavar="N", help="How many jobs may be pending.")
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
 @click.option("--log-json", is_flag=True, help="Log one JSON document a line.")
@@ -63,6 +71,7 @@ def command(
     allow_host: tuple[str, ...],
     rate: float | None,
     pending_max: int | None,
+    request_timeout: float,
     log_level: str,
     log_json: bool,
 ) -> None:
@@ -79,6 +88,7 @@ def command(
         allow_hosts=frozenset(allow_host),
         rate_per_s=rate,
         pending_max=pending_max,
+        request_timeout_s=request_timeout,
     )
     scheduler = AsyncScheduler(store)
     scheduler.subscribe(logs.log_event)

@@ -46,7 +46,7 @@ class Service:
         figures = Figures(scheduler, self._firings)
         self._live = Live(self._firings, figures, options.watchers_max)
         once = Once(options.batch_bytes_max)
-        table = operations(Jobs(scheduler, options), Batches(scheduler, options), figures, self._live)
+        table = operations(Jobs(scheduler, options, figures), Batches(scheduler, options, figures), figures, self._live)
         document = document_reply(openapi(table))
         by_path: dict[str, dict[str, Endpoint]] = {}
         for operation in table:

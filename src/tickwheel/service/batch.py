@@ -17,6 +17,7 @@ import msgspec
 from tickwheel.scheduler import Answer, AsyncScheduler, HandlerNotFoundError, Outcome, SetRequest
 from tickwheel.service.bodies import BatchBody, CancelBody, CancelItem, Item, MoveItem, SetItem
 from tickwheel.service.documents import BatchDocument, CancelledDocument, ResultDocument, instant
+from tickwheel.service.figures import Figures
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import read_body
 from tickwheel.service.options import ServiceOptions
@@ -39,11 +40,12 @@ class Batches:
     The operations on many jobs.
     """
 
-    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
+    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
         """
         Change the jobs of *scheduler*.
         """
         self._scheduler = scheduler
+        self._figures = figures
         self._options = options
         self._turns = asyncio.Semaphore(_CHUNKS_AT_ONCE)
 
@@ -54,6 +56,8 @@ class Batches:
         Each item has its own result. The batch as a whole is not atomic.
         """
         body = decode(await read_body(call, self._options.batch_bytes_max), _BATCH)
+        if any(isinstance(item, SetItem) for item in body.items):
+            await self._figures.check_room(self._options.pending_max)
         results: list[ResultDocument] = []
         for start in range(0, len(body.items), _CHUNK):
             async with self._turns:

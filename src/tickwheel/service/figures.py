@@ -81,6 +81,18 @@ class Figures:
                 self._read_at = time.monotonic()
         return {"now": datetime.now(UTC), "changes": self._firings.changes, **self._stats}
 
+    async def check_room(self, pending_max: int | None) -> None:
+        """
+        Refuse more jobs where *pending_max* are pending.
+
+        Raises:
+            ProblemError: `too_many_requests`.
+        """
+        if pending_max is not None and (await self.stats())["pending"] >= pending_max:
+            message = f"{pending_max} jobs are pending, and no more may be"
+            remedy = "wait until some have fired, cancel some, or start the service with a larger --pending-max"
+            raise ProblemError("too_many_requests", message, remedy=remedy, headers={"retry-after": "1"})
+
     async def get_stats(self, call: Call) -> Reply:
         """
         Return the counters and figures.

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from tickwheel.service.http import Call
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
+from tickwheel.service.rate import Rate
 from tickwheel.service.tokens import Access
 
 __all__ = ["Guard"]
@@ -37,6 +38,7 @@ class Guard:
         """
         self._tokens = options.tokens
         self._hosts = frozenset({"localhost"}) | options.allow_hosts
+        self._rate = None if options.rate_per_s is None else Rate(options.rate_per_s)
 
     def check(self, call: Call) -> None:
         """
@@ -48,6 +50,8 @@ class Guard:
             self._check_token(call)
         else:
             self._check_host(call)
+        if self._rate is not None:
+            self._rate.check(call)
 
     def _check_host(self, call: Call) -> None:
         host = call.header(b"host") or ""

@@ -47,19 +47,20 @@ def wanted_generation(call: Call) -> int | None:
     Return the generation that `If-Match` asks for, 0 for `If-None-Match: *` (only if there is none), or None.
     """
     wanted, unwanted = call.header(b"if-match"), call.header(b"if-none-match")
-    if unwanted is not None:
-        if unwanted.strip() != "*":
-            _unreadable("If-None-Match", unwanted, "send 'If-None-Match: *', to set only what is not there")
-        if wanted is not None:
-            raise ProblemError(
-                "wrong_generation", "If-Match asks for a job, and If-None-Match for none: send one of them"
-            )
-        return 0
-    if wanted is None:
-        return None
-    match = _ETAG.fullmatch(wanted.strip())
+    generation = None if wanted is None else _generation(wanted)
+    if unwanted is None:
+        return generation
+    if unwanted.strip() != "*":
+        _unreadable("If-None-Match", unwanted, "send 'If-None-Match: *', to set only what is not there")
+    if wanted is not None:
+        _invalid("If-Match beside If-None-Match", wanted, "send one of them: they ask for a job and for none")
+    return 0
+
+
+def _generation(etag: str) -> int:
+    match = _ETAG.fullmatch(etag.strip())
     if match is None:
-        _unreadable("If-Match", wanted, 'send one ETag as this service gave it, such as "17" with its quotes')
+        _unreadable("If-Match", etag, 'send one ETag as this service gave it, such as "17" with its quotes')
     return int(match[1] or match[2])  # its quotes are easily lost in a shell
 
 

@@ -11,6 +11,7 @@ import msgspec
 from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError, Page
 from tickwheel.service.bodies import MoveBody, SetBody
 from tickwheel.service.documents import PageDocument, job_document
+from tickwheel.service.figures import Figures
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
@@ -47,11 +48,12 @@ class Jobs:
     The operations on jobs, one method each.
     """
 
-    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
+    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
         """
         Serve the jobs of *scheduler*.
         """
         self._scheduler = scheduler
+        self._figures = figures
         self._options = options
 
     async def set(self, call: Call) -> Reply:
@@ -63,6 +65,7 @@ class Jobs:
         wanted = wanted_generation(call)  # conditions are heeded on requests that are good without them
         if body.target == "handler" and body.handler and not self._scheduler.has_handler(body.handler):
             raise HandlerNotFoundError(body.handler)  # we are the one that would fire it
+        await self._figures.check_room(self._options.pending_max)
         answer = await self._scheduler.set(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 

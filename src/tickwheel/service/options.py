@@ -26,6 +26,8 @@ class ServiceOptions:
         body_bytes_max: The longest body of a single job: a payload of 1 MiB, and what surrounds it.
         batch_bytes_max: The longest body of a batch.
         page_max: The most jobs on one page of a list.
+        rate_per_s: How often one client may ask, in requests a second; None for any number.
+        pending_max: How many jobs may be pending, as counted four times a second; None for any number.
         request_timeout_s: How long a connection may take to send its first request, and any request to arrive whole.
         connections_max: How many connections may be open.
         watchers_max: How many pages may be live at once.
@@ -39,6 +41,8 @@ class ServiceOptions:
     body_bytes_max: int = (1 << 20) + (1 << 16)
     batch_bytes_max: int = 16 << 20
     page_max: int = 1000
+    rate_per_s: float | None = None
+    pending_max: int | None = None
     request_timeout_s: float = 30.0
     connections_max: int = 20_000
     watchers_max: int = 100

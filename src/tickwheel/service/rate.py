@@ -1,0 +1,69 @@
+"""
+How often one client may ask: a bucket of turns for each, which fills at a steady rate.
+
+A client is its token, or its address where there are no tokens.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from tickwheel.service.http import Call
+from tickwheel.service.problems import ProblemError
+
+__all__ = ["Rate"]
+
+_CLIENTS_MAX: Final = 10_000
+"""How many clients are remembered: whoever was quiet longest is forgotten, and so has a full bucket again."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """
+    The turns that one client has left, and since when that is so.
+    """
+
+    turns: float
+    since: float
+
+
+class Rate:
+    """
+    The buckets of all clients.
+    """
+
+    def __init__(self, per_s: float, burst: float | None = None) -> None:
+        """
+        Let each client ask *per_s* times a second on the average, and *burst* times at once (two seconds' worth).
+        """
+        self._per_s = per_s
+        self._burst = max(1.0, 2 * per_s if burst is None else burst)
+        self._buckets: OrderedDict[bytes | str, _Bucket] = OrderedDict()
+
+    def check(self, call: Call) -> None:
+        """
+        Take a turn of the client's bucket.
+
+        Raises:
+            ProblemError: `too_many_requests` if there is none left, with the seconds until there is.
+        """
+        now = time.monotonic()
+        client = call.headers.get(b"authorization") or (call.scope.get("client") or ("", 0))[0]
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = self._buckets[client] = _Bucket(self._burst, now)
+            if len(self._buckets) > _CLIENTS_MAX:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(client)
+        bucket.turns = min(self._burst, bucket.turns + (now - bucket.since) * self._per_s)
+        bucket.since = now
+        if bucket.turns < 1:
+            wait_s = math.ceil((1 - bucket.turns) / self._per_s)
+            message = f"a client may ask {self._per_s:g} times a second: wait {wait_s} s"
+            raise ProblemError("too_many_requests", message, headers={"retry-after": str(wait_s)})
+        bucket.turns -= 1

@@ -1,0 +1,63 @@
+"""
+What one client may ask, and what becomes of those that do not ask in time.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+
+FAR = {"delay": 3600, "target": "log"}
+
+
+def test_rate(start):
+    """
+    A client that asks too often is told to wait, and for how long; who waits so long is let in.
+    """
+    server = start("--rate", "5")
+    statuses = [server.ask("GET", "/v1/jobs").status for _ in range(40)]
+    assert statuses[:10] == [200] * 10
+    assert 429 in statuses
+    refused = None
+    while refused is None or refused.status != 429:
+        refused = server.ask("GET", "/v1/jobs")
+    assert refused.json["type"] == "/problems/too_many_requests"
+    assert 1 <= int(refused.headers["retry-after"]) <= 2
+
+
+def test_pending_max(start):
+    """
+    More jobs than may be pending are refused, one by one and in a batch; moves and cancels are not.
+    """
+    server = start("--pending-max", "3")
+    items = [{"do": "set", "key": f"k{n}"} | FAR for n in range(3)]
+    assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
+    answer = server.job("PUT", "more", FAR)
+    while answer.status == 201:  # the count is a quarter of a second old at most
+        server.job("DELETE", "more")
+        answer = server.job("PUT", "more", FAR)
+    assert (answer.status, answer.headers["retry-after"]) == (429, "1")
+    assert "--pending-max" in answer.json["remedy"]
+    assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 429
+    assert server.job("PATCH", "k0", {"delay": 1}).status == 200
+    assert server.job("DELETE", "k1").status == 200
+
+
+def test_a_request_that_does_not_come(start):
+    """
+    A request whose head or body does not come is cut off with a 408, and nothing of it is done.
+    """
+    server = start("--request-timeout", "0.5")
+    heads = [
+        b"",
+        b"PUT /v1/jobs/slow HTTP/1.1\r\nHost: [::1]\r\n",
+        b"PUT /v1/jobs/slow HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n{",
+    ]
+    for head in heads:
+        with socket.create_connection((server.host, server.port), timeout=30) as connection:
+            connection.sendall(head)
+            answer = connection.recv(65_536)
+            assert answer.startswith(b"HTTP/1.1 408 ")
+            assert json.loads(answer.partition(b"\r\n\r\n")[2])["type"] == "/problems/slow_request"
+            assert connection.recv(1) == b""
+    assert server.job("GET", "slow").status == 404
