@@ -1,0 +1,111 @@
+"""
+Every documented operation with no, a wrong, a read and a write token.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+
+import pytest
+
+READ, WRITE = "r" * 40, "w" * 40
+TOKENS = {"no": None, "wrong": "x" * 40, "read": READ, "write": WRITE}
+OPEN = {"/healthz", "/readyz"}
+IDLE = 10_000
+BODIES = {
+    "jobs_set": {"delay": 3600, "target": "log"},
+    "jobs_move": {"delay": 3600},
+    "batches_apply": {"items": []},
+    "batches_cancel": {"prefix": "nothing begins so"},
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory, server):
+    """
+    Return a server with a read and a write token.
+    """
+    environment = {"TICKWHEEL_READ_TOKEN": READ, "TICKWHEEL_WRITE_TOKEN": WRITE}
+    guarded = type(server)(tmp_path_factory.mktemp("guarded"), environment=environment)
+    yield guarded
+    assert guarded.stop() == 0
+
+
+def status_of(server, method: str, path: str, body, token: str | None) -> int:
+    """
+    Return the status alone: the live stream does not end.
+    """
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    if path != "/v1/live":
+        return server.ask(method, path, body, headers).status
+    head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"{n}: {v}\r\n" for n, v in headers.items())
+    with socket.create_connection((server.host, server.port), timeout=30) as connection:
+        connection.sendall(f"{head}\r\n".encode())
+        return int(connection.recv(100).split()[1])
+
+
+def test_every_operation_with_every_token(server, guarded):
+    """
+    Who has no token, or a wrong one, gets a 401; readers get a 403 on writes; the rest gets through to the operation.
+    """
+    table = {}
+    for path, methods in server.ask("GET", "/openapi.json").json["paths"].items():
+        for method, operation in methods.items():
+            address, body = path.replace("{key}", "a"), BODIES.get(operation["operationId"])
+            for name, token in TOKENS.items():
+                table[method, path, name] = status_of(guarded, method.upper(), address, body, token)
+    print(*(f"{status} {' '.join(place)}" for place, status in table.items()), sep="\n")  # noqa: T201  the table itself
+    assert len(table) == 4 * 16
+    for (method, path, name), status in table.items():
+        if path in OPEN:
+            assert status == 200, (method, path, name)
+        elif name in ("no", "wrong"):
+            assert status == 401, (method, path, name)
+        elif name == "read" and method != "get":
+            assert status == 403, (method, path, name)
+        else:
+            assert status in (200, 201, 404), (method, path, name)
+
+
+def test_page_files_hold_no_data(guarded):
+    """
+    The page, its files and the API's document are open, and nothing else below the root is.
+    """
+    for path in ("/", "/static/main.js", "/openapi.json", "/problems/unauthorized"):
+        assert guarded.ask("GET", path).status == 200
+    for path in ("/nothing", "/v1/nothing", "/static", "/debug/stacks"):
+        assert guarded.ask("GET", path).status == 401
+
+
+def test_idle_connections(start):
+    """
+    Thousands of connections that say nothing keep nobody from being served, and cost little memory.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(IDLE, hard - 200)
+    if wanted < 1_000:
+        pytest.skip(f"this process may only open {hard} files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted + 200), hard))
+    server = start()
+    before = memory_kib(server.process.pid)
+    idle = [socket.create_connection((server.host, server.port), timeout=30) for _ in range(wanted)]
+    try:
+        assert server.job("PUT", "served", {"delay": 3600, "target": "log"}).status == 201
+        assert (memory_kib(server.process.pid) - before) / wanted < 20
+    finally:
+        for connection in idle:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert server.job("GET", "served").status == 200
+
+
+def memory_kib(pid: int) -> int:
+    """
+    Return how much memory a process holds, in KiB.
+    """
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123
+            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+    except FileNotFoundError:
+        pytest.skip("this system has no /proc to read a process's memory from")
