@@ -9,11 +9,12 @@ import gc
 import math
 import random
 import time
+import weakref
 from unittest import mock
 
 import pytest
 
-from tickwheel.aio import EventLoop, run
+from tickwheel.aio import EventLoop, run, timeout
 
 
 def test_due_exactly_at_its_time(still):
@@ -206,6 +207,28 @@ def test_close_clears_the_timers():
     handle.cancel()
     with pytest.raises(RuntimeError, match="Event loop is closed"):
         loop.call_later(1, print)
+
+
+def test_a_closed_loop_is_no_cycle():
+    """
+    A closed loop is freed with its last reference, without the collector, also after timeouts were used on it.
+    """
+
+    async def main():
+        async with timeout(1):
+            await asyncio.sleep(0)
+
+    loop = EventLoop()
+    loop.run_until_complete(main())
+    loop.close()
+    watch = weakref.ref(loop)
+    gc.collect()
+    gc.disable()
+    try:
+        del loop
+        assert watch() is None
+    finally:
+        gc.enable()
 
 
 def test_debug_mode_traces_and_checks(loop):

@@ -55,10 +55,22 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
             if selector is None:
                 own.close()
             raise
-        self._scheduled = Scheduled(self)
         alarm = getattr(own, "alarm", None)
         if alarm is not None:
             self._set_alarm(alarm)
+
+    @property
+    def _scheduled(self) -> Scheduled:
+        """
+        The pending timers; a view that is made when it is asked for, since a loop that held it would be a cycle.
+        """
+        return Scheduled(self)
+
+    @_scheduled.setter
+    def _scheduled(self, _timers: object) -> None:
+        """
+        Ignore the list that asyncio's constructor brings.
+        """
 
     def close(self) -> None:
         """
@@ -66,6 +78,7 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
         """
         super().close()
         self._close_timers()
+        self.__dict__.pop("_tickwheel_deadlines", None)  # refers to the loop; without it, no cycle is left
 
     def _run_once(self) -> None:
         """
