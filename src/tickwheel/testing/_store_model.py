@@ -6,6 +6,7 @@ It is written from the protocol, not from the stores' rules, with dumb loops and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -35,9 +36,16 @@ class StoreModel:
     The jobs that a store should have after the writes so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shard_of: Callable[[str], int]) -> None:
         self.jobs: dict[str, Job] = {}
-        self.epoch = 0
+        self.epochs: dict[int, int] = {}
+        self._shard_of = shard_of
+
+    def epoch_of(self, key: str) -> int:
+        """
+        Return the epoch of the shard of *key*.
+        """
+        return self.epochs[self._shard_of(key)]
 
     def expect(self, write: JobWrite) -> tuple[Outcome, Job | None]:
         """
@@ -48,7 +56,7 @@ class StoreModel:
         if isinstance(write, Set):
             return self._set(write, job)
         if isinstance(write, Begin | Settle):
-            return (Outcome.NOT_OWNER, job) if write.epoch != self.epoch else self._fire(write, job)
+            return (Outcome.NOT_OWNER, job) if write.epoch != self.epoch_of(key) else self._fire(write, job)
         return self._ask(write, job)
 
     def rescue(self) -> int:

@@ -56,6 +56,15 @@ class Postgres:
         ]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as)
 
+    def guard(self, user, password):
+        """
+        Make a user who must give a password.
+        """
+        self.execute(f"CREATE ROLE {user} LOGIN PASSWORD '{password}'")
+        rules = self.folder / "data" / "pg_hba.conf"
+        rules.write_text(f"local all {user} scram-sha-256\n{rules.read_text()}")
+        self.execute("SELECT pg_reload_conf()")
+
     def start(self):
         """
         Start it, and wait until it answers.

@@ -50,6 +50,14 @@ class TestPostgresStore(PostgresTests, StoreSuite):
     """
 
 
+class TestShardedPostgresStore(PostgresTests, StoreSuite):
+    """
+    The contract suite on one object with several shards.
+    """
+
+    shards = 5
+
+
 class TestSharedPostgresStore(PostgresTests, SharedStoreSuite):
     """
     The contract suite on two objects.

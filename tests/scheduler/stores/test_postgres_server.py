@@ -1,0 +1,287 @@
+"""
+What the PostgreSQL store does when the server, the connection or another node is not as it should be.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import sys
+import time
+
+import pytest
+
+from tickwheel.errors import MissingExtraError
+from tickwheel.scheduler import _model as model
+from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.stores import open_store
+
+NUMBERS = itertools.count()
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def database(postgres):
+    """
+    Return the name of an empty database.
+    """
+    name = f"server_{next(NUMBERS)}"
+    postgres.execute(f"CREATE DATABASE {name}")
+    yield name
+    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def make(postgres, database):
+    """
+    Return what opens stores in that database; they are closed in the end.
+    """
+    opened = []
+
+    def make_one(options="", user="tick"):
+        url = postgres.url(database).replace("user=tick", f"user={user}")
+        opened.append(open_store(f"{url}{options}"))
+        return opened[-1]
+
+    yield make_one
+    for store in opened:
+        store.close()
+
+
+def set_one(store, key="key", due_at=0):
+    """
+    Set a job and return it.
+    """
+    return store.apply([model.Set(model.Job(key, 0, due_at))])[0].job
+
+
+def until(call):
+    """
+    Return what *call* returns once that is something; transient errors on the way are expected.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while time.monotonic() < give_up:
+        try:
+            if result := call():
+                return result
+        except StoreError as error:
+            if not error.is_transient:
+                raise
+    pytest.fail(f"nothing came within {PATIENCE_S} s")
+
+
+def test_no_such_database(postgres):
+    """
+    A database that is not there is named, and the remedy.
+    """
+    with pytest.raises(StoreError, match=r"there is no such database .*: create it, or name another") as caught:
+        open_store(postgres.url("nowhere"))
+    assert not caught.value.is_transient
+
+
+def test_wrong_password(postgres, database):
+    """
+    A wrong password is told, is not shown, and is not tried again.
+    """
+    postgres.guard("guarded", "right")
+    url = f"postgresql://guarded:hush-hush@/{database}?host={postgres.folder}"
+    with pytest.raises(StoreError, match="the server refuses this user") as caught:
+        open_store(url)
+    assert not caught.value.is_transient
+    assert "hush" not in str(caught.value)
+    assert "guarded:***@" in str(caught.value)
+
+
+def test_nobody_listens(tmp_path):
+    """
+    A server that is not there is a transient error.
+    """
+    with pytest.raises(StoreError, match="the connection failed") as caught:
+        open_store(f"postgres:///db?host={tmp_path}&user=tick")
+    assert caught.value.is_transient
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("&shards=many", "shards is 'many' in .*: write a whole number up to 256"),
+        ("&shards=1000", "shards is '1000'"),
+        ("&lease_s=-1", "lease_s is '-1'"),
+        ("&colour=blue", "cannot be understood .*colour.*: write postgres://"),
+    ],
+)
+def test_wrong_options(make, options, message):
+    """
+    An option that means nothing is named.
+    """
+    with pytest.raises(StoreError, match=message):
+        make(options)
+
+
+def test_missing_driver(make, monkeypatch):
+    """
+    Without psycopg the error names the extra that brings it.
+    """
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"psycopg is not installed: pip install 'tickwheel\[postgres\]'"):
+        make()
+
+
+def test_newer_schema(postgres, database, make):
+    """
+    A database of a newer version is refused.
+    """
+    make().close()
+    postgres.execute("UPDATE tickwheel_schema SET version = 99", database)
+    with pytest.raises(StoreFormatError, match="has schema version 99, and this tickwheel knows 1 to 1: upgrade"):
+        make()
+
+
+def test_number_of_shards_stays(make):
+    """
+    A store keeps the number of shards that it was made with.
+    """
+    first = make("&shards=3")
+    assert len(first.acquire("owner")) == 3
+    with pytest.raises(StoreError, match="asks for 5 shards, and the store has 3: write shards=3, or leave it out"):
+        make("&shards=5")
+    second = make()
+    assert [second.shard_of(f"{i}") for i in range(50)] == [first.shard_of(f"{i}") for i in range(50)]
+
+
+def test_key_that_postgres_does_not_take(make):
+    """
+    A NUL in a key is refused as permanent, and harms nothing.
+    """
+    store = make()
+    with pytest.raises(StoreError, match="a value cannot be stored") as caught:
+        set_one(store, "nul \0 byte")
+    assert not caught.value.is_transient
+    assert set_one(store).key == "key"
+
+
+def test_lost_connections(postgres, make):
+    """
+    When the server ends all sessions, calls fail as transient until there are new ones, and nothing is lost.
+    """
+    store = make()
+    (job,) = [set_one(store)]
+    store.count()
+    sessions = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tickwheel'"
+    assert len(postgres.execute(sessions)) >= 2
+    assert until(lambda: store.get("key")) == job
+    assert until(lambda: set_one(store, "more")).key == "more"
+    assert until(store.count)["pending"] == 2
+
+
+def test_crash_of_the_server(postgres, make):
+    """
+    When the server crashes and comes back, what was answered is there, and the owner goes on in its epochs.
+    """
+    store = make()
+    leases = store.acquire("owner")
+    jobs = [set_one(store, f"{i}") for i in range(20)]
+    epochs = {lease.shard: lease.epoch for lease in leases}
+    store.apply([model.Begin(job, epochs[store.shard_of(job.key)]) for job in jobs[:10]])
+    postgres.stop(signal.SIGQUIT)
+    with pytest.raises(StoreError) as caught:
+        set_one(store, "meanwhile")
+    assert caught.value.is_transient
+    postgres.start()
+    assert until(store.count) == {"pending": 10, "running": 10, "dead": 0}
+    renewed = until(lambda: store.renew("owner"))
+    assert {lease.shard: lease.epoch for lease in renewed} == epochs
+    answers = store.apply([model.Settle(job, epochs[store.shard_of(job.key)]) for job in jobs[:10]])
+    assert {answer.outcome for answer in answers} == {model.Outcome.SETTLED}
+    assert store.wait_for_change(0.0) in (True, False)
+    other = make()
+    set_one(other, "news")
+    assert until(lambda: store.wait_for_change(PATIENCE_S))
+
+
+def test_shards_are_shared(make):
+    """
+    A node that comes gets its share at the next renewal of the one that has all, and what it leaves goes back.
+    """
+    first, second = make("&shards=4"), make()
+    assert len(first.acquire("first")) == 4
+    assert second.acquire("second") == []
+    kept = first.renew("first")
+    assert len(kept) == 2
+    taken = second.acquire("second")
+    assert {lease.shard for lease in kept}.isdisjoint(lease.shard for lease in taken)
+    assert len(taken) == 2
+    second.release("second")
+    assert len(first.acquire("first")) == 4
+
+
+def test_epochs_are_unique(make):
+    """
+    No two leases share an epoch, of whatever shards.
+    """
+    store = make("&shards=5")
+    first = [lease.epoch for lease in store.acquire("owner")]
+    store.release("owner")
+    second = [lease.epoch for lease in store.acquire("owner")]
+    assert len({*first, *second}) == 10
+    assert min(second) > max(first)
+
+
+def test_node_that_does_not_renew(make):
+    """
+    A node that is paused past its lease loses its shards; its writes are refused when it comes back.
+    """
+    paused, heir = make("&shards=2&lease_s=1"), make("&lease_s=1")
+    epochs = {lease.shard: lease.epoch for lease in paused.acquire("paused")}
+    job = set_one(paused)
+    epoch = epochs[paused.shard_of("key")]
+    paused.apply([model.Begin(job, epoch)])
+    taken = until(lambda: leases if len(leases := heir.acquire("heir")) == 2 else None)
+    assert sum(lease.rescued for lease in taken) == 1
+    assert [answer.outcome for answer in paused.apply([model.Settle(job, epoch)])] == [model.Outcome.NOT_OWNER]
+    assert paused.renew("paused") == []
+    assert heir.get("key").state is model.State.PENDING
+    assert heir.get("key").attempt == 1
+
+
+def test_node_that_is_paused_in_a_transaction(make):
+    """
+    A transaction that stands idle past its lease is ended by the server, and does not keep the shards from others.
+    """
+    paused, heir = make("&shards=1&lease_s=1"), make("&lease_s=1")
+    (lease,) = paused.acquire("paused")
+    job = set_one(paused)
+    taken = []
+
+    def pause():
+        with paused._connections.writing() as connection:
+            connection.execute("SELECT 1 FROM tickwheel_shard FOR UPDATE")
+            taken.extend(until(lambda: heir.acquire("heir")))
+            connection.execute("SELECT 1")
+
+    with pytest.raises(StoreError) as caught:
+        pause()
+    assert caught.value.is_transient
+    assert [taken_lease.epoch > lease.epoch for taken_lease in taken] == [True]
+    assert [answer.outcome for answer in paused.apply([model.Begin(job, lease.epoch)])] == [model.Outcome.NOT_OWNER]
+
+
+def test_begins_rewrite_in_place(postgres, database, make):
+    """
+    A begin touches no index: PostgreSQL counts it as a rewrite in place.
+    """
+    store = make("&shards=1")
+    (lease,) = store.acquire("owner")
+    jobs = [answer.job for answer in store.apply([model.Set(model.Job(f"{i}", 0, i)) for i in range(500)])]
+    store.apply([model.Begin(job, lease.epoch) for job in jobs[::5]])
+    store.close()
+    counts = until(
+        lambda: [
+            row
+            for row in postgres.execute(
+                "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'tickwheel_job'", database
+            )
+            if row[0]
+        ]
+    )
+    assert counts == [(100, 100)]
