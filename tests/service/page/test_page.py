@@ -198,6 +198,21 @@ def test_keyboard(server, page):
     server.job("DELETE", "keys")
 
 
+def test_one_job_after_the_other(server, page):
+    """
+    A job that is opened in the same moment as another is closed is shown, and stays.
+    """
+    for key in ("first", "second"):
+        server.job("PUT", key, FAR)
+    page.open(server)
+    page.wait_for(lambda: {"first", "second"} <= set(page.texts("#jobs .key")))
+    page.open_job("first")
+    shown = page.run(REOPEN)
+    assert shown == ["second", "second"]
+    for key in ("first", "second"):
+        server.job("DELETE", key)
+
+
 def test_survives_a_restart(start, page):
     """
     While the service is away the page says so; when it is back the page is live again by itself, with what was set.
@@ -305,4 +320,17 @@ for (const node of document.querySelectorAll("main *, header *")) {
   if (ratio < 4.5) weak.push([node.className, node.textContent.slice(0, 30), ratio.toFixed(2)]);
 }
 return weak;
+"""
+
+# Shows another job in the very turn that closes one, as a quick answer does, and looks before and after the late event.
+REOPEN = """
+const dialog = document.getElementById("detail");
+const title = document.createElement("h2");
+title.id = "detail-title";
+title.textContent = "second";
+dialog.close();
+dialog.replaceChildren(title);
+dialog.showModal();
+const shown = [dialog.textContent];
+return new Promise((end) => setTimeout(() => end([...shown, dialog.textContent]), 50));
 """

@@ -8,12 +8,16 @@ import { clockTimeMs, lateness, length, moment, now_ms, plural, recurrence, unti
 const dialog = byId("detail");
 const UNITS = { s: 1, min: 60, h: 3600, d: 86_400 };
 
+let asked = 0;
+
 export async function openJob(key, onChange) {
+  const mine = ++asked;
   const history = await call("GET", `/v1/firings?${new URLSearchParams({ key })}`).catch(() => ({ firings: [] }));
   const job = await call("GET", jobPath(key)).catch((problem) => {
     if (problem.status !== 404) throw problem;
     return null;
   });
+  if (mine !== asked) return; // another job was asked for meanwhile
   const parts = job ? [facts(job), payload(job), past(history), actions(job, onChange)] : [gone(), past(history)];
   dialog.replaceChildren(head(key), ...parts.filter(Boolean));
   if (!dialog.open) dialog.showModal();
@@ -21,7 +25,7 @@ export async function openJob(key, onChange) {
 
 const close = () => dialog.close();
 dialog.addEventListener("click", (event) => event.target === dialog && close()); // the backdrop
-dialog.addEventListener("close", () => dialog.replaceChildren());
+dialog.addEventListener("close", () => dialog.open || dialog.replaceChildren()); // it comes late: another may be open
 setInterval(() => {
   const left = dialog.querySelector("[data-due]");
   if (left) left.textContent = until(Number(left.dataset.due));
