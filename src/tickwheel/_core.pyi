@@ -148,13 +148,13 @@ class TimerLoop:
     def _set_alarm(self, alarm: Alarm) -> None: ...
     def _timer_stats(self) -> dict[str, Any]: ...
     def call_at(
-        self, when: float, callback: Callable[[Unpack[_Ts]], object], *args: Unpack[_Ts], context: Context | None = None
+        self, when: float, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: Context | None = None
     ) -> TimerHandle: ...
     def call_later(
         self,
         delay: float,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> TimerHandle: ...
 
