@@ -167,11 +167,15 @@ SELECT count(*), max(key) FROM (
 ) AS k;
 
 -- name: page
+-- The inner limit keeps the server on the index by key, whatever it believes of the filters.
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
-FROM tickwheel_job
-WHERE key >= %(first)s AND (%(last)s::text IS NULL OR key <= %(last)s) AND (NOT %(is_dead)s OR shard < 0)
-    AND (%(end)s::text IS NULL OR key < %(end)s)
+FROM (
+    SELECT * FROM tickwheel_job
+    WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
+    ORDER BY key LIMIT %(reach)s
+) AS j
+WHERE (%(last)s::text IS NULL OR key <= %(last)s)
     AND (%(state)s::integer IS NULL OR state = %(state)s)
     AND due_at >= %(due_from)s AND due_at < %(due_until)s
     AND (%(handler)s::text IS NULL OR handler = %(handler)s)

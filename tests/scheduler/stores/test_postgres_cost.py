@@ -1,0 +1,79 @@
+"""
+What the look-ups of the PostgreSQL store cost, in rows that the server reads: a count, not a time.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler import _model as model
+from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores.postgres._queries import SQL
+
+FAR = 10**9
+EVER = 2**63 - 1
+PAGE = {
+    "first": "",
+    "end": None,
+    "last": None,
+    "is_dead": False,
+    "reach": 11,
+    "state": None,
+    "due_from": 0,
+    "due_until": EVER,
+    "handler": None,
+    "limit": 11,
+}
+
+
+@pytest.fixture
+def store(postgres):
+    """
+    Return an open store with fifty jobs due soon and five thousand far ahead, which the server has no statistics of.
+    """
+    postgres.execute("CREATE DATABASE cost")
+    store = open_store(f"{postgres.url('cost')}&shards=1")
+    store.acquire("owner")
+    store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(50)])
+    store.apply([model.Set(model.Job(f"far {i}", 0, FAR + i)) for i in range(5_000)])
+    yield store
+    store.close()
+    postgres.execute("DROP DATABASE cost WITH (FORCE)")
+
+
+def nodes_of(plan):
+    """
+    Yield a plan's nodes, the inner ones last.
+    """
+    yield plan
+    for inner in plan.get("Plans", ()):
+        yield from nodes_of(inner)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "at_most"),
+    [
+        ("jobs_due", (0, EVER, -(2**63), -1, 20), 20),
+        ("jobs_due", (0, EVER, FAR + 100, 0, 20), 20),
+        ("jobs_due", (0, 1_000, -(2**63), -1, 1_000), 50),
+        ("next_due_at", (0,), 1),
+        ("jobs_upcoming", {"since": 0, "until": EVER, "limit": 20}, 20),
+        ("take_notes", (0, EVER), 1),
+        ("job_of_key", ("near 7",), 1),
+        ("jobs_by_key", (["near 7", "far 7", "nobody"],), 2),
+        ("end_of_reach", PAGE, 11),
+        ("page", PAGE, 11),
+        ("page", {**PAGE, "first": "near 3", "end": "near 4"}, 11),
+        ("page", {**PAGE, "is_dead": True, "state": 2}, 1),
+    ],
+)
+def test_reads_what_it_returns(store, name, values, at_most):
+    """
+    No look-up reads more rows than it returns, give or take one, however many lie in the future.
+    """
+    with store._connections.reading() as connection:
+        ((explained,),) = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[name]}", values).fetchall()
+    nodes = list(nodes_of(explained[0]["Plan"]))
+    read = [node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in nodes]
+    assert max(read) <= at_most + 1
+    assert {node["Node Type"] for node in nodes}.isdisjoint({"Seq Scan", "Bitmap Heap Scan"})
