@@ -83,9 +83,10 @@ async def serve(loop: asyncio.AbstractEventLoop, connections: int, requests: int
     port = server.sockets[0].getsockname()[1]
     command = [sys.executable, str(CLIENT), str(port), str(connections), str(requests)]
     client = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: ASYNC220 - its pipe is read by the loop below
-    assert client.stdout is not None
+    pipe = client.stdout
+    assert pipe is not None
     lines: asyncio.Queue[bytes] = asyncio.Queue()
-    loop.add_reader(client.stdout.fileno(), lambda: lines.put_nowait(client.stdout.readline()))
+    loop.add_reader(pipe.fileno(), lambda: lines.put_nowait(pipe.readline()))
     try:
         assert (await lines.get()).strip() == b"warm"
         before, wall, cpu = served[0], time.perf_counter_ns(), time.process_time_ns()
