@@ -94,8 +94,8 @@ async def serve(loop: asyncio.AbstractEventLoop, connections: int, requests: int
         count = served[0] - before
         wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
     finally:
-        loop.remove_reader(client.stdout.fileno())
-        client.stdout.close()
+        loop.remove_reader(pipe.fileno())
+        pipe.close()
         client.wait()
         server.close()
     return count / wall * 1e9, cpu / count
