@@ -10,7 +10,20 @@ from typing_extensions import disjoint_base
 from tickwheel.clock import Clock
 from tickwheel.typing import Callback, ErrorHandler, Expired, Pending
 
-__all__ = ["Cache", "CacheIterator", "Engine", "Timer", "Waiter", "Wheel"]
+__all__ = [
+    "Alarm",
+    "Cache",
+    "CacheIterator",
+    "Deadlines",
+    "Engine",
+    "Timeout",
+    "Timer",
+    "TimerLoop",
+    "Waiter",
+    "Wheel",
+    "timeout",
+    "timeout_at",
+]
 
 @final
 class Timer:
@@ -135,6 +148,7 @@ class Timeout:
 def timeout(delay: float | None) -> Timeout: ...
 def timeout_at(when: float | None) -> Timeout: ...
 
+@disjoint_base
 class TimerLoop:
     def __new__(cls, *_args: Any, **_names: Any) -> Self: ...
     def _check_timers(self) -> None: ...
