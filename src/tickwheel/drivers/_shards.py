@@ -31,13 +31,16 @@ __all__ = ["ShardedWheel"]
 class _Place:
     """
     Where a key is that is pending or expiring. Its wheel has it with (place, value) as the value.
+
+    A life begins when the key is set, and ends when it was cancelled or its `on_expire` has returned. On its way from
+    the wheel to `on_expire` a life is in no list; so the lives are counted, and a key changes its wheel only without any.
     """
 
-    __slots__ = ("expiring", "wheel")
+    __slots__ = ("lives", "wheel")
 
     def __init__(self, wheel: TimerWheel) -> None:
         self.wheel = wheel
-        self.expiring = 0
+        self.lives = 0
 
 
 class ShardedWheel:
@@ -140,7 +143,7 @@ class ShardedWheel:
             place = self._places.get(key)
             if place is None or not place.wheel.cancel(key):
                 return False
-            self._leave(key, place)
+            self._end_life(key, place)
             return True
 
     def get(self, key: Hashable, default: Any = None) -> Any:
@@ -225,29 +228,31 @@ class ShardedWheel:
             assert len(self) <= len(self._places), "every key has a place"
 
     def _set(self, key: Hashable, value: Any, delay: float) -> None:
-        home, place = self._belongs(key), self._places.get(key)
+        home = self._belongs(key)
+        place = self._places.get(key)
         if place is None:
             place = _Place(home)
             home.set(key, (place, value), delay)
             self._places[key] = place
-        elif place.wheel is home or place.expiring:
-            place.wheel.set(key, (place, value), delay)
-        else:
-            self._take_home(key, place, home, value, delay)
-
-    def _take_home(self, key: Hashable, place: _Place, home: TimerWheel, value: Any, delay: float) -> None:
-        former, found = place.wheel, place.wheel.find(key)
-        if not former.cancel(key):  # just about to expire: it stays, so that nobody overtakes
-            former.set(key, (place, value), delay)
+            place.lives = 1
             return
+        former, found = place.wheel, place.wheel.find(key)
+        was_pending = former.cancel(key)
+        place.lives -= was_pending
+        # While a life is on its way to `on_expire` the key stays, as the other shard's thread might overtake.
+        wheel = former if place.lives else home
         try:
-            home.set(key, (place, value), delay)
+            wheel.set(key, (place, value), delay)
         except BaseException:
-            assert found is not None
-            former.set(key, found[0], max(found[1] - former.time(), 0.0))
+            if was_pending:
+                assert found is not None
+                former.set(key, found[0], max(found[1] - former.time(), 0.0))
+                place.lives += 1
             raise
-        place.wheel = home
-        self._retire(former)
+        place.lives += 1
+        if wheel is not former:
+            place.wheel = wheel
+            self._retire(former)
 
     def _belongs(self, key: Hashable) -> TimerWheel:
         """
@@ -281,30 +286,29 @@ class ShardedWheel:
 
     def _expire(self, key: Hashable, item: tuple[_Place, Any]) -> None:
         place, value = item
-        with self._lock:
-            place.expiring += 1
         try:
             self._on_expire(key, value)
         finally:
             with self._lock:
-                place.expiring -= 1
-                self._leave(key, place)
+                self._end_life(key, place)
 
-    def _leave(self, key: Hashable, place: _Place) -> None:
+    def _end_life(self, key: Hashable, place: _Place) -> None:
         """
-        Forget where *key* is, if it is neither pending nor expiring.
+        Count a life that has ended; with the last one, forget where the key was.
         """
-        if not place.expiring and self._places.get(key) is place and key not in place.wheel:
+        place.lives -= 1
+        if not place.lives and self._places.get(key) is place:
             del self._places[key]
             self._retire(place.wheel)
 
     def _end(self, end: Callable[[TimerWheel], list[Pending]]) -> list[Pending]:
         with self._lock:
             ended = [pending for wheel in self._wheels() for pending in end(wheel)]
-            keys = {pending.args[0] for pending in ended}
+            for pending in ended:
+                pending.args[1][0].lives -= 1
             former = self._places
-            # What is not among the ended is expiring, or just about to.
-            self._places = {key: place for key, place in former.items() if place.expiring or key not in keys}
+            # Those with lives left are expiring, or just about to.
+            self._places = {key: place for key, place in former.items() if place.lives}
         del former  # the last references to keys go without the lock
         mine = [Pending(None, (each.args[0], each.args[1][1]), each.deadline, each.remaining) for each in ended]
         return sorted(mine, key=lambda pending: pending.deadline)
