@@ -33,7 +33,7 @@ class _Place:
     Where a key is that is pending or expiring. Its wheel has it with (place, value) as the value.
 
     A life begins when the key is set, and ends when it was cancelled or its `on_expire` has returned. On its way from
-    the wheel to `on_expire` a life is in no list; so the lives are counted, and a key changes its wheel only without any.
+    the wheel to `on_expire` a life is in no list; so lives are counted, and a key changes its wheel only without one.
     """
 
     __slots__ = ("lives", "wheel")
