@@ -121,6 +121,7 @@ def test_another_request_with_the_same_key(server):
     others = [
         ("PUT", "reused", body | {"delay": 1}, {}),
         ("PUT", "reused", body, {"if-match": first.headers["etag"]}),
+        ("PUT", "reused", body, {"if-match": ""}),
         ("PUT", "else", body, {}),
         ("DELETE", "reused", None, {}),
     ]

@@ -119,13 +119,8 @@ async def _fingerprint(call: Call, body_bytes_max: int) -> bytes:
     Return what stands for the request, and let its body be read once more.
     """
     body = await drained(call.receive, body_bytes_max)
-    parts = (
-        call.method.encode(),
-        call.raw_path,
-        call.query_string,
-        *(call.headers.get(name, b"") for name in _PART),
-        body,
-    )
+    heads = [b"%b=%b" % (name, call.headers[name]) for name in _PART if name in call.headers]  # empty is not absent
+    parts = (call.method.encode(), call.raw_path, call.query_string, b"%d" % len(heads), *heads, body)
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}

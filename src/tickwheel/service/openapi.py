@@ -61,8 +61,8 @@ _SET: Final = {
     "if": {"required": ["target"], "properties": {"target": {"const": "log"}}},
     "else": {"required": ["handler"], "properties": {"handler": {"type": "string", "minLength": 1}}},
 }
-_TOGETHER: Final = {"SetBody": _SET, "SetItem": _SET, "MoveBody": _MOVE, "MoveItem": _MOVE}
-"""What no type says: which fields go together."""
+_TOGETHER: Final = {"SetBody": _SET, "MoveBody": _MOVE}
+"""What no type says: which fields go together. A batch judges its items one by one, so its own schema does not say it."""
 
 
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
