@@ -52,8 +52,8 @@ def test_stop_leaves_what_is_pending(make, file_url, record):
     What is near or far at the stop is in the store afterwards, no attempt counted, and fires after the next start.
     """
     scheduler = make(file_url).start()
-    scheduler.set_many([SetRequest(f"k{n}", delay=0.001 + n * 0.002, handler="h", payload=n) for n in range(200)])
     scheduler.handler("h")(record)
+    scheduler.set_many([SetRequest(f"k{n}", delay=0.001 + n * 0.002, handler="h", payload=n) for n in range(200)])
     assert scheduler.stop(timeout=5) == []
     after = make(file_url)
     left = after.stats()["pending"]
