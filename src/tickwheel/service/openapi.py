@@ -62,7 +62,7 @@ _SET: Final = {
     "else": {"required": ["handler"], "properties": {"handler": {"type": "string", "minLength": 1}}},
 }
 _TOGETHER: Final = {"SetBody": _SET, "MoveBody": _MOVE}
-"""What no type says: which fields go together. A batch judges its items one by one, so its own schema does not say it."""
+"""What no type says: which fields go together. A batch judges its items one by one: its schema does not say it."""
 
 
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
