@@ -135,7 +135,8 @@ lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
 	$$compile build.in -o build.txt; \
 	$$compile ../pyproject.toml --extra service -o service.txt; \
 	$$compile dev.in -o dev.txt; \
-	$$compile bench.in -o bench.txt
+	$$compile bench.in -o bench.txt; \
+	$$compile conformance.in -o conformance.txt
 
 clean: ## remove what make has built and installed
 	rm -rf .venv .venv-3.* target build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
