@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tickwheel.testing.fuzz import DESIGNS, main
+from tickwheel.testing.fuzz import DESIGNS, ENGINES, main
 from tickwheel.testing.wheel_machine import Case, DivergenceError, replay, run_machine
 from tickwheel.testing.wheel_suite import WheelSuite
+from tickwheel.timers._engine import WheelEngine
 from tickwheel.wheels.heap import HeapWheel
 
 
@@ -54,6 +55,20 @@ def test_the_command_tells_a_divergence(capsys: pytest.CaptureFixture[str], monk
     monkeypatch.setitem(DESIGNS, "heap", (lambda _: EarlyWheel(),))
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 1
     assert "1 divergence" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wheel", [HeapWheel, "early"])
+def test_the_command_plays_programs_of_callbacks_too(
+    wheel: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    An engine is run by its name, and one over a wrong wheel diverges.
+    """
+    make = EarlyWheel if wheel == "early" else wheel
+    monkeypatch.setitem(ENGINES, "heap-engine", lambda clock, limit: WheelEngine(make(), clock, max_pending=limit))
+    assert main(["--wheel", "heap-engine", "--operations", "900", "--seed", "5"]) == int(wheel == "early")
+    out = capsys.readouterr().out
+    assert out.endswith("1 divergence\n") if wheel == "early" else out.startswith("heap-engine: seed 5, 900 operations")
 
 
 class EarlyWheel(HeapWheel):

@@ -1,8 +1,9 @@
 """
 Random operations on the shipped designs: `python -m tickwheel.testing.fuzz --wheel heap --operations 1000000 --seed 7`.
 
-Prints a line for each design, with the seed that repeats its run; ends with 1 if any design diverged.
-Without arguments it does ten million on the native wheel and a million on each other one, which takes some minutes.
+Prints a line for each design, with the seed that repeats its run; ends with 1 if any diverged.
+Without arguments it does ten million on the native wheel, a million on each other one, and a million on each engine, whose
+callbacks set, move, cancel, drain, close and raise; that takes some minutes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from tickwheel._core import Engine as NativeEngine
+from tickwheel.testing.engine_machine import EngineDivergenceError, MakeEngine, run_engine_machine
 from tickwheel.testing.wheel_machine import DivergenceError, MakeWheel, run_machine
+from tickwheel.timers._engine import WheelEngine
 from tickwheel.wheels import CascadingWheel, HeapWheel, HierarchicalWheel, NativeWheel, RoundsWheel, SingleWheel
 
 if TYPE_CHECKING:
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
     from tickwheel.wheels._contract import Wheel
 
-__all__ = ["DESIGNS", "main"]
+__all__ = ["DESIGNS", "ENGINES", "main"]
 
 
 def _standing_at(make: Callable[[], Wheel]) -> MakeWheel:
@@ -58,8 +62,14 @@ DESIGNS: dict[str, tuple[MakeWheel, ...]] = {
 }
 """Each design by its name, in the geometries that are worth a run; they share its operations."""
 
-OPERATIONS = {name: 10_000_000 if name == "native" else 1_000_000 for name in DESIGNS}
-"""How many operations each design gets where nothing else is said."""
+ENGINES: dict[str, MakeEngine] = {
+    "native-engine": lambda clock, max_pending: NativeEngine(clock, max_pending=max_pending),
+    "heap-engine": lambda clock, max_pending: WheelEngine(HeapWheel(), clock, max_pending=max_pending),
+}
+"""Each engine by its name: the native one, and the one for every other wheel."""
+
+OPERATIONS = {"native": 10_000_000}
+"""How many operations a subject gets where nothing else is said; a million if it is not here."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,9 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Run the designs asked for and return how many diverged, at most 1.
     """
     parser = argparse.ArgumentParser(prog="python -m tickwheel.testing.fuzz", description=__doc__)
-    parser.add_argument("--wheel", action="append", choices=sorted(DESIGNS), help="a design; default: all of them")
+    parser.add_argument("--wheel", action="append", choices=[*DESIGNS, *ENGINES], help="what to run; default: all")
     parser.add_argument(
-        "--operations", type=_positive, default=None, help="per design (default: 1000000; native 10000000)"
+        "--operations", type=_positive, default=None, help="for each (default: 1000000; native 10000000)"
     )
     parser.add_argument("--seed", type=int, default=None, help="repeats a run (default: drawn)")
     parser.add_argument(
@@ -77,8 +87,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
-    names = options.wheel or list(DESIGNS)
-    return max(_fuzz(name, seed, options.operations or OPERATIONS[name], options.check_every) for name in names)
+    worst = 0
+    for name in options.wheel or [*DESIGNS, *ENGINES]:
+        operations = options.operations or OPERATIONS.get(name, 1_000_000)
+        started = time.perf_counter()
+        try:
+            done = (
+                _fuzz_engine(name, seed, operations)
+                if name in ENGINES
+                else _fuzz_wheel(name, seed, operations, options.check_every)
+            )
+        except (DivergenceError, EngineDivergenceError) as divergence:
+            _say(f"{name}: {divergence}\n{name}: seed {seed}, 1 divergence")
+            worst = 1
+        else:
+            _say(f"{name}: seed {seed}, {done}, 0 divergences, {time.perf_counter() - started:.1f} s")
+    return worst
 
 
 def _positive(text: str) -> int:
@@ -89,25 +113,19 @@ def _positive(text: str) -> int:
     return number
 
 
-def _fuzz(name: str, seed: int, operations: int, check_every: int) -> int:
-    started = time.perf_counter()
+def _fuzz_wheel(name: str, seed: int, operations: int, check_every: int) -> str:
     share, rest = divmod(operations, len(DESIGNS[name]))
-    episodes = expired = 0
+    wheels = expired = 0
     for number, make_wheel in enumerate(DESIGNS[name]):
-        try:
-            report = run_machine(make_wheel, seed + number, share + (rest if number == 0 else 0), check_every)
-        except DivergenceError as divergence:
-            _say(f"{name}: geometry {number}: {divergence}")
-            _say(f"{name}: seed {seed}, 1 divergence")
-            return 1
-        episodes += report.episodes
+        report = run_machine(make_wheel, seed + number, share + (rest if number == 0 else 0), check_every)
+        wheels += report.episodes
         expired += report.expired
-    took = time.perf_counter() - started
-    _say(
-        f"{name}: seed {seed}, {operations} operations on {episodes} wheels, "
-        f"{expired} expired, 0 divergences, {took:.1f} s"
-    )
-    return 0
+    return f"{operations} operations on {wheels} wheels, {expired} expired"
+
+
+def _fuzz_engine(name: str, seed: int, operations: int) -> str:
+    report = run_engine_machine(ENGINES[name], seed, operations)
+    return f"{report.operations} operations, {report.events} events, {report.fired} fired"
 
 
 def _say(line: str) -> None:
