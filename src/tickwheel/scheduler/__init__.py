@@ -31,13 +31,16 @@ from tickwheel.scheduler.errors import (
     HandlerNotFoundError,
     InvalidJobError,
     JobNotFoundError,
+    LeaseEndedError,
     RecurrenceError,
     StoreError,
     StoreFormatError,
     StoreInUseError,
+    TooManyWaitingError,
 )
 from tickwheel.scheduler.recurrence import Misfire, Recurrence
 from tickwheel.scheduler.targets import Cancel, Firing, Retry, Snooze, Target
+from tickwheel.scheduler.targets.pull import JobLease
 
 __all__ = [
     "Answer",
@@ -48,8 +51,10 @@ __all__ = [
     "HandlerNotFoundError",
     "InvalidJobError",
     "Job",
+    "JobLease",
     "JobNotFoundError",
     "JobQuery",
+    "LeaseEndedError",
     "Misfire",
     "Outcome",
     "Page",
@@ -67,4 +72,5 @@ __all__ = [
     "StoreFormatError",
     "StoreInUseError",
     "Target",
+    "TooManyWaitingError",
 ]

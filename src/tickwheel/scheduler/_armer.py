@@ -114,6 +114,13 @@ class Armer:
         self._lanes.leave(entries)
         self._begin(freed)
 
+    def widen(self, target: str, handler: str) -> None:
+        """
+        Begin what waited for places of *handler*; from any thread.
+        """
+        self._lanes.widen(target, handler)
+        self.resume()
+
     def resume(self) -> None:
         """
         Begin what was held back, as far as there is room now.

@@ -14,6 +14,7 @@ from tickwheel.scheduler._common import Common
 from tickwheel.scheduler._model import Answer, Job, Page
 from tickwheel.scheduler._requests import ListRest, SetFields, SetRequest, When
 from tickwheel.scheduler.targets import Firing
+from tickwheel.scheduler.targets.pull import JobLease
 
 __all__ = ["AsyncScheduler"]
 
@@ -149,3 +150,29 @@ class AsyncScheduler(Common):
         Count what falls due: see `Scheduler.forecast`.
         """
         return await asyncio.to_thread(self._core.client.forecast, since, step, steps)
+
+    async def lease(self, queue: str, *, limit: int = 1, wait: float = 20.0, seconds: float = 60.0) -> list[JobLease]:
+        """
+        Return due firings for this caller to run: see `Scheduler.lease`. A cancelled `await` leaves them to others.
+        """
+        return await asyncio.wrap_future(self._core.pulls.lease(queue, limit, wait, seconds))
+
+    async def ack(self, fire_id: str) -> None:
+        """
+        End a leased firing as done: see `Scheduler.ack`.
+        """
+        await asyncio.wrap_future(self._core.pulls.ack(fire_id))
+
+    async def nack(
+        self, fire_id: str, *, delay: float | None = None, error: str | None = None, is_dead: bool = False
+    ) -> None:
+        """
+        End a leased firing as failed: see `Scheduler.nack`.
+        """
+        await asyncio.wrap_future(self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead))
+
+    async def extend(self, fire_id: str, seconds: float = 60.0) -> int:
+        """
+        Let a lease end later: see `Scheduler.extend`.
+        """
+        return await asyncio.wrap_future(self._core.pulls.extend(fire_id, seconds))

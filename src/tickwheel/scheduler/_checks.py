@@ -25,6 +25,7 @@ __all__ = [
     "check_handler",
     "check_key",
     "check_keys",
+    "check_text",
     "check_trace",
     "choice",
     "decode_payload",
@@ -73,6 +74,14 @@ def check_handler(handler: str) -> str:
         raise InvalidJobError("handler", handler, f"pass a name or URL as a string, not {type(handler).__name__}")
     _check_text("handler", handler, 2048)
     return handler
+
+
+def check_text(name: str, text: str, bytes_max: int) -> str:
+    """
+    Return *text* if it can be stored: so many bytes of UTF-8, no NUL.
+    """
+    _check_text(name, text, bytes_max)
+    return text
 
 
 def check_trace(trace: str | None) -> str | None:

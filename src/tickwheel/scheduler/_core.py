@@ -21,6 +21,7 @@ from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._model import Answer, Write
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._owner import Owner
+from tickwheel.scheduler._pulls import Pulls
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler.errors import StoreError
@@ -50,6 +51,7 @@ class Core:
         self._owner: Owner | None = None
         self.hooks = Hooks()
         self.registry = Registry(targets, options.retry)
+        self.pulls = Pulls(self.registry.pulls)
         made = make_store(store, self._clock) if isinstance(store, str) else store
         self.client = Client(
             made,

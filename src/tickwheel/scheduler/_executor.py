@@ -15,11 +15,12 @@ from tickwheel.scheduler import _verdict
 from tickwheel.scheduler._checks import decode_payload
 from tickwheel.scheduler._coroutines import Coroutines
 from tickwheel.scheduler._ground import Ground
+from tickwheel.scheduler._model import Answer
 from tickwheel.scheduler._near import Entry, Near, Stage
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._settler import Settler
 from tickwheel.scheduler._workers import Workers
-from tickwheel.scheduler.targets import Call, Firing
+from tickwheel.scheduler.targets import Call, End, Firing
 
 __all__ = ["Executor"]
 
@@ -43,6 +44,7 @@ class Executor:
         self._hooks = ground.hooks
         self._settler = settler
         self._registry = registry
+        self._held: set[Entry] = set()
         self.workers = Workers(self._run, ground.options.workers)
         self.coroutines = Coroutines(self._run_async, ground.options.coroutines, loop)
 
@@ -52,17 +54,23 @@ class Executor:
         """
         for_workers: list[Entry] = []
         for_loop: list[Entry] = []
+        to_hold: dict[Call, list[Entry]] = {}
         for entry in self._near.fire(entries):
             try:
                 entry.call = call = self._registry.call_of(entry.job)
             except Exception as error:  # noqa: BLE001  whatever it is, the job is parked with it
                 self._settler.add(entry, _verdict.fatal(entry.job, entry.epoch, error))
                 continue
-            (for_loop if call.is_async else for_workers).append(entry)
+            if call.is_held:
+                to_hold.setdefault(call, []).append(entry)
+            else:
+                (for_loop if call.is_async else for_workers).append(entry)
         if for_workers:
             self.workers.put(for_workers)
         if for_loop:
             self.coroutines.put(for_loop)
+        for call, held in to_hold.items():
+            self._hold(call, held)
 
     def take_back(self) -> list[Entry]:
         """
@@ -75,6 +83,39 @@ class Executor:
         Return whether the caller runs inside a handler.
         """
         return self.workers.holds(threading.current_thread()) or self.coroutines.runs_caller()
+
+    def take_held(self) -> list[Entry]:
+        """
+        Return what targets hold to end in their own time, for a stop, which does not wait for it.
+        """
+        return list(self._held)
+
+    def _hold(self, call: Call, entries: list[Entry]) -> None:
+        """
+        Hand *entries* to a target that ends them in its own time.
+        """
+        batch: list[tuple[Firing, End]] = []
+        for entry in entries:
+            verdict = self._not_worth_it(entry)
+            if verdict is not None:
+                self._settler.add(entry, verdict)
+                continue
+            begun = self._begin(entry)
+            self._held.add(entry)
+            batch.append((Firing(entry.job, entry.attempt, entry.fired_at), self._end_of(entry, begun)))
+        if batch:
+            call.function(batch)
+
+    def _end_of(self, entry: Entry, begun: float) -> End:
+        def end(
+            result: object = None,
+            error: BaseException | None = None,
+            tell: Callable[[Answer | Exception], object] | None = None,
+        ) -> bool:
+            self._held.discard(entry)
+            return self._settler.add(entry, self._judge(entry, begun, result, error), tell)
+
+        return end
 
     def _run(self, entry: Entry) -> None:
         """

@@ -22,6 +22,8 @@ from tickwheel.scheduler.targets import Limits
 
 __all__ = ["Lanes"]
 
+_SWEEP_MIN: Final = 100
+
 LimitsOf = Callable[[Job], Limits | None]
 
 
@@ -31,17 +33,21 @@ class _Lane(Lane):
 
     Attributes:
         limits: What it may.
+        name: The target and handler.
         busy: How many of its attempts are counted and not settled.
         waiting: Entries that find it busy, in order.
+        sweep_at: How many may wait before those that were moved or cancelled meanwhile are swept out.
         next_at: The first instant that is not taken, in ms, where it has a rate.
     """
 
-    __slots__ = ("busy", "limits", "next_at", "waiting")
+    __slots__ = ("busy", "limits", "name", "next_at", "sweep_at", "waiting")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, name: tuple[str, str], limits: Limits) -> None:
+        self.name = name
         self.limits = limits
         self.busy = 0
         self.waiting: deque[Entry] = deque()
+        self.sweep_at = _SWEEP_MIN
         self.next_at = 0.0
 
     @property
@@ -49,7 +55,26 @@ class _Lane(Lane):
         """
         Whether one more may begin.
         """
-        return self.limits.concurrency is None or self.busy < self.limits.concurrency
+        limits = self.limits
+        if limits.places is not None and self.busy >= limits.places():
+            return False
+        return limits.concurrency is None or self.busy < limits.concurrency
+
+    @property
+    def is_forgettable(self) -> bool:
+        """
+        Whether it is as good as a new one.
+        """
+        return not self.busy and not self.waiting and self.limits.rate is None
+
+    def put(self, entry: Entry) -> None:
+        """
+        Let *entry* wait.
+        """
+        self.waiting.append(entry)
+        if len(self.waiting) > self.sweep_at:
+            self.waiting = deque(each for each in self.waiting if each.stage is Stage.NEAR)
+            self.sweep_at = 2 * len(self.waiting) + _SWEEP_MIN
 
     def book(self, entry: Entry, now: float) -> None:
         """
@@ -82,6 +107,7 @@ class Lanes:
         self._begin = begin
         self._lock = threading.Lock()
         self._lanes: dict[tuple[str, str], _Lane] = {}
+        self._changed: dict[_Lane, None] = {}
 
     def admit(self, entries: list[Entry]) -> list[Entry]:
         """
@@ -102,7 +128,7 @@ class Lanes:
                     entry.lane = lane
                     admitted.append(entry)
                 else:
-                    lane.waiting.append(entry)
+                    lane.put(entry)
         for entry in later:
             try:
                 self._timers.call_at(self._clock.deadline(entry.fire_at - self._window_ms), self._begin, [entry])
@@ -121,22 +147,37 @@ class Lanes:
                 lane, entry.lane = entry.lane, None
                 if isinstance(lane, _Lane):
                     lane.busy -= 1
+                    self._changed[lane] = None
+
+    def widen(self, target: str, handler: str) -> None:
+        """
+        Note that there may be more places for jobs of *handler*.
+        """
+        with self._lock:
+            lane = self._lanes.get((target, handler))
+            if lane is not None:
+                self._changed[lane] = None
 
     def next(self, count: int) -> list[Entry]:
         """
         Admit up to *count* of those that wait and find their lane free now.
         """
         admitted: list[Entry] = []
-        if not self._lanes:
+        if not self._changed:
             return admitted
         with self._lock:
-            for lane in self._lanes.values():
+            while self._changed and len(admitted) < count:
+                lane, _ = self._changed.popitem()
                 while lane.waiting and lane.is_free and len(admitted) < count:
                     entry = lane.waiting.popleft()
                     if entry.stage is Stage.NEAR:  # and not moved or cancelled while it waited
                         lane.busy += 1
                         entry.lane = lane
                         admitted.append(entry)
+                if lane.waiting and len(admitted) == count:
+                    self._changed[lane] = None
+                elif lane.is_forgettable:
+                    self._lanes.pop(lane.name, None)
         return admitted
 
     def _books_later(self, entry: Entry, lane: _Lane, now: float) -> bool:
@@ -151,5 +192,5 @@ class Lanes:
         name = (entry.job.target, entry.job.handler)
         lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = _Lane(limits)
+            lane = self._lanes[name] = _Lane(name, limits)
         return lane

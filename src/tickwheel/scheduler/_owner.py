@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler import _verdict
@@ -75,7 +76,11 @@ class Owner:
         Raises:
             StoreError: If they cannot be had; nothing runs then.
         """
+        ground = self._ground
         self.leases.acquire()
+        self._registry.pulls.open(
+            ground.timers.call_later, ground.pacer.call_later, ground.clock.now_ms, partial(self._armer.widen, "pull")
+        )
         self._stager.start()
         self._watcher.start()
 
@@ -114,6 +119,9 @@ class Owner:
         self._stager.stop(_left(deadline))
         self._watcher.stop(_left(deadline))
         self._armer.stop()
+        self._registry.pulls.shut()
+        held = self._executor.take_held()
+        self.near.forget(held)  # their jobs are running in the store, and the next owner takes them up
         for entry in (*self._executor.take_back(), *self.near.take(Stage.BEGUN)):
             self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
         self._wait(None if deadline is None else deadline - _CLOSING_S)
@@ -124,7 +132,7 @@ class Owner:
         self._executor.coroutines.close(_left(deadline), self._registry.closers())
         self._executor.workers.close(0 if running else _left(deadline))
         self._ground.timers.join(_left(deadline))
-        return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in running]
+        return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in (*held, *running)]
 
     def sizes(self) -> dict[str, int]:
         """

@@ -12,6 +12,7 @@ from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets import Call, Limits, Target
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.log import LogTarget
+from tickwheel.scheduler.targets.pull import PullTarget
 from tickwheel.scheduler.targets.webhook import WebhookTarget
 
 __all__ = ["Registry"]
@@ -31,12 +32,18 @@ class Registry:
 
     def __init__(self, targets: Mapping[str, Target], retry: RetryPolicy) -> None:
         self.handlers = HandlerTarget()
+        self.pulls = PullTarget()
         self._retry = retry
         self._targets: dict[str, Target] = {
             "handler": self.handlers,
             "log": LogTarget(),
             "webhook": WebhookTarget(),
+            "pull": self.pulls,
             **targets,
+        }
+        self._limits: dict[str, Callable[[str], Limits | None]] = {
+            "handler": self.handlers.limits,
+            "pull": self.pulls.limits,
         }
         self._calls: dict[tuple[str, str], Call] = {}
 
@@ -57,7 +64,8 @@ class Registry:
         """
         Return what the handler of *job* may not exceed, if it is limited.
         """
-        return self.handlers.limits(job.handler) if job.target == "handler" else None
+        limits = self._limits.get(job.target)
+        return None if limits is None else limits(job.handler)
 
     def call_of(self, job: Job) -> Call:
         """

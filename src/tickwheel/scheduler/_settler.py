@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -67,27 +67,36 @@ class Settler:
         self._is_posting = False
         self._posted_at = 0.0
         self._pause: Timer | None = None
+        self._tells: dict[Entry, Callable[[Answer | Exception], object]] = {}
         self.on_lives: Callable[[list[Job]], object] = len
         """Gets the jobs that live on: next runs and next attempts."""
         self.on_settled: Callable[[list[Entry], list[Entry]], object] = max
         """Gets the entries of each batch, and those that waited for their keys: there is room for others to begin."""
 
-    def add(self, entry: Entry, verdict: Verdict) -> None:
+    def add(self, entry: Entry, verdict: Verdict, tell: Callable[[Answer | Exception], object] | None = None) -> bool:
         """
-        Write down that *entry* ended with *verdict*, unless it ended before.
+        Write down that *entry* ended with *verdict*, unless it ended before; return whether it had not.
+
+        Args:
+            entry: What ended.
+            verdict: How.
+            tell: Gets the store's answer, on the writer's thread.
         """
         if not self._near.end(entry):
-            return
+            return False
+        if tell is not None:
+            self._tells[entry] = tell
         with self._lock:
             self._ended.append((entry, verdict))
             is_urgent = entry.lane is not None or len(self._ended) >= _MANY
             if self._is_posting and not (is_urgent and self._pause is not None):
-                return
+                return True
             pause, self._pause = self._pause, None
             self._is_posting = True
         if pause is not None:
             pause.cancel()
         self._post_next()
+        return True
 
     def flush(self) -> None:
         """
@@ -132,6 +141,7 @@ class Settler:
         except ClosedError:  # a stop ran out of time: the next owner takes these up
             self._near.settle(entry for entry, _ in batch)
             self._is_posting = False
+            self._tell(batch, [error] * len(batch))
 
     def _settled(self, batch: list[_Ended], result: list[Answer] | Exception) -> None:
         if isinstance(result, Exception):
@@ -144,6 +154,8 @@ class Settler:
         if lives:
             self.on_lives(lives)
         self._figures.settled(batch, result)
+        if self._tells:
+            self._tell(batch, result)
         if self._hooks.is_active:
             for (entry, verdict), answer in zip(batch, result, strict=True):
                 self._hooks.tell(_event(entry, verdict, answer))
@@ -159,6 +171,13 @@ class Settler:
             self._pacer.call_later(_RETRY_S, self._post, batch)
         except ClosedError:
             self._near.settle(entry for entry, _ in batch)
+            self._tell(batch, [error] * len(batch))
+
+    def _tell(self, batch: list[_Ended], answers: Sequence[Answer | Exception]) -> None:
+        for (entry, _), answer in zip(batch, answers, strict=True):
+            tell = self._tells.pop(entry, None)
+            if tell is not None:
+                tell(answer)
 
 
 def _event(entry: Entry, verdict: Verdict, answer: Answer) -> Event:

@@ -7,6 +7,9 @@ The durable scheduler's errors.
         RecurrenceError                        permanent   mend the cron line or interval
       HandlerNotFoundError      LookupError    permanent   register the handler; the job is parked, not dropped
       GenerationMismatchError   RuntimeError   permanent   read the job again
+      DeliveryError             OSError        transient   the receiver did not confirm: the job is tried again
+      LeaseEndedError           RuntimeError   permanent   drop the work: somebody else does it again, or did
+      TooManyWaitingError       RuntimeError   transient   let fewer workers wait at once, for more firings each
       StoreError                OSError        transient or permanent: see `is_transient`
         StoreInUseError                        transient   another process owns the store: stop it, or take another file
         StoreFormatError                       permanent   not a tickwheel store, or a newer one
@@ -21,10 +24,12 @@ __all__ = [
     "HandlerNotFoundError",
     "InvalidJobError",
     "JobNotFoundError",
+    "LeaseEndedError",
     "RecurrenceError",
     "StoreError",
     "StoreFormatError",
     "StoreInUseError",
+    "TooManyWaitingError",
 ]
 
 _SHOWN_MAX = 100
@@ -90,6 +95,50 @@ class GenerationMismatchError(TickwheelError, RuntimeError):
         """
         self.key, self.wanted, self.found = key, wanted, found
         super().__init__(f"job {key!r} has generation {found!r}, not {wanted}: read it again and decide anew")
+
+
+class DeliveryError(TickwheelError, OSError):
+    """
+    A broker or queue did not confirm what was sent to it; it may have got it all the same.
+    """
+
+    is_transient = True
+
+    def __init__(self, where: str, what: str) -> None:
+        """
+        Say *where*, without a password, and *what* came instead.
+        """
+        super().__init__()
+        self.args = (f"{where} did not confirm: {what}",)  # OSError takes its arguments in __new__
+
+
+class LeaseEndedError(TickwheelError, RuntimeError):
+    """
+    A worker came too late: the firing is not in its hands any more.
+    """
+
+    def __init__(self, fire_id: str, what: str | None) -> None:
+        """
+        Name the *fire_id*, and *what* has become of it, if that is known.
+        """
+        self.fire_id, self.what = fire_id, what
+        became = what or "it was never leased here, or the process that leased it has ended, and then it is fired again"
+        super().__init__(f"there is no lease of {fire_id!r}: {became}" if fire_id else f"nothing is leased: {became}")
+
+
+class TooManyWaitingError(TickwheelError, RuntimeError):
+    """
+    So many workers wait for firings that one more may not.
+    """
+
+    is_transient = True
+
+    def __init__(self, waiting_max: int) -> None:
+        """
+        Name the limit.
+        """
+        self.waiting_max = waiting_max
+        super().__init__(f"{waiting_max} workers wait already: let fewer wait, for more firings each")
 
 
 class StoreError(TickwheelError, OSError):

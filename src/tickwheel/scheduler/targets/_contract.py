@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tickwheel.scheduler._model import Job
+from tickwheel.scheduler._model import Answer, Job
 
-__all__ = ["Call", "Cancel", "Firing", "Limits", "Retry", "Snooze", "Target"]
+__all__ = ["Call", "Cancel", "End", "Firing", "Limits", "Retry", "Snooze", "Target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,8 @@ class Call:
         wants_payload: Whether it takes the decoded payload.
         wants_firing: Whether it takes the `Firing`, after the payload if it takes that, too.
         timeout_s: After which it counts as failed, or None.
+        is_held: Whether the target ends the attempts in its own time: the function gets pairs of a `Firing` and its
+            `End`, returns at once, and each goes on until its end is called. No thread or task waits for it.
     """
 
     function: Callable[..., Any]
@@ -112,6 +114,26 @@ class Call:
     wants_payload: bool = True
     wants_firing: bool = False
     timeout_s: float | None = None
+    is_held: bool = False
+
+
+class End(Protocol):
+    """
+    What ends a held attempt; from any thread.
+    """
+
+    def __call__(
+        self,
+        result: object = None,
+        error: BaseException | None = None,
+        tell: Callable[[Answer | Exception], object] | None = None,
+    ) -> bool:
+        """
+        End it with what a call would return or raise; *tell* gets the store's answer once that is written down.
+
+        Returns:
+            Whether it had not ended before; otherwise nothing is told.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +145,12 @@ class Limits:
         concurrency: How many of its attempts may be under way at once, or None; one is so from shortly before its
             instant until its end is written.
         rate: How many may begin in a second, evenly spaced, or None.
+        places: Tells how many may be under way just now, where that changes, or None.
     """
 
     concurrency: int | None = None
     rate: float | None = None
+    places: Callable[[], int] | None = None
 
 
 class Target(Protocol):

@@ -1,0 +1,107 @@
+"""
+What workers ask of a queue, checked: lease, acknowledge, refuse, extend.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from tickwheel.scheduler import _checks
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets import Cancel, Retry
+from tickwheel.scheduler.targets.pull import JobLease, PullTarget
+
+__all__ = ["LEASES_MAX", "LEASE_MAX_S", "LEASE_MIN_S", "WAIT_MAX_S", "Pulls", "check_lease", "check_seconds"]
+
+LEASES_MAX = 1_000
+WAIT_MAX_S = 300.0
+"""The longest wait: what stands between a worker and us forgets connections that are silent for longer."""
+LEASE_MIN_S, LEASE_MAX_S = 0.1, 43_200.0
+
+
+class Pulls:
+    """
+    The workers' side of the queues; every answer is a future.
+    """
+
+    def __init__(self, target: PullTarget) -> None:
+        self._target = target
+
+    def lease(self, queue: str, limit: int, wait: float, seconds: float) -> Future[list[JobLease]]:
+        """
+        Lease what is due.
+        """
+        return self._target.lease(*check_lease(queue, limit, wait, seconds))
+
+    def ack(self, fire_id: str) -> Future[None]:
+        """
+        End a firing as done.
+        """
+        return self._target.settle(fire_id, None)
+
+    def nack(self, fire_id: str, delay: float | None, error: str | None, *, is_dead: bool) -> Future[None]:
+        """
+        End a firing as failed, or for good.
+        """
+        reason = check_error(error)
+        after = check_delay(delay, is_dead=is_dead)
+        return self._target.settle(fire_id, Cancel(reason) if is_dead else Retry(after, reason))
+
+    def extend(self, fire_id: str, seconds: float) -> Future[int]:
+        """
+        Let a lease end later.
+        """
+        done: Future[int] = Future()
+        seconds = check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
+        try:
+            done.set_result(self._target.extend(fire_id, seconds))
+        except Exception as error:  # noqa: BLE001  it comes with the answer, as elsewhere
+            done.set_exception(error)
+        return done
+
+
+def check_lease(queue: str, limit: int, wait: float, seconds: float) -> tuple[str, int, float, float]:
+    """
+    Return what a lease asks for, if it can be had.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy.
+    """
+    if not _checks.check_handler(queue):
+        raise InvalidJobError("queue", queue, "name the queue, which jobs have as their handler")
+    if type(limit) is not int or not 1 <= limit <= LEASES_MAX:
+        raise InvalidJobError("limit", limit, f"pass an integer in 1..{LEASES_MAX}")
+    wait = check_seconds("wait", wait, 0, WAIT_MAX_S)
+    return queue, limit, wait, check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
+
+
+def check_delay(delay: float | None, *, is_dead: bool) -> float | None:
+    """
+    Return the *delay* before another attempt, None where the job's policy says it.
+    """
+    if delay is None:
+        return None
+    if is_dead:
+        raise InvalidJobError("delay", delay, "a dead job has no next attempt: pass delay= or is_dead=True, not both")
+    return _checks.delay_ms(delay) / 1000
+
+
+def check_error(error: str | None) -> str:
+    """
+    Return what is kept as the *error* of a refused firing.
+    """
+    if error is None:
+        return "its worker refused it"
+    if not isinstance(error, str):
+        raise InvalidJobError("error", error, f"pass a string, not {type(error).__name__}")
+    return _checks.check_text("error", error[:2_000], 8_000)
+
+
+def check_seconds(name: str, value: float, least: float, most: float) -> float:
+    """
+    Return *value* if it lies within the bounds.
+    """
+    seconds = _checks.delay_ms(value, name) / 1000
+    if not least <= seconds <= most:
+        raise InvalidJobError(name, value, f"pass seconds in {least:g}..{most:g}")
+    return float(value)

@@ -1,0 +1,396 @@
+"""
+The pull target: firings wait in a named queue, and workers in any language come for them.
+
+    a firing is              until                                what follows
+    waiting in the store     a worker asks, and it is due         its attempt is counted, and it is ready
+    ready                    taken, or nobody came in a second    leased; or back to the store, the attempt given back
+    leased                   acknowledged                         done
+                             refused                              again, or dead
+                             its time is over                     a failed attempt: again by its policy, or dead
+
+A queue is as wide as the workers that wait at it, so what nobody asks for stays pending: it can be moved and cancelled,
+and uses up no attempt. A lease lives in the memory of the process that gave it; the job is running in the store until
+it is settled. So a lease ends with that process, and its job is fired again with the next attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol
+
+from tickwheel.scheduler._model import Answer, Job, Outcome
+from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, TooManyWaitingError
+from tickwheel.scheduler.targets._contract import Call, End, Firing, Limits, Snooze
+
+__all__ = ["JobLease", "PullTarget"]
+
+_GRACE_S: Final = 1.0
+"""How long a counted firing stays ready without a worker: one that polls in turns is back by then."""
+_LEASED_MAX: Final = 5_000
+"""How many may be leased at once: half of what may be running, so that other targets go on."""
+_WAITING_MAX: Final = 1_000
+"""How many workers may wait at once."""
+_ENDED_MAX: Final = 10_000
+"""How many ended leases are remembered, to tell a late worker what became of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobLease:
+    """
+    One firing in a worker's hands.
+
+    Attributes:
+        job: The job; its `payload` is the encoded one.
+        attempt: Which attempt this is, from 1.
+        until: When the lease ends, in ms since the epoch by the store's clock.
+    """
+
+    job: Job
+    attempt: int
+    until: int
+
+    @property
+    def fire_id(self) -> str:
+        """
+        The name of this firing, by which it is acknowledged, and repeats are told apart.
+        """
+        return f"{self.job.key}/{self.job.generation}/{self.attempt}"
+
+    @property
+    def payload(self) -> Any:
+        """
+        The payload, decoded.
+        """
+        return json.loads(self.job.payload)
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """
+        Whether a failure now is final.
+        """
+        return self.attempt >= self.job.retry.attempts
+
+
+class _Timer(Protocol):
+    """
+    What `call_later` returns.
+    """
+
+    def cancel(self) -> bool: ...
+
+
+CallLater = Callable[..., _Timer]
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """
+    One firing that was handed over: ready, and then leased.
+    """
+
+    queue: str
+    firing: Firing
+    end: End
+    timer: _Timer | None = None
+    until: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """
+    One worker that waits.
+    """
+
+    limit: int
+    seconds: float
+    found: Future[list[JobLease]]
+    timer: _Timer | None = None
+
+
+class _Queue:
+    """
+    What is ready, who waits, and how many are leased.
+    """
+
+    __slots__ = ("leased", "ready", "workers")
+
+    def __init__(self) -> None:
+        self.ready: deque[_Held] = deque()
+        self.workers: deque[_Worker] = deque()
+        self.leased = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.ready or self.workers or self.leased)
+
+
+class PullTarget:
+    """
+    The queues and their leases. All methods may be called from any thread; none waits.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queues: dict[str, _Queue] = {}
+        self._leases: dict[str, _Held] = {}
+        self._ended: OrderedDict[str, str] = OrderedDict()
+        self._waiting = 0
+        self._open: tuple[CallLater, CallLater, Callable[[], int], Callable[[str], object]] | None = None
+
+    def open(
+        self,
+        lease_timer: CallLater,
+        wait_timer: CallLater,
+        now_ms: Callable[[], int],
+        on_demand: Callable[[str], object],
+    ) -> None:
+        """
+        Begin, on the scheduler's clock for leases and the real one for waits.
+
+        Args:
+            lease_timer: Times leases.
+            wait_timer: Times the workers' waits.
+            now_ms: The store's time.
+            on_demand: Told of a queue at which a worker waits: firings of it may begin.
+        """
+        self._open = lease_timer, wait_timer, now_ms, on_demand
+
+    def shut(self) -> None:
+        """
+        End every wait, and forget all leases: their jobs are running in the store, and taken up by the next owner.
+        """
+        with self._lock:
+            self._open = None
+            workers = [worker for queue in self._queues.values() for worker in queue.workers]
+            for fire_id in self._leases:
+                self._remember(fire_id, "the scheduler stopped while it was leased, and it is fired again")
+            self._leases.clear()
+            self._queues.clear()
+            self._waiting = 0
+            served = [(worker, []) for worker in workers if worker.found.set_running_or_notify_cancel()]
+        _tell(served)
+
+    # ---- the scheduler's side --------------------------------------------------------------------------------------
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse the empty name.
+        """
+        if not handler:
+            raise InvalidJobError("handler", handler, "name the queue that workers are to pull it from")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return what puts firings into the queue.
+        """
+        return Call(partial(self._hold, handler), is_held=True)
+
+    def limits(self, handler: str) -> Limits:
+        """
+        Return a limit that is as wide as the workers that wait, beside what is leased.
+        """
+        return Limits(places=partial(self._places, handler))
+
+    async def close(self) -> None:
+        """
+        There is nothing to let go of.
+        """
+
+    def _places(self, name: str) -> int:
+        with self._lock:
+            queue = self._queues.get(name)
+            if queue is None:
+                return 0
+            room = max(0, _LEASED_MAX - len(self._leases))
+            return queue.leased + min(room, sum(worker.limit for worker in queue.workers))
+
+    def _hold(self, name: str, batch: Sequence[tuple[Firing, End]]) -> None:
+        """
+        Take a *batch* of firings, and serve those who wait for them.
+        """
+        with self._lock:
+            is_open = self._open
+            if is_open is not None:
+                queue = self._queues.setdefault(name, _Queue())
+                for firing, end in batch:
+                    held = _Held(name, firing, end)
+                    held.timer = is_open[1](_GRACE_S, self._give_back, held)
+                    queue.ready.append(held)
+                served = self._serve(queue)
+        if is_open is not None:
+            _tell(served)
+
+    def _give_back(self, held: _Held) -> None:
+        """
+        Give back a firing for which nobody came.
+        """
+        with self._lock:
+            queue = self._queues.get(held.queue)
+            if queue is None or held not in queue.ready:
+                return
+            queue.ready.remove(held)
+            self._tidy(held.queue, queue)
+        held.end(Snooze(0))
+
+    # ---- the workers' side -----------------------------------------------------------------------------------------
+
+    def lease(self, name: str, limit: int, wait_s: float, seconds: float) -> Future[list[JobLease]]:
+        """
+        Return up to *limit* firings of queue *name*, each leased for *seconds*, once there is one or *wait_s* is over.
+
+        Cancelling the future before it is done leaves every firing to others.
+
+        Raises:
+            LeaseEndedError: If this scheduler is not started.
+            TooManyWaitingError: If too many wait already.
+        """
+        found: Future[list[JobLease]] = Future()
+        worker = _Worker(limit, seconds, found)
+        with self._lock:
+            if self._open is None:
+                raise LeaseEndedError("", "this scheduler fires nothing: lease from the one that is started")
+            if self._waiting >= _WAITING_MAX:
+                raise TooManyWaitingError(_WAITING_MAX)
+            _, wait_timer, _, on_demand = self._open
+            queue = self._queues.setdefault(name, _Queue())
+            queue.workers.append(worker)
+            self._waiting += 1
+            served = self._serve(queue)
+            if not served:
+                worker.timer = wait_timer(max(0.0, wait_s), self._stop_waiting, name, worker)
+        _tell(served)
+        found.add_done_callback(lambda done: self._stop_waiting(name, worker) if done.cancelled() else None)
+        if not served:
+            on_demand(name)
+        return found
+
+    def settle(self, fire_id: str, result: object, error: BaseException | None = None) -> Future[None]:
+        """
+        End the lease of *fire_id* with a *result*, as handlers return it, or an *error*; done once it is written.
+
+        The future fails with `LeaseEndedError` if the lease has ended, or the job was set anew meanwhile.
+        """
+        done: Future[None] = Future()
+        what = "refused" if error is not None or result is not None else "acknowledged"
+        with self._lock:
+            held = self._leases.get(fire_id)
+            if held is None:
+                ended = self._ended.get(fire_id)
+                if ended == what:  # the answer to the first call was lost on its way
+                    done.set_result(None)
+                else:
+                    done.set_exception(LeaseEndedError(fire_id, ended))
+                return done
+            self._drop(held, what)
+
+        def written(answer: Answer | Exception) -> None:
+            if isinstance(answer, Exception):
+                done.set_exception(answer)
+            elif answer.outcome is Outcome.SETTLED:
+                done.set_result(None)
+            else:
+                with self._lock:
+                    self._remember(fire_id, "the job was set anew or cancelled meanwhile, and what it is now counts")
+                done.set_exception(LeaseEndedError(fire_id, self._ended[fire_id]))
+
+        if not held.end(result, error, written):
+            done.set_exception(LeaseEndedError(fire_id, None))
+        return done
+
+    def extend(self, fire_id: str, seconds: float) -> int:
+        """
+        Let the lease of *fire_id* end *seconds* from now, and return when that is, in ms since the epoch.
+
+        Raises:
+            LeaseEndedError: If it has ended.
+        """
+        with self._lock:
+            held = self._leases.get(fire_id)
+            if held is None or self._open is None:
+                raise LeaseEndedError(fire_id, self._ended.get(fire_id))
+            if held.timer is not None:
+                held.timer.cancel()
+            lease_timer, _, now_ms, _ = self._open
+            held.timer = lease_timer(seconds, self._expire, held, seconds)
+            held.until = now_ms() + int(seconds * 1000)
+            return held.until
+
+    def _expire(self, held: _Held, seconds: float) -> None:
+        with self._lock:
+            if self._leases.get(held.firing.fire_id) is not held:
+                return
+            self._drop(held, f"its time of {seconds:g} s was over, and it is fired again")
+        held.end(None, TimeoutError(f"the lease of {seconds:g} s ended without an acknowledgement"))
+
+    def _stop_waiting(self, name: str, worker: _Worker) -> None:
+        """
+        Answer a worker with nothing; or forget it, if it has gone.
+        """
+        with self._lock:
+            queue = self._queues.get(name)
+            if queue is None or worker not in queue.workers:
+                return
+            queue.workers.remove(worker)
+            self._waiting -= 1
+            self._tidy(name, queue)
+            served = [(worker, [])] if worker.found.set_running_or_notify_cancel() else []
+        _tell(served)
+
+    # ---- under the lock --------------------------------------------------------------------------------------------
+
+    def _serve(self, queue: _Queue) -> list[tuple[_Worker, list[JobLease]]]:
+        """
+        Lease what is ready to those who wait; return who gets what, to be told without the lock.
+        """
+        served: list[tuple[_Worker, list[JobLease]]] = []
+        while queue.ready and queue.workers:
+            worker = queue.workers.popleft()
+            self._waiting -= 1
+            if worker.timer is not None:
+                worker.timer.cancel()
+            if worker.found.set_running_or_notify_cancel():
+                count = min(worker.limit, len(queue.ready))
+                served.append((worker, [self._grant(queue, worker.seconds) for _ in range(count)]))
+        return served
+
+    def _grant(self, queue: _Queue, seconds: float) -> JobLease:
+        held = queue.ready.popleft()
+        assert self._open is not None
+        if held.timer is not None:
+            held.timer.cancel()
+        lease_timer, _, now_ms, _ = self._open
+        held.timer = lease_timer(seconds, self._expire, held, seconds)
+        held.until = now_ms() + int(seconds * 1000)
+        queue.leased += 1
+        self._leases[held.firing.fire_id] = held
+        return JobLease(held.firing.job, held.firing.attempt, held.until)
+
+    def _drop(self, held: _Held, what: str) -> None:
+        del self._leases[held.firing.fire_id]
+        if held.timer is not None:
+            held.timer.cancel()
+        self._remember(held.firing.fire_id, what)
+        queue = self._queues[held.queue]
+        queue.leased -= 1
+        self._tidy(held.queue, queue)
+
+    def _remember(self, fire_id: str, what: str) -> None:
+        self._ended[fire_id] = what
+        self._ended.move_to_end(fire_id)
+        if len(self._ended) > _ENDED_MAX:
+            self._ended.popitem(last=False)
+
+    def _tidy(self, name: str, queue: _Queue) -> None:
+        if queue.is_empty:
+            self._queues.pop(name, None)
+
+
+def _tell(served: Sequence[tuple[_Worker, list[JobLease]]]) -> None:
+    for worker, leases in served:
+        worker.found.set_result(leases)

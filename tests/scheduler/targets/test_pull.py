@@ -1,0 +1,254 @@
+"""
+Pull queues: lease, ack, nack, extend; what nobody asks for, what ends too late, what a stop leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tickwheel.observe._events import JobFailed, JobSnoozed
+from tickwheel.scheduler import (
+    AsyncScheduler,
+    InvalidJobError,
+    LeaseEndedError,
+    Outcome,
+    RetryPolicy,
+    SetRequest,
+    State,
+    TooManyWaitingError,
+)
+from tickwheel.scheduler.targets import pull
+
+AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)
+
+
+@pytest.fixture
+def scheduler(url, make):
+    """
+    Return one that is started.
+    """
+    return make(url).start()
+
+
+def due(key, **fields):
+    """
+    Return the request of a job that is due in the queue "q".
+    """
+    return SetRequest(key, delay=0, target="pull", handler="q", **{"retry": AT_ONCE, **fields})
+
+
+def test_lease_and_ack(scheduler):
+    """
+    A worker gets what is due, as it is in the store, and it is gone once it is acknowledged; twice does no harm.
+    """
+    job = scheduler.set_many([due("k", payload={"n": 1})])[0].job
+    (lease,) = scheduler.lease("q")
+    assert (lease.fire_id, lease.payload, lease.attempt) == (f"k/{job.generation}/1", {"n": 1}, 1)
+    assert not lease.is_last_attempt
+    assert scheduler.get("k").state is State.RUNNING
+    scheduler.ack(lease.fire_id)
+    assert scheduler.get("k") is None
+    scheduler.ack(lease.fire_id)
+    assert scheduler.stats()["succeeded"] == 1
+
+
+def test_a_waiting_worker_gets_what_is_set_later(scheduler):
+    """
+    A worker that waits is served when a job falls due, and not before.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(scheduler.lease, "q", wait=20)
+        job = scheduler.set("k", delay=0.1, target="pull", handler="q").job
+        (lease,) = found.result(20)
+    assert (lease.fire_id, lease.job.due_at) == (f"k/{job.generation}/1", job.due_at)
+    assert lease.until >= job.due_at + 60_000
+
+
+def test_what_nobody_asks_for_stays_pending(scheduler):
+    """
+    Without a worker a due job uses up no attempt, and can be moved and cancelled.
+    """
+    scheduler.set_many([due(f"k{n}") for n in range(3)])
+    assert scheduler.cancel("k0").outcome is Outcome.CANCELLED
+    assert scheduler.move("k1", delay=3600).outcome is Outcome.MOVED
+    assert [lease.fire_id.rpartition("/")[2] for lease in scheduler.lease("q", limit=10)] == ["1"]
+    assert scheduler.lease("q", wait=0) == []
+
+
+def test_many_at_once(scheduler):
+    """
+    One call leases as many as are due, up to its limit, in the order of their instants; other queues wait.
+    """
+    scheduler.set_many([due(f"k{n}") for n in range(25)] + [SetRequest("o", delay=0, target="pull", handler="other")])
+    first, rest = scheduler.lease("q", limit=10), scheduler.lease("q", limit=100)
+    assert [lease.job.key for lease in first + rest] == [f"k{n}" for n in range(25)]
+    assert scheduler.lease("q", wait=0) == []
+    assert [lease.job.key for lease in scheduler.lease("other", limit=5)] == ["o"]
+
+
+def test_nack(scheduler):
+    """
+    A refused firing comes again, at once or when it is told to, with its error; a dead one is parked.
+    """
+    scheduler.set_many([due("again"), due("later"), due("dead")])
+    leases = {lease.job.key: lease.fire_id for lease in scheduler.lease("q", limit=3)}
+    scheduler.nack(leases["later"], delay=3600, error="busy")
+    scheduler.nack(leases["dead"], error="broken", is_dead=True)
+    scheduler.nack(leases["again"])
+    assert (scheduler.get("later").state, scheduler.get("later").error) == (State.PENDING, "busy")
+    assert (scheduler.get("dead").state, scheduler.get("dead").error) == (State.DEAD, "broken")
+    (lease,) = scheduler.lease("q")
+    assert (lease.job.key, lease.attempt, lease.job.error) == ("again", 2, "its worker refused it")
+    scheduler.nack(lease.fire_id)
+    (lease,) = scheduler.lease("q")
+    assert lease.is_last_attempt
+    scheduler.nack(lease.fire_id, delay=5)
+    assert scheduler.get("again").state is State.DEAD
+
+
+def test_a_lease_ends(scheduler, events):
+    """
+    A firing that is not settled in time has failed: it comes again, and its worker is refused and told why.
+    """
+    told = events(scheduler)
+    scheduler.set_many([due("k")])
+    (late,) = scheduler.lease("q", seconds=0.1)
+    (failed,) = told.of(JobFailed)
+    assert "the lease of 0.1 s ended without an acknowledgement" in failed.error
+    (again,) = scheduler.lease("q")
+    assert (again.job.key, again.attempt) == ("k", 2)
+    for call in (scheduler.ack, scheduler.nack, scheduler.extend):
+        with pytest.raises(LeaseEndedError, match=r"its time of 0.1 s was over, and it is fired again"):
+            call(late.fire_id)
+    scheduler.ack(again.fire_id)
+
+
+def test_extend(scheduler):
+    """
+    A lease that is extended lasts until then, and its end is told.
+    """
+    scheduler.set_many([due("k")])
+    (lease,) = scheduler.lease("q", seconds=0.3)
+    assert scheduler.extend(lease.fire_id, 30) >= lease.until + 29_000
+    assert scheduler.lease("q", wait=0.5) == []
+    scheduler.ack(lease.fire_id)
+
+
+def test_set_anew_while_leased(scheduler):
+    """
+    A job that is set anew while it is leased keeps its new life; the worker hears of it when it acknowledges.
+    """
+    scheduler.set_many([due("k")])
+    (lease,) = scheduler.lease("q")
+    scheduler.set("k", delay=3600, target="pull", handler="q")
+    with pytest.raises(LeaseEndedError, match="set anew or cancelled meanwhile"):
+        scheduler.ack(lease.fire_id)
+    assert scheduler.get("k").state is State.PENDING
+
+
+def test_one_that_recurs(scheduler):
+    """
+    An acknowledged run of a job that recurs is followed by the next one.
+    """
+    scheduler.set("k", every=3600, at=1, target="pull", handler="q")
+    (lease,) = scheduler.lease("q")
+    scheduler.ack(lease.fire_id)
+    assert scheduler.get("k").generation > lease.job.generation
+
+
+def test_a_restart_repeats_what_was_leased(file_url, make):
+    """
+    A lease ends with the process that gave it: the job is fired again with the next attempt, the late ack is refused.
+    """
+    first = make(file_url).start()
+    first.set_many([due("k")])
+    (lease,) = first.lease("q")
+    assert [firing.fire_id for firing in first.stop()] == [lease.fire_id]
+    second = make(file_url).start()
+    with pytest.raises(LeaseEndedError, match="never leased here, or the process that leased it has ended"):
+        second.ack(lease.fire_id)
+    (again,) = second.lease("q")
+    assert (again.job.key, again.attempt) == ("k", 2)
+
+
+def test_a_stop_ends_every_wait(scheduler):
+    """
+    A worker that waits is answered with nothing when the scheduler stops; afterwards there is nothing to lease.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(scheduler.lease, "q", wait=300)
+        while not scheduler._core.registry.pulls._waiting:
+            time.sleep(0.001)
+        scheduler.stop()
+        assert found.result(20) == []
+    with pytest.raises(LeaseEndedError, match="fires nothing"):
+        scheduler.lease("q")
+
+
+def test_a_cancelled_wait_loses_nothing(url):
+    """
+    What an `await` that was cancelled would have got goes to the next worker.
+    """
+
+    async def main():
+        async with AsyncScheduler(url) as scheduler:
+            waiting = asyncio.ensure_future(scheduler.lease("q", wait=300))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await scheduler.set_many([due("k")])
+            (lease,) = await scheduler.lease("q")
+            until = await scheduler.extend(lease.fire_id, 5)
+            assert until < lease.until
+            await scheduler.nack(lease.fire_id, is_dead=True)
+            assert (await scheduler.get("k")).state is State.DEAD
+            await scheduler.replay("k")
+            (lease,) = await scheduler.lease("q")
+            await scheduler.ack(lease.fire_id)
+            return await scheduler.get("k")
+
+    assert asyncio.run(main()) is None
+
+
+def test_what_is_counted_and_not_fetched_is_given_back(scheduler, monkeypatch, events):
+    """
+    A firing whose worker left just before its instant goes back, the attempt not counted, and to whoever comes next.
+    """
+    monkeypatch.setattr(pull, "_GRACE_S", 0.01)
+    told = events(scheduler)
+    scheduler.set_many([due("now")])
+    scheduler.set("soon", delay=0.04, target="pull", handler="q")  # begun together with the first
+    (lease,) = scheduler.lease("q", limit=2)
+    assert lease.job.key == "now"
+    assert [snoozed.key for snoozed in told.of(JobSnoozed)] == ["soon"]
+    (lease,) = scheduler.lease("q", limit=2)
+    assert (lease.job.key, lease.attempt) == ("soon", 1)
+
+
+def test_bounds(scheduler, monkeypatch):
+    """
+    Values out of bounds are refused by name, and so is one worker too many.
+    """
+    for arguments, said in (
+        ({"queue": ""}, "name the queue"),
+        ({"queue": "q", "limit": 0}, "limit is 0"),
+        ({"queue": "q", "limit": True}, "limit is True"),
+        ({"queue": "q", "wait": 301}, "wait is 301"),
+        ({"queue": "q", "seconds": 0}, "seconds is 0"),
+        ({"queue": "q", "seconds": 1e300}, "seconds is 1e"),
+    ):
+        with pytest.raises(InvalidJobError, match=said):
+            scheduler.lease(**arguments)
+    with pytest.raises(InvalidJobError, match="pass delay= or is_dead=True, not both"):
+        scheduler.nack("k/1/1", delay=5, is_dead=True)
+    with pytest.raises(InvalidJobError, match="lone surrogate"):
+        scheduler.nack("k/1/1", error="\ud800")
+    with pytest.raises(InvalidJobError, match="name the queue"):
+        scheduler.set("k", delay=1, target="pull")
+    monkeypatch.setattr(pull, "_WAITING_MAX", 0)
+    with pytest.raises(TooManyWaitingError, match="0 workers wait already"):
+        scheduler.lease("q")
