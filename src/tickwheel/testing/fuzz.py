@@ -2,8 +2,8 @@
 Random operations on the shipped designs: `python -m tickwheel.testing.fuzz --wheel heap --operations 1000000 --seed 7`.
 
 Prints a line for each design, with the seed that repeats its run; ends with 1 if any diverged.
-Without arguments it does ten million on the native wheel, a million on each other one, and a million on each engine, whose
-callbacks set, move, cancel, drain, close and raise; that takes some minutes.
+Without arguments it does ten million on the native wheel, a million on each other one, and a million on each engine,
+whose callbacks set, move, cancel, drain, close and raise; that takes some minutes.
 """
 
 from __future__ import annotations
