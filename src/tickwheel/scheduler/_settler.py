@@ -138,7 +138,7 @@ class Settler:
     def _post(self, batch: list[_Ended]) -> None:
         try:
             self._writer.post([verdict.settle for _, verdict in batch], partial(self._settled, batch))
-        except ClosedError:  # a stop ran out of time: the next owner takes these up
+        except ClosedError as error:  # a stop ran out of time: the next owner takes these up
             self._near.settle(entry for entry, _ in batch)
             self._is_posting = False
             self._tell(batch, [error] * len(batch))
