@@ -1,5 +1,5 @@
 """
-The suites explain their assertions, and a real PostgreSQL runs for those who ask for one.
+The suites explain their assertions, and a real PostgreSQL or Redis runs for those who ask for one.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -123,3 +124,105 @@ def postgres():
     yield server
     server.stop()
     shutil.rmtree(folder)
+
+
+class Redis:
+    """
+    A server in a folder of its own, reached through a Unix socket there and a free port of the loopback.
+    """
+
+    def __init__(self, folder, *settings):
+        self.folder = folder
+        self.settings = settings
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._process = None
+
+    def start(self):
+        """
+        Start it, and wait until it answers.
+        """
+        import redis  # noqa: PLC0415 - only where there is a server
+
+        own = ("--dir", self.folder, "--unixsocket", self.folder / "socket", "--bind", "127.0.0.1", "--port", self.port)
+        with (self.folder / "log").open("ab") as log:
+            command = [find("redis-server"), *own, "--save", "", *self.settings]
+            self._process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)
+        give_up = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.execute("PING")
+            except redis.AuthenticationError:
+                return
+            except redis.ConnectionError:
+                assert self._process.poll() is None, (self.folder / "log").read_text()
+                assert time.monotonic() < give_up
+                time.sleep(0.01)  # a server says nowhere else that it is up
+            else:
+                return
+
+    def stop(self, how=signal.SIGTERM):
+        """
+        Stop it: SIGTERM lets it end well, SIGKILL is a crash.
+        """
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE_S)
+            self._process = None
+
+    def pause(self):
+        """
+        Let it stand still.
+        """
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        """
+        Let it go on.
+        """
+        self._process.send_signal(signal.SIGCONT)
+
+    def execute(self, *command, database=0, **account):
+        """
+        Execute *command*, and return the reply.
+        """
+        import redis  # noqa: PLC0415 - only where there is a server
+
+        with redis.Redis(port=self.port, db=database, **account) as client:
+            return client.execute_command(*command)
+
+    def url(self, options="", account=""):
+        """
+        Return what a store is opened by.
+        """
+        return f"redis://{account}127.0.0.1:{self.port}/0{options}"
+
+
+@pytest.fixture(scope="session")
+def make_redis():
+    """
+    Return what starts a server with the settings given; all are stopped in the end.
+    """
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
+    if not find("redis-server"):
+        pytest.skip("Redis is not installed: there is no redis-server")
+    servers = []
+
+    def make(*settings):
+        servers.append(Redis(Path(tempfile.mkdtemp(prefix="tickwheel-")), *settings))
+        servers[-1].start()
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.stop()
+        shutil.rmtree(server.folder)
+
+
+@pytest.fixture(scope="session")
+def redis_server(make_redis):
+    """
+    Return a running server that syncs each answer.
+    """
+    return make_redis("--appendonly", "yes", "--appendfsync", "always")

@@ -38,7 +38,8 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
 
     `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`; the path is taken as it stands, without %-escapes.
     `?synchronous=normal` makes SQLite faster and less safe. `postgres://user:password@host:port/database`, with
-    `shards=` for a new store, `lease_s=`, and whatever else libpq knows.
+    `shards=` for a new store, `lease_s=`, and whatever else libpq knows. `redis://user:password@host:port/database`,
+    `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`, `shards=`, `lease_s=`.
 
     Args:
         url: Its scheme says which store.
@@ -111,9 +112,35 @@ def _number(url: str, text: str, name: str, largest: int) -> int:
     return int(text)
 
 
+_REDIS_TLS: Final = ("ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile")
+
+
+def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) -> Store:
+    from tickwheel.scheduler.stores.redis import RedisStore  # noqa: PLC0415 - loaded when it is asked for
+
+    shards = _number(url, options.pop("shards", "0"), "shards", 256)
+    lease_s = _number(url, options.pop("lease_s", "10"), "lease_s", 3_600)
+    prefix = options.pop("prefix", "tickwheel")
+    if not prefix or not prefix.isprintable() or set(prefix) & set("{}"):
+        what = f"prefix is {prefix!r} in {masked(url)!r}"
+        raise StoreError(what, "write some printable characters without braces")
+    # What else the driver understands would change how it answers.
+    _refuse_unknown(url, options, ("shards", "lease_s", "prefix", "db", "username", "password", *_REDIS_TLS))
+    scheme, _, rest = url.partition("?")[0].partition("://")
+    database = rest.rpartition("@")[2].partition("/")[2] if scheme.lower() != "unix" else options.get("db", "")
+    if database and not database.isdecimal():
+        what = f"{masked(url)!r} names the database {database!r}"
+        raise StoreError(what, "write its number")
+    location = f"{scheme.lower()}://{rest}{'?' if options else ''}{urlencode(options)}"
+    return RedisStore(location, url=masked(url), shards=shards or None, lease_s=lease_s, prefix=prefix)
+
+
 _MAKERS: Final[dict[str, Callable[[str, str, dict[str, str], Clock | None], Store]]] = {
     "memory": _memory,
     "postgres": _postgres,
     "postgresql": _postgres,
+    "redis": _redis,
+    "rediss": _redis,
     "sqlite": _sqlite,
+    "unix": _redis,
 }

@@ -1,0 +1,9 @@
+"""
+Jobs in Redis: several machines, one store in memory, as durable as its append-only file.
+"""
+
+from __future__ import annotations
+
+from tickwheel.scheduler.stores.redis._store import RedisStore
+
+__all__ = ["RedisStore"]

@@ -1,0 +1,134 @@
+"""
+The writes of one batch: what they ask of the server, and how its answer reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tickwheel.scheduler._model import Advance, Answer, Begin, Job, Set, Settle, State, Write
+from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
+from tickwheel.scheduler.stores.redis._blob import Row, blob_of, place_of, running_mark
+from tickwheel.scheduler.stores.redis._scripts import packed, packed_lists
+
+__all__ = ["Batch"]
+
+_SAME_FIRING = 16
+"""How many bytes of a place are the instant and the generation."""
+
+
+class Batch:
+    """
+    One attempt to do some writes: planned by what was last known of the store, and checked by the server.
+    """
+
+    def __init__(
+        self, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
+    ) -> None:
+        """
+        Sort *writes*.
+
+        Raises:
+            WrongGuessError: If *is_guessing*, and the order of the writes may count, or a key comes twice.
+        """
+        self._shard_of = shard_of
+        self._plan = Plan.of(writes, epochs, shard_of, is_guessing=is_guessing)
+        for jobs in (self._plan.begins, self._plan.ends):
+            if len({job.key for job in jobs}) < len(jobs):
+                raise WrongGuessError  # the server looks at all of them before it changes any
+        shards = {write.shard for write in writes if isinstance(write, Advance)}
+        shards |= {shard_of(write.job.key) for write in writes if isinstance(write, (Begin, Settle))}
+        self._assumed = {shard: epochs.get(shard) for shard in shards}
+        self._seen = 0
+        self._drawn = 0
+        self._differences = Differences()
+        self._rows: dict[str, Row] = {}
+        self.is_growing = any(isinstance(write, Set) for write in writes)
+
+    def keys(self) -> list[str]:
+        """
+        Return the keys whose jobs must be read before `decide`.
+        """
+        return self._plan.keys()
+
+    def decide(self, rows: list[Row], now: int, generation: int) -> None:
+        """
+        Decide about the writes that need a look, given what was read.
+
+        Args:
+            rows: The jobs of `keys`.
+            now: The store's clock, in ms.
+            generation: The last one given out.
+        """
+        self._rows = {row.job.key: row for row in rows}
+        self._seen = generation
+        self._differences = self._plan.decide({row.job.key: row.job for row in rows}, now, self._next_generation)
+
+    def arguments(self, owner: str) -> list[bytes | int]:
+        """
+        Return what the script `apply` is called with.
+
+        Raises:
+            struct.error: If a number is too large.
+            UnicodeError: If a text cannot be encoded.
+        """
+        plan = self._plan
+        begins: dict[int, list[bytes]] = {}
+        for job in plan.begins:
+            shard = self._shard_of(job.key)
+            begins.setdefault(shard, [b"%d" % shard]).append(place_of(job) + job.key.encode())
+        ends = [part for job in plan.ends for part in (job.key.encode(), place_of(job)[:_SAME_FIRING])]
+        assumed = [
+            part
+            for shard, epoch in self._assumed.items()
+            for part in (b"%d" % shard, b"" if epoch is None else b"%d" % epoch)
+        ]
+        watermarks = [part for shard, until in plan.watermarks.items() for part in (b"%d" % shard, b"%d" % until)]
+        return [
+            owner.encode(),
+            self._seen,
+            self._drawn,
+            packed(assumed),
+            packed(watermarks),
+            packed_lists(begins.values()),
+            packed(ends),
+            packed(self._others()),
+        ]
+
+    def answers(self, shift: int) -> list[Answer]:
+        """
+        Return the answers, whose new generations are larger by *shift* than was thought.
+        """
+        answers = self._plan.answers
+        if shift:
+            answers = [self._shifted(answer, shift) for answer in answers]
+        return answers
+
+    def _next_generation(self) -> int:
+        self._drawn += 1
+        return self._seen + self._drawn
+
+    def _others(self) -> Iterator[bytes]:
+        differences = self._differences
+        for old in differences.gone:
+            yield from self._change(old.key, None)
+        for _, job in differences.changed:
+            yield from self._change(job.key, job)
+        for job in differences.new:
+            yield from self._change(job.key, job)
+
+    def _change(self, key: str, job: Job | None) -> tuple[bytes, ...]:
+        shard = self._shard_of(key)
+        row = self._rows.get(key)
+        before = (row.head, row.running) if row else (b"", b"")
+        after = (b"", b"")
+        if job is not None:
+            after = (blob_of(job), running_mark(job, shard) if job.state is State.RUNNING else b"")
+        return (key.encode(), b"%d" % shard, *before, *after)
+
+    def _shifted(self, answer: Answer, shift: int) -> Answer:
+        job = answer.job
+        if job is None or job.generation <= self._seen:
+            return answer
+        return Answer(answer.outcome, replace(job, generation=job.generation + shift))

@@ -1,0 +1,65 @@
+"""
+Lists of jobs, page by page.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwheel.scheduler._model import JobQuery, Page, State
+from tickwheel.scheduler.stores._rows import in_int64, successor
+from tickwheel.scheduler.stores.redis._blob import instant, read_rows
+from tickwheel.scheduler.stores.redis._connections import Connections
+from tickwheel.scheduler.stores.redis._scripts import packed
+
+__all__ = ["page"]
+
+_REACH: Final = 2_000
+"""How many keys one filtered page looks through: the server does nothing else meanwhile."""
+
+
+def page(connections: Connections, query: JobQuery) -> Page:
+    """
+    Return the page that *query* asks for, from one look.
+    """
+    if query.state is State.RUNNING:
+        return _running(connections, query)
+    is_filtered = (query.state, query.due_from, query.due_until, query.handler) != (None,) * 4
+    reach = max(_REACH, query.limit) if is_filtered else query.limit
+    end = successor(query.prefix)
+    after = None if query.cursor is None or query.cursor < query.prefix else query.cursor
+    frames, seen, last, has_more = connections.run(
+        "page",
+        "dead" if query.state is State.DEAD else "keys",
+        b"[" + query.prefix.encode() if after is None else b"(" + after.encode(),
+        b"+" if end is None else b"(" + end.encode(),
+        query.limit,
+        reach,
+        (query.state or "any").lower(),
+        b"" if query.due_from is None else instant(in_int64(query.due_from)),
+        b"" if query.due_until is None else instant(in_int64(query.due_until)),
+        int(query.handler is not None),
+        query.handler or "",
+    )
+    jobs = tuple(row.job for row in read_rows(frames))
+    return Page(jobs, last.decode() if has_more or seen == reach else None)
+
+
+def _running(connections: Connections, query: JobQuery) -> Page:
+    """
+    Return a page of what runs: that is little, and known by key.
+    """
+    keys = sorted(key.decode() for key in connections.run("running"))
+    after = query.cursor or ""
+    keys = [key for key in keys if key > after and key.startswith(query.prefix)]
+    chosen = keys[: query.limit]
+    frames = connections.run("read", packed(key.encode() for key in chosen))[0]
+    jobs = tuple(
+        row.job
+        for row in read_rows(frames)
+        if row.job.state is State.RUNNING
+        and (query.due_from is None or row.job.due_at >= query.due_from)
+        and (query.due_until is None or row.job.due_at < query.due_until)
+        and query.handler in (None, row.job.handler)
+    )
+    return Page(jobs, chosen[-1] if len(chosen) < len(keys) else None)

@@ -1,0 +1,76 @@
+"""
+The scripts, which the server runs one at a time and whole.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from hashlib import sha1
+from importlib.resources import files
+from typing import Final
+
+__all__ = ["SCRIPTS", "Script", "packed", "packed_lists"]
+
+_FREEING: Final = "flags=allow-oom"
+"""For a server without memory: what was begun can still be settled, and so its memory be freed."""
+
+_READING: Final = "flags=no-writes"
+
+_FLAGS: Final = {
+    "open": ("open", ""),
+    "probe": ("probe", ""),
+    "apply": ("apply", ""),
+    "apply_freeing": ("apply", _FREEING),
+    "lease": ("lease", _FREEING),
+    "release": ("release", _FREEING),
+    "changes": ("changes", _FREEING),
+    "read": ("read", _READING),
+    "due": ("due", _READING),
+    "next_due": ("next_due", _READING),
+    "count": ("count", _READING),
+    "count_due": ("count_due", _READING),
+    "page": ("page", _READING),
+    "running": ("running", _READING),
+    "watermark": ("watermark", _READING),
+}
+"""Each script, by the name under which it is called: its file, and what it asks of the server."""
+
+_ARRAY: Final = struct.Struct(">BI")
+_ARRAY_TAG: Final = 0xDD
+_TEXT_TAG: Final = 0xDB
+
+
+class Script:
+    """
+    One script and the digest that the server knows it by.
+    """
+
+    def __init__(self, file: str, flags: str) -> None:
+        """
+        Read *file*, and set what all share and the *flags* before it.
+        """
+        folder = files(__package__).joinpath("scripts")
+        parts = (folder.joinpath(f"{name}.lua").read_text("utf-8") for name in ("_common", file))
+        self.text = "\n".join((f"#!lua {flags}".rstrip(), *parts)).encode()
+        self.digest = sha1(self.text, usedforsecurity=False).hexdigest().encode()
+
+
+SCRIPTS: Final = {name: Script(file, flags) for name, (file, flags) in _FLAGS.items()}
+
+
+def packed(items: Iterable[bytes]) -> bytes:
+    """
+    Return *items* as a MessagePack array, which a script unpacks at once: far cheaper than as many arguments.
+    """
+    pack = _ARRAY.pack
+    parts = [pack(_TEXT_TAG, len(item)) + item for item in items]
+    return pack(_ARRAY_TAG, len(parts)) + b"".join(parts)
+
+
+def packed_lists(lists: Iterable[Iterable[bytes]]) -> bytes:
+    """
+    Return *lists* as a MessagePack array of arrays.
+    """
+    parts = [packed(items) for items in lists]
+    return _ARRAY.pack(_ARRAY_TAG, len(parts)) + b"".join(parts)

@@ -1,0 +1,109 @@
+"""
+What the server is: whether it may keep jobs, what it may lose of them, and which store it has.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.stores.redis._connections import Connections
+
+__all__ = ["check_server", "loss_window", "make_schema"]
+
+VERSION: Final = 1
+"""Of the keys and their values, as scripts/_common.lua and _blob.py have them."""
+
+_SHARDS: Final = 4
+_SERVER_MIN: Final = 7
+
+_AOF_LOSSES: Final = {
+    "always": "",
+    "everysec": "answered writes of the last two seconds, when the server's machine loses power",
+    "no": "answered writes that the system had not yet written to the disk, when the server's machine loses power",
+}
+_UNKNOWN: Final = (
+    "answered writes that were not yet on the server's disk, when its machine loses power; "
+    "this user may not read appendfsync, which says how many"
+)
+_SNAPSHOT: Final = "answered writes since the last snapshot, when the server crashes: set appendonly yes"
+_EVERYTHING: Final = "everything, when the server stops: set appendonly yes"
+
+
+def check_server(connections: Connections, url: str) -> str:
+    """
+    Refuse a server that would drop jobs, and return what it may lose of them.
+
+    Raises:
+        StoreError: If it is too old, evicts keys, or refuses this user a command.
+    """
+    facts = _facts(connections)
+    version = facts.get("redis_version", "")
+    major = version.partition(".")[0]
+    if major.isdecimal() and int(major) < _SERVER_MIN:
+        what = f"{url} is Redis {version}"
+        raise StoreError(what, f"use {_SERVER_MIN}.0 or newer")
+    policy = facts.get("maxmemory-policy") or facts.get("maxmemory_policy") or "noeviction"
+    if policy != "noeviction":
+        what = f"{url} has maxmemory-policy {policy}, by which a full server may throw jobs away"
+        raise StoreError(what, "CONFIG SET maxmemory-policy noeviction, and in its configuration file")
+    connections.run("probe")
+    return loss_window(facts)
+
+
+def loss_window(facts: dict[str, str]) -> str:
+    """
+    Return what a server with these settings may lose of what it answered, or "" where it is nothing.
+    """
+    aof = facts.get("appendonly") or {"0": "no", "1": "yes"}.get(facts.get("aof_enabled", ""), "")
+    if aof == "no":
+        return _SNAPSHOT if facts.get("save", "?") else _EVERYTHING
+    return _AOF_LOSSES.get(facts.get("appendfsync", ""), _UNKNOWN)
+
+
+def make_schema(connections: Connections, url: str, wanted: int | None) -> int:
+    """
+    Make the store where there is none, and return its number of shards.
+
+    Raises:
+        StoreFormatError: If it is of a newer version.
+        StoreError: If it has another number of shards.
+    """
+    answer = connections.run("open", VERSION, wanted or _SHARDS)
+    version, there = (int(each) if each is not None and each.isdigit() else 0 for each in answer)
+    if version > VERSION:
+        what = f"{url} has schema version {version}, and this tickwheel knows 1 to {VERSION}"
+        raise StoreFormatError(what, "upgrade tickwheel; the store was left as it is")
+    if not version or not there:
+        what = f"{url} holds something else where the store would be"
+        raise StoreFormatError(what, "choose another prefix=, or another database")
+    if wanted not in (None, there):
+        what = f"{url} asks for {wanted} shards, and the store has {there}"
+        raise StoreError(what, f"write shards={there}, or leave it out")
+    return there
+
+
+def _facts(connections: Connections) -> dict[str, str]:
+    """
+    Return what the server tells of itself; a user who may not read its settings learns less.
+    """
+    facts: dict[str, str] = {}
+    for words in (
+        ("INFO",),
+        ("CONFIG", "GET", "appendonly"),
+        ("CONFIG", "GET", "appendfsync"),
+        ("CONFIG", "GET", "save"),
+    ):
+        try:
+            reply = connections.call(*words)
+        except StoreError as error:
+            if error.is_transient:
+                raise
+            continue
+        if isinstance(reply, bytes):
+            lines = reply.decode("utf-8", "replace").splitlines()
+            facts.update((name, value) for name, colon, value in (line.partition(":") for line in lines) if colon)
+        else:
+            texts = [each.decode("utf-8", "replace") for each in reply]
+            facts.update(zip(texts[::2], texts[1::2], strict=True))
+    return facts

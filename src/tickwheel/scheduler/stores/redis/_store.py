@@ -1,0 +1,232 @@
+"""
+The store in Redis.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
+from tickwheel.scheduler.stores._plan import WrongGuessError
+from tickwheel.scheduler.stores._rows import in_int64
+from tickwheel.scheduler.stores.redis._batch import Batch
+from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
+from tickwheel.scheduler.stores.redis._connections import Connections
+from tickwheel.scheduler.stores.redis._listener import Listener
+from tickwheel.scheduler.stores.redis._paging import page
+from tickwheel.scheduler.stores.redis._scripts import packed
+from tickwheel.scheduler.stores.redis._server import check_server, make_schema
+
+__all__ = ["RedisStore"]
+
+_LOG: Final = logging.getLogger("tickwheel.scheduler")
+_TRIES: Final = 50
+"""How often a batch is done again because somebody else wrote to its keys between its look and its leap."""
+
+_BYTES_MAX: Final = 256 << 20
+"""How large a batch may be: the server hangs up on a client that sends a gibibyte."""
+
+
+class RedisStore:
+    """
+    Jobs in one database of a server, fired by any number of processes, each of which leases some shards.
+    """
+
+    def __init__(
+        self, location: str, *, url: str, shards: int | None = None, lease_s: float = 10.0, prefix: str = "tickwheel"
+    ) -> None:
+        """
+        Remember where the server is.
+
+        Args:
+            location: What the driver understands: a URL.
+            url: The same with the password masked.
+            shards: How many a new store gets: as many processes can fire. None means 4, or as many as there are.
+            lease_s: How long a process keeps its shards without renewing them.
+            prefix: What all keys begin with, in braces.
+        """
+        self.url = url
+        self.abilities = Abilities(is_durable=False, has_notify=True, has_many_owners=True)
+        self._location, self._wanted_shards, self._lease_ms = location, shards, int(lease_s * 1000)
+        self._base = f"{{{prefix}}}"
+        self._connections: Connections | None = None
+        self._listener: Listener | None = None
+        self._shards = 1
+        self._epochs: dict[int, int] = {}
+        """The epochs of shards as they were last seen; the server knows better, and says so."""
+        self._owner: str | None = None
+
+    def open(self) -> None:
+        connections = Connections(self._location, self.url, self._base)
+        try:
+            window = check_server(connections, self.url)
+            self._shards = make_schema(connections, self.url, self._wanted_shards)
+        except BaseException:
+            connections.close()
+            raise
+        self.abilities = Abilities(not window, window, has_notify=True, has_many_owners=True)
+        if window:
+            _LOG.warning("%s may lose %s", self.url, window)
+        self._connections = connections
+        self._listener = Listener(connections.connect, f"{self._base}:news")
+
+    def close(self) -> None:
+        if self._owner is not None:
+            with suppress(StoreError):
+                self.release(self._owner)
+        if self._listener is not None:
+            self._listener.close()
+        if self._connections is not None:
+            self._connections.close()
+
+    def now_ms(self) -> int:
+        seconds, micros = self._open_connections().call("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    def apply(self, writes: Sequence[Write]) -> list[Answer]:
+        connections = self._open_connections()
+        connections.check_open()
+        if not writes:
+            return []
+        is_guessing = True
+        for _ in range(_TRIES):
+            try:
+                batch = Batch(writes, self._epochs, self.shard_of, is_guessing=is_guessing)
+            except WrongGuessError:
+                is_guessing = False
+                continue
+            verdict, *facts = self._try(connections, batch)
+            if verdict == b"done":
+                return batch.answers(facts[0])
+            if verdict == b"epochs":
+                self._learn(facts)
+            else:
+                is_guessing = False
+        what = f"{self.url}: others keep writing to jobs of the same keys"
+        raise StoreError(what, "try again", is_transient=True)
+
+    def get(self, key: str) -> Job | None:
+        rows = self._read([key])[0]
+        return rows[0].job if rows else None
+
+    def page(self, query: JobQuery) -> Page:
+        return page(self._open_connections(), query)
+
+    def count(self) -> dict[str, int]:
+        counts = self._open_connections().run("count", self._shards)
+        return dict(zip((state.value for state in State), counts, strict=True))
+
+    def shard_of(self, key: str) -> int:
+        return zlib.crc32(key.encode("utf-8", "surrogatepass")) % self._shards
+
+    def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
+        first = b"-" if after is None else b"[" + instant(in_int64(after[0])) + struct.pack(">Q", after[1] + 1)
+        return self._due(first, until, limit, shard)
+
+    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+        if since is None:
+            return Changes([], self._read([])[2])
+        frames, mark = self._open_connections().run("changes", shard, since)
+        jobs = [row.job for row in read_rows(frames)]
+        return Changes([job for job in jobs if job.state is State.PENDING and job.due_at < until], int(mark))
+
+    def next_due_at(self, shard: int) -> int | None:
+        place = self._open_connections().run("next_due", shard)
+        return int.from_bytes(place[:8], "big") - 2**63 if place else None
+
+    def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
+        jobs = self._due(b"[" + instant(in_int64(since)), until, limit, *range(self._shards))
+        return sorted(jobs, key=lambda job: (job.due_at, job.generation))[:limit]
+
+    def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
+        bounds = [instant(in_int64(since + step_ms * step)) for step in range(steps + 1)]
+        counts: list[int] = self._open_connections().run("count_due", self._shards, *bounds)
+        return counts
+
+    def acquire(self, owner: str) -> list[Lease]:
+        leases = self._lease(owner, may_take=True)
+        if self._owner is None and self._listener is not None:
+            self._listener.listen()
+        self._owner = owner
+        return leases
+
+    def renew(self, owner: str) -> list[Lease]:
+        return self._lease(owner, may_take=False)
+
+    def release(self, owner: str) -> None:
+        self._open_connections().run("release", owner)
+        self._owner = None
+        if self._listener is not None:
+            self._listener.deafen()
+
+    def wait_for_change(self, timeout_s: float) -> bool:
+        return self._listener is not None and self._listener.wait(timeout_s)
+
+    def wake(self) -> None:
+        if self._listener is not None:
+            self._listener.wake()
+
+    def watermark(self, shard: int) -> int:
+        return int(self._open_connections().run("watermark", shard))
+
+    def _try(self, connections: Connections, batch: Batch) -> list[Any]:
+        with self._storable():
+            keys = batch.keys()
+            if keys:
+                batch.decide(*self._read(keys))
+            arguments = batch.arguments(self._owner or "")
+        if sum(len(each) for each in arguments if isinstance(each, bytes)) > _BYTES_MAX:
+            what = f"{self.url}: a batch has more than {_BYTES_MAX >> 20} MiB"
+            raise StoreError(what, "write fewer large payloads at once")
+        name = "apply" if batch.is_growing else "apply_freeing"
+        reply: list[Any] = connections.run(name, *arguments, is_write=True)
+        return reply
+
+    def _learn(self, facts: list[Any]) -> None:
+        for shard, epoch in zip(facts[::2], facts[1::2], strict=True):
+            if epoch:
+                self._epochs[int(shard)] = int(epoch)
+            else:
+                self._epochs.pop(int(shard), None)
+
+    def _read(self, keys: Sequence[str]) -> tuple[list[Row], int, int]:
+        with self._storable():
+            wanted = packed(key.encode() for key in keys)
+        frames, now, generation = self._open_connections().run("read", wanted)
+        return read_rows(frames), int(now), int(generation)
+
+    def _due(self, first: bytes, until: int, limit: int, *shards: int) -> list[Job]:
+        last = b"+" if until > 2**63 - 1 else b"(" + instant(in_int64(until))
+        frames = self._open_connections().run("due", first, last, limit, *shards)
+        return [row.job for row in read_rows(frames)]
+
+    def _lease(self, owner: str, *, may_take: bool) -> list[Lease]:
+        reply = self._open_connections().run("lease", owner, self._lease_ms, int(may_take), is_write=True)
+        now, *facts = map(int, reply)
+        leases = [
+            Lease(shard, epoch, until, rescued, now)
+            for shard, epoch, until, rescued in zip(facts[::4], facts[1::4], facts[2::4], facts[3::4], strict=True)
+        ]
+        self._epochs.update({lease.shard: lease.epoch for lease in leases})
+        return sorted(leases, key=lambda lease: lease.shard)
+
+    @contextmanager
+    def _storable(self) -> Iterator[None]:
+        try:
+            yield
+        except (struct.error, UnicodeError, OverflowError) as error:
+            what = f"{self.url}: a value cannot be stored ({error})"
+            raise StoreError(what, "pass text without surrogates and integers in int64") from error
+
+    def _open_connections(self) -> Connections:
+        if self._connections is None:
+            what = f"{self.url} is not open"
+            raise StoreError(what, "open it before use")
+        return self._connections

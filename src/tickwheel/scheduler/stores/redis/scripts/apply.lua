@@ -1,0 +1,153 @@
+-- Does a batch of writes, or nothing of it: everything is looked at before anything is written.
+-- Input:  owner           who writes, or nothing
+--         base, drawn     the last generation that was seen, and how many follow it in this batch
+--         assumed         shard, epoch or nothing, ...: what the batch believes of the shards it speaks of
+--         watermarks      shard, instant, ...
+--         begins          {shard, member, member, ...}, ...: pending jobs that begin
+--         ends            key, place without attempt, ...: running jobs that are done
+--         others          key, shard, head before, running mark before, blob, running mark, ...: nothing where there
+--                         was or is none
+-- Output: {'done', by how much generations are larger than the batch thought},
+--         {'epochs', shard, epoch, ...} where they are not as assumed, {'changed'} where a job is not
+local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local assumed, watermarks = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
+local begins, ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[8])
+local STATE, DEAD = 21, '\2'
+
+local owners = {}
+local function owner_of(shard)
+    if owners[shard] == nil then
+        owners[shard] = redis.call('HGET', at('shard:' .. shard), 'owner') or ''
+    end
+    return owners[shard]
+end
+
+local actual, is_as_assumed = {'epochs'}, true
+for i = 1, #assumed, 2 do
+    local epoch = owner_of(assumed[i]) ~= '' and redis.call('HGET', at('shard:' .. assumed[i]), 'epoch') or ''
+    is_as_assumed = is_as_assumed and epoch == assumed[i + 1]
+    append(actual, assumed[i], epoch)
+end
+if not is_as_assumed then
+    return actual
+end
+
+local new_running, gone_running, gone_jobs, gone_dead, new_dead, new_keys = {}, {}, {}, {}, {}, {}
+local new_jobs, new_due, gone_due, notes = {}, {}, {}, {}
+
+local function listed(lists, shard)
+    if not lists[shard] then
+        lists[shard] = {}
+    end
+    return lists[shard]
+end
+
+for _, members in ipairs(begins) do
+    local shard = table.remove(members, 1)
+    for _, score in ipairs(all('ZMSCORE', at('due:' .. shard), members)) do
+        if not score then
+            return {'changed'}
+        end
+    end
+    local number = struct.pack('>I2', tonumber(shard))
+    for _, member in ipairs(members) do
+        local attempt = struct.unpack('>I4', member, 17)
+        append(new_running, member:sub(21), member:sub(1, 16) .. struct.pack('>I4', attempt + 1) .. number)
+    end
+    gone_due[shard] = members
+end
+
+for i = 1, #ends, 2 do
+    gone_running[#gone_running + 1] = ends[i]
+    gone_jobs[#gone_jobs + 1] = ends[i]
+end
+for i, mark in ipairs(all('HMGET', at('running'), gone_running)) do
+    if not mark or mark:sub(1, 16) ~= ends[2 * i] then
+        return {'changed'}
+    end
+end
+
+local keys = {}
+for i = 1, #others, 6 do
+    keys[#keys + 1] = others[i]
+end
+local blobs, marks = all('HMGET', at('jobs'), keys), all('HMGET', at('running'), keys)
+for i = 1, #keys do
+    local head, mark = others[6 * i - 3], others[6 * i - 2]
+    local blob = blobs[i] or ''
+    if (marks[i] or '') ~= mark or blob:sub(1, #head) ~= head or (head == '' and blob ~= '') then
+        return {'changed'}
+    end
+end
+
+-- From here on nothing can be refused any more.
+local shift = 0
+if drawn > 0 then
+    shift = redis.call('INCRBY', at('generation'), drawn) - drawn - seen
+end
+for i = 1, #others, 6 do
+    local key, shard, head, mark, blob, new_mark = unpack(others, i, i + 5)
+    if blob ~= '' and shift ~= 0 then
+        local generation = struct.unpack('>I8', blob, 9)
+        if generation > seen then
+            blob = blob:sub(1, 8) .. struct.pack('>I8', generation + shift) .. blob:sub(17)
+        end
+    end
+    if mark ~= '' then
+        gone_running[#gone_running + 1] = key
+    elseif head:sub(STATE, STATE) == DEAD then
+        gone_dead[#gone_dead + 1] = key
+    elseif head ~= '' then
+        append(listed(gone_due, shard), head:sub(1, 20) .. key)
+    end
+    if blob == '' then
+        gone_jobs[#gone_jobs + 1] = key
+    else
+        append(new_jobs, key, blob)
+        if head == '' then
+            append(new_keys, 0, key)
+        end
+        if new_mark ~= '' then
+            append(new_running, key, new_mark)
+        elseif blob:sub(STATE, STATE) == DEAD then
+            append(new_dead, 0, key)
+        else
+            append(listed(new_due, shard), 0, blob:sub(1, 20) .. key)
+            local other = owner_of(shard)
+            if other ~= owner and other ~= '' then
+                append(listed(notes, shard), whole(struct.unpack('>I8', blob, 9)), key)
+            end
+        end
+    end
+end
+
+all('HDEL', at('running'), gone_running)
+all('HDEL', at('jobs'), gone_jobs)
+all('ZREM', at('keys'), gone_jobs)
+all('ZREM', at('dead'), gone_dead)
+for shard, members in pairs(gone_due) do
+    all('ZREM', at('due:' .. shard), members)
+end
+all('HSET', at('jobs'), new_jobs)
+all('ZADD', at('keys'), new_keys)
+all('HSET', at('running'), new_running)
+all('ZADD', at('dead'), new_dead)
+for shard, members in pairs(new_due) do
+    all('ZADD', at('due:' .. shard), members)
+end
+for i = 1, #watermarks, 2 do
+    local place = at('shard:' .. watermarks[i])
+    if tonumber(redis.call('HGET', place, 'watermark') or '0') < tonumber(watermarks[i + 1]) then
+        redis.call('HSET', place, 'watermark', watermarks[i + 1])
+    end
+end
+local has_notes = false
+for shard, members in pairs(notes) do
+    all('ZADD', at('note:' .. shard), members)
+    has_notes = true
+end
+if has_notes then
+    -- A hint to the owner, who will look anyway: a user who may not publish still writes.
+    redis.pcall('PUBLISH', at('news'), '')
+end
+return {'done', shift}

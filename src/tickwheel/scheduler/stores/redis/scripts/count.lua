@@ -1,0 +1,7 @@
+-- Input:  how many shards there are
+-- Output: how many jobs are pending, running, dead
+local pending = 0
+for shard = 0, ARGV[1] - 1 do
+    pending = pending + redis.call('ZCARD', at('due:' .. shard))
+end
+return {pending, redis.call('HLEN', at('running')), redis.call('ZCARD', at('dead'))}

@@ -1,0 +1,25 @@
+-- Runs every command of the other scripts on a key of its own: what this user may not do fails here, and not in the
+-- middle of a batch.
+-- Output: 1
+local hash, set = at('probe:hash'), at('probe:zset')
+redis.call('DEL', hash, set)
+redis.call('HSETNX', hash, 'a', '1')
+redis.call('HSET', hash, 'a', '1')
+redis.call('HGET', hash, 'a')
+redis.call('HMGET', hash, 'a')
+redis.call('HGETALL', hash)
+redis.call('HKEYS', hash)
+redis.call('HLEN', hash)
+redis.call('ZADD', set, 0, 'a')
+redis.call('ZMSCORE', set, 'a')
+redis.call('ZCARD', set)
+redis.call('ZRANGE', set, '-', '+', 'BYLEX', 'LIMIT', 0, 1)
+redis.call('ZRANGE', set, '-inf', '+inf', 'BYSCORE')
+redis.call('ZLEXCOUNT', set, '-', '+')
+redis.call('ZREM', set, 'a')
+redis.call('ZREMRANGEBYSCORE', set, '-inf', '+inf')
+redis.call('HDEL', hash, 'a')
+redis.call('INCRBY', at('probe:number'), 1)
+redis.call('GET', at('probe:number'))
+redis.call('DEL', hash, set, at('probe:number'))
+return redis.call('TIME') and 1

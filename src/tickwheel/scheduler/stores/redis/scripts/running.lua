@@ -1,0 +1,2 @@
+-- Output: the keys of what runs
+return redis.call('HKEYS', at('running'))

@@ -1,0 +1,81 @@
+"""
+The Redis store keeps the protocol, on a real server.
+"""
+
+import itertools
+
+import pytest
+
+from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores._open import make_store
+from tickwheel.scheduler.stores.redis import RedisStore
+from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
+
+NUMBERS = itertools.count()
+
+
+class RedisTests:
+    """
+    Makes stores with a prefix of their own.
+    """
+
+    shards = 1
+
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_server):
+        self.server = redis_server
+        self.made = {}
+        yield
+        redis_server.execute("FLUSHALL")
+
+    def make_store(self) -> RedisStore:
+        """
+        Return one with a new prefix.
+        """
+        return self.opened_by(self.server.url(f"?prefix=store%20{next(NUMBERS)}&shards={self.shards}"))
+
+    def opened_by(self, url: str) -> RedisStore:
+        """
+        Return one of *url*.
+        """
+        store = make_store(url)
+        self.made[store] = url
+        return store
+
+
+class TestRedisStore(RedisTests, StoreSuite):
+    """
+    The contract suite on one object.
+    """
+
+
+class TestShardedRedisStore(RedisTests, StoreSuite):
+    """
+    The contract suite on one object with several shards.
+    """
+
+    shards = 5
+
+
+class TestSharedRedisStore(RedisTests, SharedStoreSuite):
+    """
+    The contract suite on two objects.
+    """
+
+    def make_peer(self, store: RedisStore) -> RedisStore:
+        """
+        Return another with the same prefix.
+        """
+        return self.opened_by(self.made[store])
+
+
+def test_unix_socket(redis_server):
+    """
+    The server can be reached through its socket.
+    """
+    store = open_store(f"unix://{redis_server.folder}/socket?db=3")
+    assert isinstance(store, RedisStore)
+    assert store.count()["pending"] == 0
+    store.close()
+    assert redis_server.execute("DBSIZE", database=3) == 1
+    redis_server.execute("FLUSHALL")
