@@ -39,7 +39,7 @@ PAYLOAD_BYTES_MAX = 1 << 20
 FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 _Choice = TypeVar("_Choice", bound=str)

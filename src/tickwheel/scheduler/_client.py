@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from datetime import datetime
 
 from tickwheel.errors import ClosedError, ReentrantError
+from tickwheel.observe._tracing import TRACE, Tracer
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._model import Answer, Cancel, Job, Move, Outcome, Page, Replay, Set, State, Write
 from tickwheel.scheduler._options import SchedulerOptions
@@ -48,6 +49,7 @@ class Client:
         *,
         on_commit: Callable[[Sequence[Write], list[Answer]], None],
         on_unknown: Callable[[], None],
+        tracer: Tracer | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -55,6 +57,7 @@ class Client:
         self._options = options
         self._on_commit = on_commit
         self._on_unknown = on_unknown
+        self._tracer = tracer
         self._opening = threading.Lock()
         self._writer: Writer | None = None
         self._is_closed = False
@@ -172,7 +175,17 @@ class Client:
 
     def _set_write(self, request: SetRequest, now: int) -> Set:
         self._registry.check(request.target, request.handler)
-        return set_write(request, now, self._registry.retry_of)
+        write = set_write(request, now, self._registry.retry_of)
+        if write.job.trace is None and (trace := self._trace()) is not None:
+            write.job.trace = trace  # type: ignore[misc]  # it is not shared yet
+        return write
+
+    def _trace(self) -> str | None:
+        """
+        Return the traceparent of what the caller does: a request's, or that of a span.
+        """
+        trace = TRACE.get()
+        return trace if trace is not None or self._tracer is None else self._tracer.current()
 
     # ---- reads -----------------------------------------------------------------------------------------------------
 
@@ -201,6 +214,14 @@ class Client:
         query = job_query({"due_from": due_from or 0, "due_until": due_until, "limit": limit}, now)
         until = now + 2 * _checks.FAR_MS if query.due_until is None else query.due_until
         return self.store.upcoming(query.due_from or 0, until, limit)
+
+    def next_due_at(self) -> int | None:
+        """
+        Read when the first pending job is due, in ms since the epoch.
+        """
+        self.opened()
+        jobs = self.store.upcoming(0, self.clock.now_ms() + 2 * _checks.FAR_MS, 1)
+        return jobs[0].due_at if jobs else None
 
     def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
         """

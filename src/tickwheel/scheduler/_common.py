@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from tickwheel.clock import Clock
 from tickwheel.observe._events import EventHook
+from tickwheel.observe._tracing import Tracer
 from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._model import RetryPolicy
 from tickwheel.scheduler._options import SchedulerOptions
@@ -30,6 +31,7 @@ class Common:
         options: The knobs.
         targets: Further targets, or other settings of the built-in ones, by the name that jobs give as `target`.
         clock: Where time comes from; for tests.
+        tracer: Makes spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
 
     Raises:
         StoreError: If the URL names no store that can be had; the store itself is opened on first use.
@@ -43,8 +45,9 @@ class Common:
         options: SchedulerOptions | None = None,
         targets: Mapping[str, Target] | None = None,
         clock: Clock | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        self._core = Core(store, options or SchedulerOptions(), targets or {}, clock)
+        self._core = Core(store, options or SchedulerOptions(), targets or {}, clock, tracer)
 
     def handler(
         self,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.drivers import SteppedClock, TimerWheel
+from tickwheel.observe._tracing import Tracer
 from tickwheel.scheduler._client import Client
 from tickwheel.scheduler._commits import events_of, lives_of
 from tickwheel.scheduler._figures import Figures
@@ -42,10 +43,16 @@ class Core:
     """
 
     def __init__(
-        self, store: str | Store, options: SchedulerOptions, targets: Mapping[str, Target], clock: Clock | None
+        self,
+        store: str | Store,
+        options: SchedulerOptions,
+        targets: Mapping[str, Target],
+        clock: Clock | None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._clock = clock or MonotonicClock()
         self._options = options
+        self._tracer = tracer
         self._lifecycle = Lifecycle()
         self._figures = Figures()
         self._owner: Owner | None = None
@@ -60,6 +67,7 @@ class Core:
             options,
             on_commit=self._committed,
             on_unknown=self._lost_sight,
+            tracer=tracer,
         )
 
     @property
@@ -80,7 +88,7 @@ class Core:
         writer = client.opened()
         timers = TimerWheel(clock=self._clock)
         pacer = TimerWheel() if isinstance(self._clock, SteppedClock) else timers
-        ground = Ground(client.store, writer, client.clock, timers, pacer, self.hooks, self._options)
+        ground = Ground(client.store, writer, client.clock, timers, pacer, self.hooks, self._options, self._tracer)
         owner = Owner(ground, self.registry, self._figures, loop)
         self._owner = owner  # commits of callers may come from here on
         try:
@@ -154,6 +162,7 @@ class Core:
             **counts,
             **sizes,
             "lateness": self._figures.lateness.figures(),
+            "by_target": {target: dict(counts) for target, counts in self._figures.by_target.copy().items()},
             "commits": commits.commits,
             "commit": {
                 "writes": commits.writes,
@@ -165,7 +174,12 @@ class Core:
                 "retries": commits.retries,
                 "failures": commits.failures,
                 "waiting": writer.waiting,
+                "times": writer.times.figures(),
+                "sizes": [[1 << step, count] for step, count in enumerate(writer.sizes) if count],
             },
+            "leases": None if owner is None else owner.leases.figures(),
+            "wheel": None if owner is None else owner.wheel(),
+            "next_due_at": self.client.next_due_at(),
             "owner": self._options.owner if leases else None,
             "epoch": max((lease.epoch for lease in leases), default=None),
             "shards": [lease.shard for lease in leases],

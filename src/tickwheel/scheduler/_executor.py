@@ -5,12 +5,14 @@ The executor: hands fired jobs to their targets, and judges what comes back.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe._events import JobFired
+from tickwheel.observe._tracing import FIRING, Span, Tracer
 from tickwheel.scheduler import _verdict
 from tickwheel.scheduler._checks import decode_payload
 from tickwheel.scheduler._coroutines import Coroutines
@@ -23,6 +25,8 @@ from tickwheel.scheduler._workers import Workers
 from tickwheel.scheduler.targets import Call, End, Firing
 
 __all__ = ["Executor"]
+
+_log = logging.getLogger("tickwheel.scheduler")
 
 
 class Executor:
@@ -42,6 +46,7 @@ class Executor:
         self._clock = ground.clock
         self._timers = ground.timers
         self._hooks = ground.hooks
+        self._tracer = ground.tracer
         self._settler = settler
         self._registry = registry
         self._held: set[Entry] = set()
@@ -132,7 +137,11 @@ class Executor:
                 return entry.stage is Stage.RUNNING and (watch is None or watch.restart(call.timeout_s))
 
             try:
-                result = call.function(*self._arguments(entry, call, beat))
+                if entry.span is None:
+                    result = call.function(*self._arguments(entry, call, beat))
+                else:
+                    with entry.span:
+                        result = call.function(*self._arguments(entry, call, beat))
             except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
                 verdict = self._judge(entry, begun, error=error)
             else:
@@ -159,10 +168,15 @@ class Executor:
 
             try:
                 async with asyncio.timeout(call.timeout_s) as limit:
-                    result = await call.function(*self._arguments(entry, call, beat))
+                    if entry.span is None:
+                        result = await call.function(*self._arguments(entry, call, beat))
+                    else:
+                        with entry.span:
+                            result = await call.function(*self._arguments(entry, call, beat))
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
+                    _end_span(entry, "interrupted")
                     raise  # the scheduler stops: the next owner takes it up again
                 verdict = self._judge(entry, begun, error=error)
             except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
@@ -186,33 +200,31 @@ class Executor:
         """
         Note and tell that *entry* begins; return when, in monotonic seconds.
         """
-        entry.fired_at = fired_at = self._clock.now()
+        entry.fired_at = self._clock.now()
+        job = entry.job
+        FIRING.set((job.key, job.generation, entry.attempt))  # on a thread or task that runs nothing but firings
         if self._hooks.is_active:
-            job = entry.job
-            self._hooks.tell(
-                JobFired(
-                    job.key,
-                    job.generation,
-                    entry.attempt,
-                    job.target,
-                    job.handler,
-                    job.due_at,
-                    int(fired_at),
-                    fired_at - job.due_at,
-                )
-            )
+            self._hooks.tell(_fired(entry))
+        if self._tracer is not None:
+            entry.span = _span(self._tracer, entry)
         return self._clock.monotonic()
 
     def _arguments(self, entry: Entry, call: Call, beat: Callable[[], bool]) -> tuple[Any, ...]:
         job = entry.job
         if not call.wants_firing:
             return (decode_payload(job.payload),)
-        firing = Firing(job, entry.attempt, entry.fired_at, beat)
+        trace = None if entry.span is None else entry.span.trace
+        firing = Firing(job, entry.attempt, entry.fired_at, beat, trace)
         return (decode_payload(job.payload), firing) if call.wants_payload else (firing,)
 
     def _judge(
         self, entry: Entry, begun: float, result: object = None, error: BaseException | None = None
     ) -> _verdict.Verdict:
+        verdict = self._verdict_of(entry, begun, result, error)
+        _end_span(entry, verdict.kind, verdict.settle.error)
+        return verdict
+
+    def _verdict_of(self, entry: Entry, begun: float, result: object, error: BaseException | None) -> _verdict.Verdict:
         job, epoch, now = entry.job, entry.epoch, self._clock.now_ms()
         entry.ran_ms = (self._clock.monotonic() - begun) * 1000
         try:
@@ -240,4 +252,40 @@ class Executor:
             error = TimeoutError(f"it did not end within {timeout_s:g} s")
             entry.ran_ms = timeout_s * 1000
             verdict = _verdict.judge_error(entry.job, entry.epoch, error, self._clock.now_ms())
+            _end_span(entry, verdict.kind, verdict.settle.error)
             self._settler.add(entry, verdict)
+
+
+def _fired(entry: Entry) -> JobFired:
+    job, fired_at = entry.job, entry.fired_at
+    return JobFired(
+        job.key,
+        job.generation,
+        entry.attempt,
+        job.target,
+        job.handler,
+        job.due_at,
+        int(fired_at),
+        fired_at - job.due_at,
+    )
+
+
+def _span(tracer: Tracer, entry: Entry) -> Span | None:
+    """
+    Begin the span of a firing that is sampled; a tracer's fault stops no firing.
+    """
+    try:
+        trace = entry.job.trace
+        return tracer.begin(_fired(entry), trace) if tracer.samples(trace) else None
+    except Exception:  # noqa: BLE001  as of a hook
+        _log.exception("the tracer raised at the begin of a firing")
+        return None
+
+
+def _end_span(entry: Entry, outcome: str, error: str | None = None) -> None:
+    if entry.span is None:
+        return
+    try:
+        entry.span.end(outcome, error)
+    except Exception:  # noqa: BLE001  as above
+        _log.exception("the tracer raised at the end of a firing")

@@ -1,22 +1,18 @@
 """
-Counters and the distribution of lateness.
+Counters, of all firings and by target, and the distribution of lateness.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from tickwheel.scheduler._distribution import Distribution
 from tickwheel.scheduler._model import Answer, Outcome
 from tickwheel.scheduler._near import Entry
 from tickwheel.scheduler._verdict import Kind, Verdict
 
-__all__ = ["Distribution", "Figures"]
-
-_STEPS: Final = 8
-"""Steps to each doubling: a quantile is told within an eighth of its value."""
-_OCTAVES: Final = 40
-"""From a microsecond to twelve days; what is later counts as that late."""
+__all__ = ["Figures"]
 
 _COUNTED_AS: Final = {
     Kind.SUCCEEDED: "succeeded",
@@ -28,46 +24,6 @@ _COUNTED_AS: Final = {
 }
 
 
-class Distribution:
-    """
-    How often which durations occurred: exact counts in steps of an eighth. One thread writes, any may read.
-    """
-
-    def __init__(self) -> None:
-        self._counts = [0] * (_STEPS * _OCTAVES)
-        self._max_ms = 0.0
-
-    def add(self, ms: float) -> None:
-        """
-        Count one duration; below a microsecond counts as one.
-        """
-        self._counts[_index(ms)] += 1
-        if ms > self._max_ms:  # noqa: PLR1730  twice as fast as max(), and once for each firing
-            self._max_ms = ms
-
-    def figures(self) -> dict[str, Any]:
-        """
-        Return count, p50, p99, max, and a histogram of (upper edge in ms, count) without its empty steps.
-        """
-        counts = list(self._counts)
-        edges = [(_edge_ms(index), count) for index, count in enumerate(counts) if count]
-        return {
-            "count": sum(counts),
-            "p50_ms": self._quantile(edges, 0.5),
-            "p99_ms": self._quantile(edges, 0.99),
-            "max_ms": self._max_ms,
-            "histogram": [[edge, count] for edge, count in edges],
-        }
-
-    def _quantile(self, edges: list[tuple[float, int]], share: float) -> float:
-        rest = sum(count for _, count in edges) * share
-        for edge, count in edges:
-            rest -= count
-            if rest <= 0:
-                return min(edge, self._max_ms)
-        return 0.0
-
-
 class Figures:
     """
     What was done. Written on the writer's thread alone, so that no count needs a lock; read from any.
@@ -76,6 +32,7 @@ class Figures:
     def __init__(self) -> None:
         self.counts = dict.fromkeys(("fired", "failed", "refused", *_COUNTED_AS.values()), 0)
         self.lateness = Distribution()
+        self.by_target: dict[str, dict[str, int]] = {}
 
     def settled(self, batch: Sequence[tuple[Entry, Verdict]], answers: Sequence[Answer]) -> None:
         """
@@ -91,25 +48,9 @@ class Figures:
                 continue
             kind = verdict.kind
             counts[_COUNTED_AS[kind]] += 1
+            target = self.by_target.get(entry.job.target)
+            if target is None:
+                target = self.by_target[entry.job.target] = dict.fromkeys(_COUNTED_AS.values(), 0)
+            target[_COUNTED_AS[kind]] += 1
             if kind is Kind.RETRIED or (kind is Kind.DIED and entry.fired_at):
                 counts["failed"] += 1
-
-
-def _index(ms: float) -> int:
-    """
-    Return the step that *ms* falls into: the octave of its microseconds, and the eighth of that.
-    """
-    us = int(ms * 1000) * _STEPS
-    if us < _STEPS:
-        return 0
-    octave = us.bit_length() - 1
-    index = ((octave - 3) << 3) + ((us >> (octave - 3)) & (_STEPS - 1))
-    return min(index, _STEPS * _OCTAVES - 1)
-
-
-def _edge_ms(index: int) -> float:
-    """
-    Return the upper edge of a step.
-    """
-    octave, eighth = divmod(index, _STEPS)
-    return (1 << octave) * (1 + (eighth + 1) / _STEPS) / 1000

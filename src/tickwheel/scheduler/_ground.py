@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tickwheel.drivers import TimerWheel
+from tickwheel.observe._tracing import Tracer
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._storeclock import StoreClock
@@ -30,6 +31,7 @@ class Ground:
             moves the scheduler's clock by hand.
         hooks: Who is told.
         options: The knobs.
+        tracer: Who makes spans of firings, if anybody does.
     """
 
     store: Store
@@ -39,3 +41,4 @@ class Ground:
     pacer: TimerWheel
     hooks: Hooks
     options: SchedulerOptions
+    tracer: Tracer | None = None

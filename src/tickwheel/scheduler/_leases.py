@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from tickwheel.observe._events import OwnershipGained, OwnershipLost, StoreFailed
 from tickwheel.scheduler._ground import Ground
@@ -49,6 +49,8 @@ class Leases:
         self._thread: threading.Thread | None = None
         self._trusted_until: float | None = None
         self.held: tuple[Lease, ...] = ()
+        self.renewals = 0
+        self.failures = 0
 
     def acquire(self) -> None:
         """
@@ -69,6 +71,14 @@ class Leases:
         """
         return self._trusted_until is None or self._clock.monotonic() < self._trusted_until
 
+    def figures(self) -> dict[str, Any]:
+        """
+        Return how often leases were renewed and were not, and how many seconds they are trusted yet (None: no end).
+        """
+        until = self._trusted_until
+        trusted_s = None if until is None else max(0.0, until - self._clock.monotonic())
+        return {"renewals": self.renewals, "failures": self.failures, "trusted_s": trusted_s}
+
     def release(self) -> None:
         """
         Stop renewing, and hand over.
@@ -84,9 +94,11 @@ class Leases:
             try:
                 self._take(self._renewed)
             except StoreError as error:
+                self.failures += 1
                 if self._hooks.is_active:
                     self._hooks.tell(StoreFailed("renewing leases", str(error)))
             else:
+                self.renewals += 1
                 self._on_renewed()
 
     def _renewed(self, owner: str) -> list[Lease]:

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
+from tickwheel.observe._tracing import Span
 from tickwheel.scheduler._model import Job
 from tickwheel.scheduler.targets import Call
 
@@ -100,9 +101,10 @@ class Entry:
         call: How to run it, from its firing on.
         fired_at: When its target began with it, in ms of the store's clock; 0 before.
         ran_ms: How long the target took.
+        span: Of its firing, if that is traced.
     """
 
-    __slots__ = ("call", "epoch", "fire_at", "fired_at", "is_booked", "job", "lane", "ran_ms", "stage")
+    __slots__ = ("call", "epoch", "fire_at", "fired_at", "is_booked", "job", "lane", "ran_ms", "span", "stage")
 
     def __init__(self, job: Job, epoch: int) -> None:
         self.job = job
@@ -114,6 +116,7 @@ class Entry:
         self.call: Call | None = None
         self.fired_at = 0.0
         self.ran_ms = 0.0
+        self.span: Span | None = None
 
     @property
     def attempt(self) -> int:

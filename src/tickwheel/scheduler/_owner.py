@@ -141,6 +141,12 @@ class Owner:
         near, busy = self.near.waiting, self.near.busy
         return {"near": near, "staged": near + busy, "in_flight": len(self.near.take(Stage.RUNNING))}
 
+    def wheel(self) -> dict[str, Any]:
+        """
+        Return the near wheel's own counts: timers, not jobs, because those of one instant share a timer.
+        """
+        return self._ground.timers.stats()
+
     def _fire(self, entries: list[Entry]) -> None:
         """
         Hand over what was begun, unless the right to do so has ended meanwhile.

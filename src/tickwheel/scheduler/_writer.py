@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final, TypeAlias
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler._distribution import Distribution
 from tickwheel.scheduler._model import Answer, Write, record
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._contract import Store
@@ -122,6 +123,10 @@ class Writer:
         self._callers: deque[_Entry] = deque()
         self._waiting = 0
         self._stats = WriterStats()
+        self.times = Distribution()
+        """How long commits took."""
+        self.sizes = [0] * 32
+        """How many commits held at most 1, 2, 4, 8, ... writes, and more than the step before."""
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name="tickwheel-writer", daemon=True)
         self._thread.start()
@@ -334,7 +339,10 @@ class Writer:
                 self._count(retries=1)
                 wait_s = min(wait_s * 2, _RETRY_MAX_S)
             else:
-                self._count(writes=len(writes), seconds=time.perf_counter() - start)
+                seconds = time.perf_counter() - start
+                self._count(writes=len(writes), seconds=seconds)
+                self.times.add(seconds * 1000)
+                self.sizes[(len(writes) - 1).bit_length()] += 1
                 return answers
 
     def _count(self, *, writes: int = 0, seconds: float = 0.0, retries: int = 0, failures: int = 0) -> None:

@@ -11,12 +11,14 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tickwheel.observe._tracing import TRACE
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.batch import Batches
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
 from tickwheel.service.guard import Guard
 from tickwheel.service.http import Call, Reply
+from tickwheel.service.intake import incoming_trace
 from tickwheel.service.jobs import PREFIX, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.methods import JobMethods, Methods
@@ -98,6 +100,8 @@ class Service:
             await send(message)
 
         call = Call(scope, receive)
+        if b"traceparent" in call.headers:
+            TRACE.set(incoming_trace(call))  # each request has a context of its own
         try:
             self._guard.check(call)
             if call.raw_path.startswith(PREFIX):

@@ -183,6 +183,7 @@ class StatsDocument(TypedDict):
     store: str
     loss_window: str
     offset_ms: float
+    next_due_at: datetime | None
 
 
 class StripDocument(Struct, frozen=True):

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from tickwheel.observe.prometheus import LATENESS_EDGES_MS, buckets
 from tickwheel.scheduler import AsyncScheduler
-from tickwheel.service.documents import FiringsDocument, firing_document
+from tickwheel.service.documents import FiringsDocument, firing_document, instant
 from tickwheel.service.firings import Firings
 from tickwheel.service.forecast import Forecast
 from tickwheel.service.http import Call, Reply
@@ -20,7 +19,7 @@ from tickwheel.service.intake import query, to_count
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.replies import document_reply
 
-__all__ = ["FIRING_FIELDS", "Figures", "buckets"]
+__all__ = ["FIRING_FIELDS", "Figures"]
 
 _FIRINGS_MAX: Final = 500
 FIRING_FIELDS: Final[dict[str, Any]] = {
@@ -29,30 +28,21 @@ FIRING_FIELDS: Final[dict[str, Any]] = {
 }
 """The fields of the query of firings, each with its JSON schema."""
 _FRESH_S: Final = 0.25
-EDGES_MS: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 30_000)
-"""The upper edges of lateness that are told, in the page and to Prometheus."""
-
-
-def buckets(histogram: Iterable[tuple[float, int]], edges_ms: Sequence[float]) -> list[tuple[float | None, int]]:
-    """
-    Return how many lie up to each of *edges_ms* and above the one before, and how many lie above the last (None).
-
-    A fine step that straddles an edge counts as above it: lateness is never told smaller than it was.
-    """
-    counts = [0] * (len(edges_ms) + 1)
-    for edge_ms, count in histogram:
-        counts[bisect_left(edges_ms, edge_ms)] += count
-    return list(zip((*edges_ms, None), counts, strict=True))
+_UNTOLD: Final = frozenset({"times", "sizes", "lateness"})
 
 
 def _told(stats: dict[str, Any]) -> dict[str, Any]:
     """
-    Return *stats* with the coarser histogram that is told, and the sum of all lateness, at most an eighth too large.
+    Return *stats* as they are told: lateness in coarser steps, what only Prometheus needs left out.
     """
-    lateness = stats["lateness"]
-    fine = lateness["histogram"]
-    told = {"histogram": buckets(fine, EDGES_MS), "sum_ms": sum(edge_ms * count for edge_ms, count in fine)}
-    return stats | {"lateness": lateness | told}
+    lateness, commit, wheel, due_at = (stats[name] for name in ("lateness", "commit", "wheel", "next_due_at"))
+    times = {f"{name}_ms": commit["times"][f"{name}_ms"] for name in ("p50", "p99", "max")}
+    return stats | {
+        "lateness": lateness | {"histogram": buckets(lateness["histogram"], LATENESS_EDGES_MS)},
+        "commit": {name: value for name, value in commit.items() if name not in _UNTOLD} | times,
+        "wheel": wheel and {name: value for name, value in wheel.items() if name not in _UNTOLD},
+        "next_due_at": None if due_at is None else instant(due_at),
+    }
 
 
 class Figures:
@@ -75,11 +65,18 @@ class Figures:
         """
         Return the scheduler's stats, the time, and a count that grows with every change that it knows of.
         """
+        stats = _told(await self.scheduler_stats())
+        return {"now": datetime.now(UTC), "changes": self._firings.changes, **stats}
+
+    async def scheduler_stats(self) -> dict[str, Any]:
+        """
+        Return the scheduler's stats as it gives them.
+        """
         async with self._lock:
             if time.monotonic() - self._read_at > _FRESH_S:
-                self._stats = _told(await asyncio.to_thread(self._scheduler.stats))
+                self._stats = await asyncio.to_thread(self._scheduler.stats)
                 self._read_at = time.monotonic()
-        return {"now": datetime.now(UTC), "changes": self._firings.changes, **self._stats}
+        return self._stats
 
     async def check_room(self, pending_max: int | None) -> None:
         """

@@ -16,10 +16,21 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
+from tickwheel.scheduler._checks import check_trace
+from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.service.http import Call
 from tickwheel.service.problems import ProblemError, show
 
-__all__ = ["drained", "job_key", "query", "read_body", "to_count", "to_instant", "wanted_generation"]
+__all__ = [
+    "drained",
+    "incoming_trace",
+    "job_key",
+    "query",
+    "read_body",
+    "to_count",
+    "to_instant",
+    "wanted_generation",
+]
 
 _ETAG: Final = re.compile(r'"(\d{1,19})"|(\d{1,19})')
 _FIELDS_MAX: Final = 32
@@ -62,6 +73,17 @@ def _generation(etag: str) -> int:
     if match is None:
         _unreadable("If-Match", etag, 'send one ETag as this service gave it, such as "17" with its quotes')
     return int(match[1] or match[2])  # its quotes are easily lost in a shell
+
+
+def incoming_trace(call: Call) -> str | None:
+    """
+    Return the `traceparent` of a request, or None: one that cannot be read is ignored, as W3C Trace Context demands.
+    """
+    trace = call.header(b"traceparent")
+    try:
+        return check_trace(trace)
+    except InvalidJobError:
+        return None
 
 
 def query(call: Call, allowed: Collection[str] = ()) -> dict[str, str]:

@@ -60,6 +60,7 @@ class Firing:
     attempt: int
     fired_at: float
     _beat: Callable[[], bool] = field(default=lambda: True, repr=False, compare=False)
+    _trace: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def fire_id(self) -> str:
@@ -74,6 +75,13 @@ class Firing:
         How long after its instant it was handed over.
         """
         return self.fired_at - self.job.due_at
+
+    @property
+    def trace(self) -> str | None:
+        """
+        The W3C traceparent to hand on: the firing's own where it is traced, or else the job's.
+        """
+        return self._trace or self.job.trace
 
     def heartbeat(self) -> bool:
         """

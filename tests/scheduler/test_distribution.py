@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tickwheel.scheduler._figures import Distribution, _edge_ms, _index
+from tickwheel.scheduler._distribution import Distribution, _edge_ms, _index
 
 
 @pytest.mark.parametrize("us", [1, 2, 3, 7, 8, 9, 15, 16, 17, 1000, 1023, 1024, 999_999, 86_400_000_000])
@@ -32,7 +32,7 @@ def test_no_figures():
     """
     Before the first firing every figure is zero.
     """
-    assert Distribution().figures() == {"count": 0, "p50_ms": 0.0, "p99_ms": 0.0, "max_ms": 0.0, "histogram": []}
+    assert Distribution().figures() == {"count": 0, "p50_ms": 0.0, "p99_ms": 0.0, "max_ms": 0.0, "sum_ms": 0.0, "histogram": []}
 
 
 @pytest.mark.parametrize("seed", range(5))

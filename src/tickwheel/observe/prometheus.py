@@ -1,0 +1,207 @@
+"""
+The figures for Prometheus: read from the scheduler's integers when somebody asks, so firing pays nothing for them.
+
+    prometheus_client.REGISTRY.register(Collector(scheduler.stats))
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tickwheel.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+__all__ = ["LATENESS_EDGES_MS", "Collector", "buckets", "exposition"]
+
+LATENESS_EDGES_MS: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 30_000)
+"""The upper edges of lateness that are told."""
+_COMMIT_EDGES_MS: Final = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
+_SIZE_EDGES: Final = tuple(1 << step for step in range(11))
+
+_COUNTERS: Final = {
+    "fired": "Firings that were handed to their target.",
+    "succeeded": "Firings whose target did its work.",
+    "failed": "Firings whose target failed.",
+    "retried": "Failed firings that get another attempt.",
+    "snoozed": "Firings whose handler asked to be called again.",
+    "expired": "Runs that were left out, because they expired or were missed.",
+    "dead_total": "Jobs that became dead letters.",
+    "given_back": "Attempts that a stop gave back before they were handed over.",
+    "refused": "Ends of firings that the store refused: set anew meanwhile, or owned by another.",
+    "commits": "Commits to the store.",
+}
+_COMMIT_COUNTERS: Final = {
+    "writes": "Writes in all commits.",
+    "retries": "Commits that were tried again after a passing error of the store.",
+    "failures": "Writes that were answered with an error.",
+}
+_GAUGES: Final = {
+    "near": "Jobs in memory, waiting for their instant.",
+    "staged": "Jobs in memory in all.",
+    "in_flight": "Firings begun and not settled.",
+    "epoch": "The epoch under which this process fires.",
+}
+_WHEEL_GAUGES: Final = {
+    "pending": "Timers in the near wheel; jobs of one instant share one.",
+    "bytes": "What the near wheel takes in memory.",
+    "slot_max": "Timers in the fullest slot of the near wheel.",
+}
+_WHEEL_COUNTERS: Final = {
+    "fires": "Timers that the near wheel fired.",
+    "cascades": "Timers that were filed anew in a finer slot.",
+    "wakeups": "How often the near wheel's thread woke up.",
+}
+_LEASE_COUNTERS: Final = {
+    "renewals": "Renewals of leases.",
+    "failures": "Renewals of leases that the store did not answer.",
+}
+_STATES: Final = ("pending", "running", "dead")
+_RESULTS: Final = {"dead_total": "died"}
+
+
+class Collector:
+    """
+    A collector for a registry of prometheus_client.
+
+    Args:
+        stats: The scheduler's `stats`, called at every scrape.
+    """
+
+    def __init__(self, stats: Callable[[], Mapping[str, Any]]) -> None:
+        self._stats = stats
+
+    def collect(self) -> Iterator[Metric]:
+        """
+        Yield the metrics of now.
+
+        Raises:
+            MissingExtraError: If prometheus_client is not installed.
+        """
+        return families(self._stats())
+
+
+def exposition(stats: Mapping[str, Any]) -> tuple[str, bytes]:
+    """
+    Return the content type and the text of what *stats* hold, and of this process: CPU, memory, open files.
+
+    Raises:
+        MissingExtraError: If prometheus_client is not installed.
+    """
+    client = _library()
+    registry = client.CollectorRegistry(auto_describe=False)
+    registry.register(Collector(lambda: stats))
+    client.ProcessCollector(registry=registry)
+    return client.exposition.CONTENT_TYPE_PLAIN_0_0_4, client.generate_latest(registry)
+
+
+def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
+    """
+    Yield the metrics that *stats* hold.
+    """
+    core = _library().core
+    jobs = core.GaugeMetricFamily("tickwheel_jobs", "Jobs in the store.", labels=["state"])
+    for state in _STATES:
+        jobs.add_metric([state], stats[state])
+    yield jobs
+    yield from _gauges(core, "", stats, _GAUGES)
+    yield from _counters(core, "", stats, _COUNTERS)
+    results = core.CounterMetricFamily(
+        "tickwheel_results", "What became of firings, by target.", labels=["target", "result"]
+    )
+    for target, counts in stats["by_target"].items():
+        for result, count in counts.items():
+            results.add_metric([target, _RESULTS.get(result, result)], count)
+    yield results
+    due_at = stats["next_due_at"]
+    if due_at is not None:
+        yield core.GaugeMetricFamily(
+            "tickwheel_next_due_timestamp_seconds", "When the next pending job is due.", due_at / 1000
+        )
+    yield core.GaugeMetricFamily(
+        "tickwheel_clock_offset_seconds", "The store's clock minus ours.", stats["offset_ms"] / 1000
+    )
+    text = "How much later than its instant a job was handed to its target."
+    yield _durations(core, "tickwheel_lateness_seconds", text, stats["lateness"], LATENESS_EDGES_MS)
+    yield from _commit(core, stats["commit"])
+    yield from _ownership(core, stats)
+    if (wheel := stats["wheel"]) is not None:
+        yield from _gauges(core, "wheel_", wheel, _WHEEL_GAUGES)
+        yield from _counters(core, "wheel_", wheel, _WHEEL_COUNTERS)
+
+
+def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> list[tuple[float | None, int]]:
+    """
+    Return how many lie up to each of *edges* and above the one before, and how many lie above the last (None).
+
+    A fine step that straddles an edge counts as above it: nothing is told smaller than it was.
+    """
+    counts = [0] * (len(edges) + 1)
+    for edge, count in histogram:
+        counts[bisect_left(edges, edge)] += int(count)
+    return list(zip((*edges, None), counts, strict=True))
+
+
+def _commit(core: Any, commit: Mapping[str, Any]) -> Iterator[Metric]:
+    yield from _counters(core, "commit_", commit, _COMMIT_COUNTERS)
+    yield core.GaugeMetricFamily(
+        "tickwheel_writes_waiting", "Callers' writes that wait for a commit.", commit["waiting"]
+    )
+    text = "How long a commit to the store took."
+    yield _durations(core, "tickwheel_commit_seconds", text, commit["times"], _COMMIT_EDGES_MS)
+    text = "How many writes shared a commit."
+    yield _histogram(core, "tickwheel_commit_size", text, buckets(commit["sizes"], _SIZE_EDGES), commit["writes"])
+
+
+def _ownership(core: Any, stats: Mapping[str, Any]) -> Iterator[Metric]:
+    text = "Shards whose jobs this process fires."
+    yield core.GaugeMetricFamily("tickwheel_shards_owned", text, len(stats["shards"]))
+    leases = stats["leases"]
+    if leases is None:
+        return
+    for name, text in _LEASE_COUNTERS.items():
+        yield core.CounterMetricFamily(f"tickwheel_lease_{name}", text, leases[name])
+    if leases["trusted_s"] is not None:
+        text = "How long this process may fire without another renewal."
+        yield core.GaugeMetricFamily("tickwheel_lease_trusted_seconds", text, leases["trusted_s"])
+
+
+def _gauges(core: Any, prefix: str, values: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[Metric]:
+    for name, text in names.items():
+        if values.get(name) is not None:
+            yield core.GaugeMetricFamily(f"tickwheel_{prefix}{name}", text, values[name])
+
+
+def _counters(core: Any, prefix: str, values: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[Metric]:
+    for name, text in names.items():
+        if values.get(name) is not None:
+            yield core.CounterMetricFamily(f"tickwheel_{prefix}{name.removesuffix('_total')}", text, values[name])
+
+
+def _durations(core: Any, name: str, text: str, figures: Mapping[str, Any], edges_ms: Sequence[float]) -> Metric:
+    return _histogram(core, name, text, buckets(figures["histogram"], edges_ms), figures["sum_ms"], unit=1000)
+
+
+def _histogram(
+    core: Any, name: str, text: str, counts: Sequence[tuple[float | None, int]], total: float, *, unit: int = 1
+) -> Metric:
+    rows = []
+    so_far = 0
+    for edge, count in counts:
+        so_far += count
+        rows.append(("+Inf" if edge is None else f"{edge / unit:g}", so_far))
+    metric: Metric = core.HistogramMetricFamily(name, text, buckets=rows, sum_value=total / unit)
+    return metric
+
+
+def _library() -> Any:
+    try:
+        import prometheus_client.core  # noqa: PLC0415  on use: the extra is optional
+        import prometheus_client.exposition  # noqa: PLC0415  as above
+    except ImportError:
+        library, extra = "prometheus_client", "prometheus"
+        raise MissingExtraError(library, extra) from None
+    return prometheus_client
