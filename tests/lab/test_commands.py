@@ -119,7 +119,7 @@ def test_watch(run: Run, tmp_path: Path) -> None:
         (["replay", "good.csv", "--wheel", "rounds:tick=0"], "tick is 0.0: pass a positive, finite number of seconds"),
         (["replay", "good.csv", "--wheel", "rounds:slots=1"], "slots is 1: pass 2 or more"),
         (["replay", "good.csv", "--wheel", "single:tick=1,slots=5"], "to 60 s, and the span is 4 s: at this tick it"),
-        (["watch", "good.csv", "--wheel", "native"], "native does not show its slots: watch one of heap, "),
+        (["watch", "good.csv", "--wheel", "native:tick=1"], "no option 'tick': expected none"),
         (["compare", "good.csv", "--pending", "many"], "'many': expected numbers such as 1k,100k,1M"),
         (["compare", "good.csv", "--steps", "0"], "0 is not in the range"),
         (["generate", "rain", "x.csv"], "'rain' is not one of"),

@@ -15,13 +15,12 @@ from tickwheel.lab.designs import DESIGNS, Design, parse_design
 from tickwheel.lab.generate import Load, generate
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.lab.tune import facts_of
-from tickwheel.lab.watch import NotShownError, Recorder, render_watch, small
+from tickwheel.lab.watch import Recorder, render_watch, small
 
 TRACE = list(generate(Load("connections", seconds=120, size=2, seed=5)))
-SHOWN = [name for name in DESIGNS if name != "native"]
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", DESIGNS)
 def test_frames_account_for_every_entry(name: str) -> None:
     """
     In each frame the slots hold what is pending, time goes on, and pointers stand in slots that there are.
@@ -63,12 +62,18 @@ def test_texts() -> None:
     assert texts[6:] == ["move a to 2.5 s from now", "cancel b", "fire c, d, e", "fire a"]
 
 
-def test_native_is_not_shown() -> None:
+def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
     """
-    A design that does not show its slots is refused, and those that do are named.
+    On the native wheel a timer lies in one coarse slot until that begins, and is then sorted, to fire at its instant.
     """
-    with pytest.raises(NotShownError, match="watch one of heap, single, rounds, hierarchical, cascading"):
-        Recorder(Design("native"))
+    recorder = Recorder(Design("native"))
+    frames = recorder.play([TraceOperation(0, "S", "tea", 21_000_000)])
+    told = [(frame["kind"], frame["t"]) for frame in frames]
+    begins = 21 * 10**9 >> 34 << 34
+    assert told == [("start", 0), ("set", 0), ("cascade", begins), ("fire", 21 * 10**9)]
+    rings = [[index for index, (_, held) in enumerate(frame["rings"]) if held] for frame in frames]
+    assert [recorder.shape[ring[0]]["name"] for ring in rings if ring] == ["level 4", "begun"]
+    assert frames[2]["text"] == "a slot begins: 1 sorted, to fire each at its instant"
 
 
 def test_what_was_given_is_watched() -> None:
@@ -103,7 +108,7 @@ def test_the_page_stands_alone() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", DESIGNS)
 def test_a_browser_draws_it(name: str, tmp_path: Path) -> None:
     """
     In a browser the page draws every ring with its slots, and the frame that the address asks for.

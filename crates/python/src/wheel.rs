@@ -88,6 +88,19 @@ impl Wheel {
         stats_dict(py, &stats, pending, bytes)
     }
 
+    /// Return for each level what a slot spans, where the hand stands, and how many entries each occupied slot holds.
+    fn occupancy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let levels = PyList::empty(py);
+        for level in self.core.with(py, |core| core.occupancy()) {
+            let counts = PyDict::new(py);
+            for (slot, count) in level.counts {
+                counts.set_item(slot, count)?;
+            }
+            levels.append((level.slot_ns, level.hand, counts))?;
+        }
+        Ok(levels)
+    }
+
     /// Verify the invariants; raises AssertionError.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.core.with(py, |core| checked(|| core.check()))

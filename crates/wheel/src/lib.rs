@@ -36,6 +36,7 @@ mod access;
 mod check;
 pub mod due;
 pub mod geometry;
+mod occupancy;
 mod opening;
 pub mod slab;
 mod slots;
@@ -43,6 +44,7 @@ mod stats;
 mod wheel;
 
 pub use geometry::coalesce;
+pub use occupancy::Occupancy;
 pub use slab::Id;
 pub use stats::Stats;
 pub use wheel::{Expired, Pop, Wheel, NEVER};

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from operator import itemgetter
 from typing import Final
 
 __all__ = ["COLOURS", "Axis", "line_chart", "strip_chart"]
@@ -118,8 +119,8 @@ class _Scale:
             low, high = math.log10(low), math.log10(high)
         elif pad:
             low = 0
-        room = (high - low) * 0.08 if pad and axis.is_log else 0
-        self._low, self._high = low - room, high + room
+        room = (high - low) * 0.08 if pad else 0
+        self._low, self._high = low - room if axis.is_log else low, high + room
         if self._low == self._high:
             self._low, self._high = self._low - 0.5, self._high + 0.5
         self._first, self._last = first, last
@@ -186,13 +187,16 @@ def _end_label(name: str, top: float) -> str:
 
 
 def _spread(ends: Mapping[str, float]) -> dict[str, float]:
-    # Names that would lie over each other move apart, and stay on the paper.
-    placed: dict[str, float] = {}
-    last = -math.inf
-    for name, top in sorted(ends.items(), key=lambda item: item[1]):
-        last = placed[name] = max(top, last + LABEL_GAP)
-    over = max(0.0, last - (HEIGHT - BOTTOM))
-    return {name: top - over for name, top in placed.items()}
+    # Names that would lie over each other move apart: down, and from the foot of the paper up again.
+    places = sorted(ends.items(), key=itemgetter(1))
+    tops: list[float] = []
+    for _, top in places:
+        tops.append(max(top, tops[-1] + LABEL_GAP) if tops else top)
+    lowest = HEIGHT - BOTTOM + 0.0
+    for number in reversed(range(len(tops))):
+        tops[number] = min(tops[number], lowest)
+        lowest = tops[number] - LABEL_GAP
+    return {name: top for (name, _), top in zip(places, tops, strict=True)}
 
 
 def _svg(parts: Sequence[str], height: float, title: str) -> str:

@@ -16,8 +16,8 @@ from tickwheel.wheels import (
     NativeWheel,
     RoundsWheel,
     SingleWheel,
-    Wheel,
 )
+from tickwheel.wheels._view import ShownWheel
 
 __all__ = ["DESIGNS", "Design", "DesignError", "parse_design"]
 
@@ -62,7 +62,7 @@ class Design:
         options = ",".join(f"{name}={_shortest(value)}" for name, value in self.options.items())
         return f"{self.name}:{options}" if options else self.name
 
-    def make(self) -> Wheel:
+    def make(self) -> ShownWheel:
         """
         Return a new wheel.
 
@@ -70,7 +70,7 @@ class Design:
             DesignError: If an option is out of its range.
         """
         try:
-            wheel: Wheel = DESIGNS[self.name][0](**self.options)
+            wheel: ShownWheel = DESIGNS[self.name][0](**self.options)
         except (TypeError, ValueError) as error:
             raise DesignError(str(self), str(error)) from error
         return wheel

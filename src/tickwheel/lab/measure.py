@@ -1,12 +1,13 @@
 """
 What one design costs under one workload: `python -m tickwheel.lab.measure`, a job as JSON in, the figures as JSON out.
 
-A process of its own, so that memory and warmth are nobody else's. Three phases, each as a driver would do it, which
+A process of its own, so that memory and warmth are nobody else's. The phases, each as a driver would do it, which
 sleeps until the time it was told and is woken for an earlier one:
 
     fill     everything that is pending at the start is set
     churn    the steps of the workload, as they come; in its second half each call is timed
     rest     nothing is set any more, and most of what is pending fires
+    beat, quiet     see `lab.background`; on a new wheel with as many timers
 
 Times are CPU time of the thread, so that neighbours on the machine do not count. Python's garbage collector is off,
 and a full collection is timed by itself.
@@ -24,12 +25,16 @@ from pathlib import Path
 from time import thread_time_ns
 from typing import Any, Final
 
-from tickwheel.lab.designs import parse_design
+from tickwheel.lab.background import beat_ns, filled, quiet_ns
+from tickwheel.lab.designs import Design, parse_design
 from tickwheel.lab.workload import Workload
-from tickwheel.wheels import NEVER, Expired, Wheel
+from tickwheel.wheels import NEVER, Expired
+from tickwheel.wheels._view import RingView, ShownWheel
 
 __all__ = ["Measurement", "main"]
 
+BINS: Final = 128
+"""Slots of a longer ring are shown together, the fullest for all."""
 PARTS: Final = 120
 """Into so many parts the rest is cut for the curves over time."""
 REST: Final = 0.9
@@ -41,7 +46,7 @@ class Measurement:
     One design under one workload.
     """
 
-    def __init__(self, wheel: Wheel, workload: Workload) -> None:
+    def __init__(self, wheel: ShownWheel, workload: Workload) -> None:
         self._wheel = wheel
         self._has_ticks = wheel.abilities.tick_ns > 0
         self._workload = workload
@@ -142,21 +147,34 @@ class Measurement:
         late = sorted(self._lateness) or [0]
         return {name: late[int(rank * (len(late) - 1))] for name, rank in (("half", 0.5), ("99 %", 0.99), ("all", 1.0))}
 
-    def _occupancy(self) -> list[dict[str, Any]] | None:
-        # How many slots hold how many entries, by orders of two; None where the design does not show its slots.
-        rings = getattr(self._wheel, "rings", None)
-        if rings is None:
-            return None
-        return [
-            {
-                "name": ring.name,
-                "slots": ring.slots,
-                "entries": sum(ring.counts.values()),
-                "occupied": len(ring.counts),
-                "most": max(ring.counts.values(), default=0),
-            }
-            for ring in rings()
-        ]
+    def _occupancy(self) -> list[dict[str, Any]]:
+        return [_occupied(ring) for ring in self._wheel.rings() if ring.slots > 1]
+
+
+def _occupied(ring: RingView) -> dict[str, Any]:
+    # The fills start at the slot that comes next.
+    first = 0 if ring.pointer is None else ring.pointer + 1
+    bins = min(ring.slots, BINS)
+    fills = [0] * bins
+    for index, count in ring.counts.items():
+        place = (index - first) % ring.slots * bins // ring.slots
+        fills[place] = max(fills[place], count)
+    return {
+        "name": ring.name,
+        "slots": ring.slots,
+        "slot_ns": ring.slot_ns,
+        "entries": sum(ring.counts.values()),
+        "occupied": len(ring.counts),
+        "most": max(ring.counts.values(), default=0),
+        "fills": fills,
+    }
+
+
+def _over_a_background(design: Design, pending: int) -> dict[str, float]:
+    wheel = design.make()
+    filled(wheel, pending)
+    beat, now = beat_ns(wheel, 0)
+    return {"beat_ns": beat, "tick_ns": wheel.abilities.tick_ns, "quiet_ns": quiet_ns(wheel, now)}
 
 
 def _resident() -> int:
@@ -173,7 +191,9 @@ def main() -> None:
     Read a job from stdin and print its figures.
     """
     job = json.load(sys.stdin)
-    figures = Measurement(parse_design(job["wheel"]).make(), Workload.read(Path(job["workload"]))).run()
+    design = parse_design(job["wheel"])
+    figures = Measurement(design.make(), Workload.read(Path(job["workload"]))).run()
+    figures |= _over_a_background(design, figures["pending"])
     json.dump(figures, sys.stdout)
 
 

@@ -9,24 +9,29 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
-from tickwheel.lab._charts import Axis, line_chart, strip_chart
+from tickwheel.lab._charts import COLOURS, Axis, line_chart, strip_chart
+from tickwheel.lab._quantities import duration
+from tickwheel.lab._slots_chart import slots_chart
+from tickwheel.lab._verdicts import TICKED, verdicts
 from tickwheel.lab.compare import Comparison
 
 __all__ = ["figures_table", "render_report"]
 
 Row = dict[str, Any]
 
+_PENDING: Final = Axis("timers pending", lambda value: f"{value:,.0f}")
 COLUMNS: Final[tuple[tuple[str, Callable[[Row], str]], ...]] = (
     ("wheel", lambda row: row["wheel"]),
     ("pending", lambda row: f"{row['pending']:,}"),
     ("fill", lambda row: f"{row['fill_ns']:,.0f}"),
     ("set, move, cancel", lambda row: f"{row['churn_ns']:,.0f}"),
     ("fire", lambda row: f"{row['fire_ns']:,.0f}"),
-    ("longest pause", lambda row: _time(row["longest_ns"])),
+    ("beat", lambda row: f"{row['beat_ns']:,.0f}"),
+    ("longest pause", lambda row: duration(row["longest_ns"])),
     ("cascades", lambda row: f"{row['cascades']:,}"),
     ("wake-ups", lambda row: f"{row['wake_ups']:,}"),
     ("bytes a timer", lambda row: f"{row['bytes']:,.0f}"),
-    ("collection", lambda row: _time(row["collection_ns"])),
+    ("collection", lambda row: duration(row["collection_ns"])),
 )
 
 
@@ -43,6 +48,7 @@ def render_report(comparison: Comparison) -> str:
     page = files("tickwheel.lab").joinpath("report.html").read_text("utf-8")
     fields = {
         "intro": escape(intro),
+        "verdicts": _verdicts(comparison),
         "charts": "".join(_charts(comparison)),
         "table": _table(comparison.rows),
         "figures": comparison.as_json().replace("</", "<\\/"),
@@ -50,6 +56,16 @@ def render_report(comparison: Comparison) -> str:
     for name, content in fields.items():
         page = page.replace("{{" + name + "}}", content)
     return page
+
+
+def _verdicts(comparison: Comparison) -> str:
+    lines = [
+        f'<tr><td class="name" style="color:{COLOURS[name]}">{escape(name)}</td>'
+        f"<td>{escape(breaks)}</td><td>{escape(seen)}</td></tr>"
+        for name, breaks, seen in verdicts(comparison.rows)
+    ]
+    head = "<tr><th>design</th><th>where it breaks</th><th>seen here</th></tr>"
+    return f'<table class="words">{head}{"".join(lines)}</table>'
 
 
 def _charts(comparison: Comparison) -> Iterable[str]:
@@ -66,6 +82,14 @@ def _charts(comparison: Comparison) -> Iterable[str]:
         "Cost of a timer that fires",
         "Nothing is set any more, and what is pending expires: cascades, scans of slots, and the driver's calls.",
     )
+    yield _by_size(
+        comparison,
+        "beat_ns",
+        "A beat over far timers",
+        "One short timer after the other, while so many wait that are not due for long. "
+        "Rounds reads them, slot by slot, to find what is next; a heap climbs past them; the others look at none.",
+    )
+    yield _quiet(comparison)
     yield _by_size(
         comparison,
         "longest_ns",
@@ -89,8 +113,25 @@ def _by_size(comparison: Comparison, figure: str, title: str, text: str, up: Axi
     series: dict[str, list[float]] = {}
     for row in comparison.rows:
         series.setdefault(row["design"], []).append(row[figure])
-    across = Axis("timers pending", lambda value: f"{value:,.0f}")
-    return _section(title, text, line_chart(across, up or Axis("CPU time", _time), sizes, series))
+    return _section(title, text, line_chart(_PENDING, up or Axis("CPU time", duration), sizes, series))
+
+
+def _quiet(comparison: Comparison) -> str:
+    series: dict[str, list[float]] = {}
+    for row in comparison.rows:
+        second = row["quiet_ns"] * 1e9 / row["tick_ns"] if row["design"] in TICKED else 0.0
+        series.setdefault(row["design"], []).append(second)
+    return _section(
+        "A quiet second",
+        "Nothing is due, and a driver that ticks, as skynet, Linux and Netty have it, wakes up at each tick all the "
+        "same. The other designs sleep until something is due; here so do these, if they are let.",
+        line_chart(
+            _PENDING,
+            Axis("CPU time a second", duration, is_log=False),
+            list(_first_by_size(comparison)),
+            series,
+        ),
+    )
 
 
 def _over_time(comparison: Comparison) -> Iterable[str]:
@@ -108,7 +149,7 @@ def _over_time(comparison: Comparison) -> Iterable[str]:
     yield _section(
         "Longest wake-up over time",
         "In the same parts: where a burst of cascades hurts.",
-        strip_chart("longest wake-up over time", _time, longest, seconds),
+        strip_chart("longest wake-up over time", duration, longest, seconds),
     )
 
 
@@ -118,7 +159,7 @@ def _lateness(comparison: Comparison) -> str:
     head = "".join(f"<th>{escape(rank)} at most</th>" for rank in ranks)
     body = "".join(
         f"<tr><td>{escape(row['design'])}</td>"
-        + "".join(f"<td>{_time(row['lateness_ns'][rank])}</td>" for rank in ranks)
+        + "".join(f"<td>{duration(row['lateness_ns'][rank])}</td>" for rank in ranks)
         + "</tr>"
         for row in rows
     )
@@ -131,23 +172,14 @@ def _lateness(comparison: Comparison) -> str:
 
 
 def _occupancy(comparison: Comparison) -> str:
-    lines = []
-    for row in _largest(comparison):
-        for ring in row["occupancy"] or ():
-            if ring["name"].startswith("depth") or ring["slots"] == 1:
-                continue
-            share = ring["occupied"] / ring["slots"]
-            mean = ring["entries"] / max(ring["occupied"], 1)
-            lines.append(
-                f"<tr><td>{escape(row['design'])}: {escape(ring['name'])}</td><td>{ring['slots']:,}</td>"
-                f"<td>{share:.0%}</td><td>{mean:,.0f}</td><td>{ring['most']:,}</td></tr>"
-            )
-    head = "<tr><th>ring</th><th>slots</th><th>occupied</th><th>entries a slot</th><th>fullest</th></tr>"
+    rings = [(row["design"], ring) for row in _largest(comparison) for ring in row["occupancy"] if ring["entries"]]
+    rings = [(design, ring) for design, ring in rings if not ring["name"].startswith("depth")]
     return _section(
         "Slot occupancy",
-        "At the largest size, after the churn. The fullest coarse slot is the longest cascade to come; "
-        "a heap has no slots, and the native wheel does not show its own.",
-        f"<table>{head}{''.join(lines)}</table>",
+        "At the largest size, after the churn: how many entries each slot holds, on a logarithmic scale, from the slot "
+        "that comes next on the left to the farthest; occupied slots, and the fullest. The fullest coarse slot is the "
+        "longest cascade to come. A heap has no slots; rings that are empty are not drawn.",
+        slots_chart(rings),
     )
 
 
@@ -179,10 +211,3 @@ def _first_by_size(comparison: Comparison) -> dict[int, Row]:
 def _largest(comparison: Comparison) -> list[Row]:
     most = max((row["size"] for row in comparison.rows), default=0)
     return [row for row in comparison.rows if row["size"] == most]
-
-
-def _time(ns: float) -> str:
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.3g} ns" if ns else "0"

@@ -12,38 +12,15 @@ import math
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 
-from tickwheel.errors import TickwheelError
 from tickwheel.lab.designs import DESIGNS, Design
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.lab.tune import TraceFacts, round_tick
-from tickwheel.wheels import Wheel
-from tickwheel.wheels._view import RingView
 
-__all__ = ["NotShownError", "Recorder", "render_watch", "small"]
+__all__ = ["Recorder", "render_watch", "small"]
 
 FRAMES: Final = 600
-
-
-class NotShownError(TickwheelError, ValueError):
-    """
-    A design does not show its slots.
-    """
-
-    def __init__(self, design: Design) -> None:
-        """
-        Name the design and those that do.
-        """
-        shown = ", ".join(name for name in DESIGNS if hasattr(Design(name).make(), "rings"))
-        super().__init__(f"{design} does not show its slots: watch one of {shown}")
-
-
-class _Shown(Wheel, Protocol):
-    def rings(self) -> list[RingView]:
-        """
-        Return a view of the structure.
-        """
 
 
 def small(design: Design, facts: TraceFacts) -> Design:
@@ -68,16 +45,10 @@ class Recorder:
     Attributes:
         frames: What happened, when, and what every ring then held.
         shape: What the rings are.
-
-    Raises:
-        NotShownError: If the design does not show its slots.
     """
 
     def __init__(self, design: Design, frames: int = FRAMES) -> None:
-        wheel = design.make()
-        if not hasattr(wheel, "rings"):
-            raise NotShownError(design)
-        self._wheel = cast("_Shown", wheel)
+        self._wheel = design.make()
         self._most = frames
         self._ids: dict[str, int] = {}
         self._cascades = 0
@@ -128,17 +99,25 @@ class Recorder:
         self._cascade_until(now)
 
     def _cascade_until(self, until: int) -> None:
-        # A slot cascades when the pointer comes to it: go from one beginning of a slot to the next, to see it happen.
+        # A slot is emptied when the pointer comes to it: go from one beginning of a slot to the next, to see it happen.
         while (begins := self._next_beginning()) is not None and begins <= until:
+            waiting = self._waiting()
             self._advance(begins)
-            cascades = self._wheel.stats()["cascades"]
-            if cascades > self._cascades:
-                self._frame(begins, "cascade", f"cascade: {cascades - self._cascades} filed again, in a finer ring")
+            cascades = self._wheel.stats()["cascades"] - self._cascades
+            if cascades:
+                self._frame(begins, "cascade", f"cascade: {cascades} filed again, in a finer ring")
+            elif (more := self._waiting() - waiting) > 0:
+                self._frame(begins, "cascade", f"a slot begins: {more} sorted, to fire each at its instant")
         self._advance(until)
+
+    def _waiting(self) -> int:
+        # What has left the slots and is not due: the native wheel sorts a slot when it begins.
+        return sum(self._wheel.rings()[0].counts.values())
 
     def _advance(self, now: int) -> None:
         self._now = max(self._now, now)
-        self._wheel.advance(self._now, 0)
+        expired = self._wheel.advance(self._now)
+        assert not expired, "what is due is fired, in a frame of its own"
 
     def _next_beginning(self) -> int | None:
         # Of an occupied slot in a ring that is not the finest.
@@ -166,12 +145,11 @@ def render_watch(trace: str, design: Design, operations: Sequence[TraceOperation
 
     Args:
         trace: What to call the trace.
-        design: A design that shows its slots, with small rings (see `small`).
+        design: A design, with small rings (see `small`).
         operations: The trace, of which as much is played as fills the frames.
         frames: How many at most.
 
     Raises:
-        NotShownError: If the design does not show its slots.
         SpanExceededError: If it cannot hold a delay.
     """
     recorder = Recorder(design, frames)

@@ -4,9 +4,11 @@ A wheel's rings as a picture of them needs them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-__all__ = ["RingView"]
+from tickwheel.wheels._contract import Wheel
+
+__all__ = ["RingView", "ShownWheel"]
 
 
 class RingView(NamedTuple):
@@ -26,3 +28,14 @@ class RingView(NamedTuple):
     slot_ns: int
     pointer: int | None
     counts: dict[int, int]
+
+
+class ShownWheel(Wheel, Protocol):
+    """
+    A wheel that shows its slots, as all designs do that come with tickwheel.
+    """
+
+    def rings(self) -> list[RingView]:
+        """
+        Return what is due and not delivered, then the rings from fine to coarse; changes nothing.
+        """

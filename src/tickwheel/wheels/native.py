@@ -25,8 +25,11 @@ from __future__ import annotations
 
 from tickwheel._core import Wheel
 from tickwheel.wheels._contract import Abilities
+from tickwheel.wheels._view import RingView
 
 __all__ = ["NativeWheel"]
+
+SLOTS = 64
 
 
 class NativeWheel:
@@ -63,6 +66,17 @@ class NativeWheel:
         self.drain = wheel.drain
         self.stats = wheel.stats
         self.check = wheel.check
+
+    def rings(self) -> list[RingView]:
+        """
+        Return the levels from fine to coarse, and before them what has begun and waits for its instant.
+        """
+        levels = [
+            RingView(f"level {level}", SLOTS, slot_ns, hand, counts)
+            for level, (slot_ns, hand, counts) in enumerate(self._wheel.occupancy())
+        ]
+        begun = len(self) - sum(sum(level.counts.values()) for level in levels)
+        return [RingView("begun", 1, 0, None, {0: begun} if begun else {}), *levels]
 
     def __len__(self) -> int:
         return len(self._wheel)

@@ -1,0 +1,67 @@
+//! How full the slots are: for a picture of the wheel, so it reads and changes nothing.
+
+use crate::geometry::{shift, slot_for, LEVELS};
+use crate::slots::place;
+use crate::wheel::Wheel;
+
+/// One level at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Occupancy {
+    /// What one slot spans, in nanoseconds.
+    pub slot_ns: u64,
+    /// The slot that the hand stands in.
+    pub hand: usize,
+    /// Each slot that has entries, and how many.
+    pub counts: Vec<(usize, usize)>,
+}
+
+impl<P> Wheel<P> {
+    /// The levels from fine to coarse, in O(occupied slots). What is in none of them has begun, and waits for its instant.
+    #[must_use]
+    pub fn occupancy(&self) -> Vec<Occupancy> {
+        let levels = 0..LEVELS;
+        levels
+            .map(|level| {
+                let mut counts = Vec::new();
+                let mut occupied = self.slots.occupied[level];
+                while occupied != 0 {
+                    let slot = occupied.trailing_zeros() as usize;
+                    counts.push((slot, self.slots.len(place(level, slot))));
+                    occupied &= occupied - 1;
+                }
+                Occupancy { slot_ns: 1 << shift(level), hand: slot_for(self.hand, level), counts }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::geometry::SLOTS;
+    use crate::Wheel;
+
+    #[test]
+    fn each_entry_is_counted_in_the_slot_it_lies_in() {
+        let mut wheel = Wheel::new(0);
+        for deadline in [0, 2 << 10, (2 << 10) + 5, 63 << 10, 64 << 10, 1 << 58] {
+            wheel.insert(deadline, ());
+        }
+        let levels = wheel.occupancy();
+        assert_eq!(levels[0].counts, [(2, 2), (63, 1)], "what was due at once is in no slot");
+        assert_eq!((&levels[1].counts[..], levels[1].slot_ns), (&[(1, 1)][..], 64 << 10));
+        assert_eq!((levels[8].counts[0].1, levels[8].slot_ns), (1, 1 << 58));
+        assert!(levels.iter().all(|level| level.hand < SLOTS));
+        wheel.drain();
+        assert!(wheel.occupancy().iter().all(|level| level.counts.is_empty()));
+    }
+
+    #[test]
+    fn the_hand_goes_with_time() {
+        let mut wheel = Wheel::<()>::new(0);
+        wheel.begin_turn((5 << 16) + (7 << 10));
+        wheel.pop(&mut usize::MAX.clone());
+        wheel.end_turn();
+        let hands: Vec<_> = wheel.occupancy().iter().map(|level| level.hand).collect();
+        assert_eq!(hands[..3], [7, 5, 0]);
+    }
+}

@@ -1,0 +1,85 @@
+"""
+What a design costs while many timers wait that are not due for long: where a scan, a logarithm or a tick is felt.
+
+    beat     one short timer after the other over them, each set when the one before has fired
+    quiet    nothing is set and nothing is due, and time is ticked all the same, as the originals of the designs with a
+             tick are driven; a design without one is not woken at all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from time import thread_time_ns
+from typing import Final
+
+from tickwheel.wheels import Wheel
+
+__all__ = ["beat_ns", "filled", "quiet_ns"]
+
+HOUR_NS: Final = 3_600_000_000_000
+MS_NS: Final = 1_000_000
+BLOCK: Final = 10
+"""So many beats or ticks are timed as one; the middle block counts."""
+BLOCKS: Final = range(3, 50)
+ENOUGH_NS: Final = 200_000_000
+"""Blocks follow until so much time is spent, which a scan of a million entries does in the first."""
+
+
+def filled(wheel: Wheel, pending: int) -> int:
+    """
+    Fill a new *wheel* that stands at 0, and return how long nothing of it is due, in nanoseconds.
+
+    The timers are due in the second hour; of a design that does not reach so far, in the second half of its span.
+    """
+    span_ns = wheel.abilities.span_ns
+    first_ns = HOUR_NS if span_ns is None else span_ns // 2
+    for number in range(pending):
+        wheel.insert(first_ns + first_ns * 9 // 10 * number // pending, None)
+    return first_ns
+
+
+def beat_ns(wheel: Wheel, now: int) -> tuple[float, int]:
+    """
+    Return the CPU time of one beat, and the time at the end of the last.
+
+    A beat is what a driver does for one timer: set it, ask when to come, come and take it out.
+    """
+    period_ns = max(MS_NS, wheel.abilities.tick_ns)
+    wheel.advance(now)
+
+    def beat() -> None:
+        nonlocal now
+        wheel.insert(now + period_ns, None)
+        due_at = wheel.next_expiration()
+        assert due_at is not None, "what was just set is pending"
+        now = due_at
+        expired = wheel.advance(now)
+        assert len(expired) == 1, "a beat is one timer"
+
+    return _middle(beat), now
+
+
+def quiet_ns(wheel: Wheel, now: int) -> float:
+    """
+    Return the CPU time of one tick in which nothing is due; 0 for a design without ticks.
+    """
+    tick_ns = wheel.abilities.tick_ns
+
+    def tick() -> None:
+        nonlocal now
+        now += tick_ns
+        expired = wheel.advance(now)
+        assert not expired, "a quiet tick has nothing due"
+
+    return _middle(tick) if tick_ns else 0.0
+
+
+def _middle(work: Callable[[], None]) -> float:
+    blocks: list[int] = []
+    while len(blocks) < BLOCKS.start or (sum(blocks) < ENOUGH_NS and len(blocks) < BLOCKS.stop):
+        began = thread_time_ns()
+        for _ in range(BLOCK):
+            work()
+        blocks.append(thread_time_ns() - began)
+    return median(blocks) / BLOCK
