@@ -59,6 +59,14 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     help="How long a request may take to arrive.",
 )
 @click.option("--pending-max", type=click.IntRange(min=1), metavar="N", help="How many jobs may be pending.")
+@click.option(
+    "--every-min",
+    type=click.FloatRange(min=0.001),
+    metavar="SECONDS",
+    default=1.0,
+    show_default=True,
+    help="The least interval of jobs that come back.",
+)
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
 @click.option("--log-json", is_flag=True, help="Log one JSON document a line.")
 def command(
@@ -72,6 +80,7 @@ def command(
     rate: float | None,
     pending_max: int | None,
     request_timeout: float,
+    every_min: float,
     log_level: str,
     log_json: bool,
 ) -> None:
@@ -89,6 +98,7 @@ def command(
         rate_per_s=rate,
         pending_max=pending_max,
         request_timeout_s=request_timeout,
+        every_min_s=every_min,
     )
     scheduler = AsyncScheduler(store)
     scheduler.subscribe(logs.log_event)

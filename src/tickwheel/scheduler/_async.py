@@ -151,7 +151,9 @@ class AsyncScheduler(Common):
         """
         return await asyncio.to_thread(self._core.client.forecast, since, step, steps)
 
-    async def lease(self, queue: str, *, limit: int = 1, wait: float = 20.0, seconds: float = 60.0) -> list[JobLease]:
+    async def lease(
+        self, queue: str, *, limit: int = 1, wait: float = 20.0, seconds: float = 60.0
+    ) -> Sequence[JobLease]:
         """
         Return due firings for this caller to run: see `Scheduler.lease`. A cancelled `await` leaves them to others.
         """

@@ -211,7 +211,7 @@ class Scheduler(Common):
         """
         return self._core.client.forecast(since, step, steps)
 
-    def lease(self, queue: str, *, limit: int = 1, wait: float = 20.0, seconds: float = 60.0) -> list[JobLease]:
+    def lease(self, queue: str, *, limit: int = 1, wait: float = 20.0, seconds: float = 60.0) -> Sequence[JobLease]:
         """
         Return due firings of the jobs with `target="pull", handler=queue`, for this caller to run.
 

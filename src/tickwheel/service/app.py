@@ -21,14 +21,17 @@ from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import incoming_trace
 from tickwheel.service.jobs import PREFIX, Jobs
 from tickwheel.service.live import Live
-from tickwheel.service.methods import JobMethods, Methods
+from tickwheel.service.methods import KeyMethods, Methods
 from tickwheel.service.once import Once
 from tickwheel.service.openapi import openapi
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.pages import Files, page, problem_page
 from tickwheel.service.problems import ProblemError, show
+from tickwheel.service.pull import Pulls
 from tickwheel.service.replies import document_reply, problem_reply
 from tickwheel.service.routes import Endpoint, operations
+from tickwheel.service.schedules import PREFIX as SCHEDULES
+from tickwheel.service.schedules import Schedules
 
 __all__ = ["Service"]
 
@@ -48,14 +51,23 @@ class Service:
         figures = Figures(scheduler, self._firings)
         self._live = Live(self._firings, figures, options.watchers_max)
         once = Once(options.batch_bytes_max)
-        table = operations(Jobs(scheduler, options, figures), Batches(scheduler, options, figures), figures, self._live)
+        self._pulls = Pulls(scheduler, options)
+        table = operations(
+            jobs=Jobs(scheduler, options, figures),
+            batches=Batches(scheduler, options, figures),
+            schedules=Schedules(scheduler),
+            pulls=self._pulls,
+            figures=figures,
+            live=self._live,
+        )
         document = document_reply(openapi(table))
         by_path: dict[str, dict[str, Endpoint]] = {}
         for operation in table:
             by_path.setdefault(operation.path, {})[operation.method] = operation.run
         methods = {path: Methods(once, **found) for path, found in by_path.items()}
         # Jobs are not left to the router: it costs as much as setting one, and knows no key with a line end in it.
-        self._job = JobMethods({path: methods.pop(path) for path in list(methods) if path.startswith("/v1/jobs/{key}")})
+        self._job = KeyMethods("/v1/jobs/{key}", methods)
+        self._schedule = KeyMethods("/v1/schedules/{key}", methods)
         self._router = Router(
             [
                 *(Route(path, found) for path, found in methods.items()),
@@ -84,6 +96,7 @@ class Service:
         End what would never end by itself; called on the loop when a stop begins.
         """
         self._live.close()
+        self._pulls.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """
@@ -106,6 +119,9 @@ class Service:
             self._guard.check(call)
             if call.raw_path.startswith(PREFIX):
                 reply = await self._job.reply(call)
+                await reply(scope, receive, send)
+            elif call.raw_path.startswith(SCHEDULES):
+                reply = await self._schedule.reply(call)
                 await reply(scope, receive, send)
             else:
                 await self._router(scope, receive, sending)

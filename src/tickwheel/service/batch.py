@@ -14,14 +14,17 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwheel.scheduler import Answer, AsyncScheduler, HandlerNotFoundError, Outcome, SetRequest
-from tickwheel.service.bodies import BatchBody, CancelBody, CancelItem, Item, MoveItem, SetItem
-from tickwheel.service.documents import BatchDocument, CancelledDocument, ResultDocument, instant
+from tickwheel.scheduler import Answer, AsyncScheduler, Outcome, SetRequest
+from tickwheel.service import msgpack
+from tickwheel.service.bodies import BatchBody, CancelBody, CancelItem, Item, MoveItem, ReplayItem, SetItem
+from tickwheel.service.documents import BatchDocument, CancelledDocument, ResultDocument, instant, job_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import read_body
+from tickwheel.service.msgpack import is_msgpack
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError
+from tickwheel.service.refusals import check_set
 from tickwheel.service.replies import REFUSALS, document_reply, problem_of, refusal_of
 from tickwheel.service.strict_json import decode
 
@@ -32,6 +35,7 @@ _CHUNK: Final = 500
 _CHUNKS_AT_ONCE: Final = 64
 """How many chunks of all batches may wait for the store: well below the writes that it lets wait."""
 _BATCH: Final = msgspec.json.Decoder(BatchBody)
+_PACKED: Final = msgspec.msgpack.Decoder(BatchBody)
 _CANCEL: Final = msgspec.json.Decoder(CancelBody)
 
 
@@ -53,15 +57,20 @@ class Batches:
         """
         Set, move and cancel many jobs, in their order.
 
-        Each item has its own result. The batch as a whole is not atomic.
+        Each item has its own result. The batch as a whole is not atomic. With `refuse_all`, which goes with sets alone,
+        one that no job can have is answered with its problem, and nothing is set.
         """
-        body = decode(await read_body(call, self._options.batch_bytes_max), _BATCH)
+        is_packed = is_msgpack(call)
+        data = await read_body(call, self._options.batch_bytes_max, is_json=not is_packed)
+        body = msgpack.decode(data, _PACKED) if is_packed else decode(data, _BATCH)
         if any(isinstance(item, SetItem) for item in body.items):
             await self._figures.check_room(self._options.pending_max)
+        if body.refuse_all:
+            return document_reply(BatchDocument(await self._all_or_none(body)))
         results: list[ResultDocument] = []
         for start in range(0, len(body.items), _CHUNK):
             async with self._turns:
-                results += await self._chunk(body.items[start : start + _CHUNK])
+                results += await self._chunk(body.items[start : start + _CHUNK], with_jobs=body.with_jobs)
         return document_reply(BatchDocument(results))
 
     async def cancel(self, call: Call) -> Reply:
@@ -72,28 +81,38 @@ class Batches:
         cancelled = await self._scheduler.drain(body.prefix)
         return document_reply(CancelledDocument(len(cancelled)))
 
-    async def _chunk(self, items: Sequence[Item]) -> list[ResultDocument]:
+    async def _all_or_none(self, body: BatchBody) -> list[ResultDocument]:
+        items = [item for item in body.items if isinstance(item, SetItem)]
+        if len(items) < len(body.items):
+            remedy = "send sets alone, or leave refuse_all out"
+            raise ProblemError("invalid_value", f"refuse_all goes with sets alone: {remedy}", remedy=remedy)
+        answers = await self._scheduler.set_many([self._request(item) for item in items])
+        pairs = zip(items, answers, strict=True)
+        return [_result(item, answer, with_jobs=body.with_jobs) for item, answer in pairs]
+
+    async def _chunk(self, items: Sequence[Item], *, with_jobs: bool) -> list[ResultDocument]:
         results: list[ResultDocument] = []
         for kind, group in groupby(items, type):
             same = list(group)
             if kind is SetItem:
-                results += await self._set_all(same)  # type: ignore[arg-type]  # they are all SetItems
+                results += await self._set_all(same, with_jobs=with_jobs)  # type: ignore[arg-type]  # they are all SetItems
             else:
-                results += await asyncio.gather(*map(self._one, same))
+                results += await asyncio.gather(*(self._one(item, with_jobs=with_jobs) for item in same))
         return results
 
-    async def _set_all(self, items: list[SetItem]) -> list[ResultDocument]:
+    async def _set_all(self, items: list[SetItem], *, with_jobs: bool) -> list[ResultDocument]:
         try:
             answers = await self._scheduler.set_many([self._request(item) for item in items])
         except Exception as error:
             if problem_of(error) is None:
                 raise
-            return await asyncio.gather(*map(self._one, items))
-        return [_result(item, answer) for item, answer in zip(items, answers, strict=True)]
+            return await asyncio.gather(*(self._one(item, with_jobs=with_jobs) for item in items))
+        pairs = zip(items, answers, strict=True)
+        return [_result(item, answer, with_jobs=with_jobs) for item, answer in pairs]
 
-    async def _one(self, item: Item) -> ResultDocument:
+    async def _one(self, item: Item, *, with_jobs: bool) -> ResultDocument:
         try:
-            return _result(item, await self._answer(item))
+            return _result(item, await self._answer(item), with_jobs=with_jobs)
         except Exception as error:
             problem = problem_of(error)
             if problem is None:
@@ -110,21 +129,23 @@ class Batches:
                 )
             case CancelItem():
                 return await self._scheduler.cancel(item.key, if_generation=item.if_generation)
+            case ReplayItem():
+                return await self._scheduler.replay(item.key, if_generation=item.if_generation)
 
     def _request(self, item: SetItem) -> SetRequest:
-        if item.target == "handler" and item.handler and not self._scheduler.has_handler(item.handler):
-            raise HandlerNotFoundError(item.handler)
+        check_set(item, self._scheduler, self._options.every_min_s)
         return SetRequest(**item.fields())
 
 
-def _result(item: Item, answer: Answer) -> ResultDocument:
+def _result(item: Item, answer: Answer, *, with_jobs: bool) -> ResultDocument:
     if answer.outcome in REFUSALS:
         return _refused(item, refusal_of(item.key, answer, item.if_generation))
     job = answer.job
     status = 201 if answer.outcome is Outcome.CREATED else 200
     if job is None:
         return ResultDocument(item.key, status, answer.outcome.value)
-    return ResultDocument(item.key, status, answer.outcome.value, job.generation, instant(job.due_at))
+    shown = job_document(job) if with_jobs else None
+    return ResultDocument(item.key, status, answer.outcome.value, job.generation, instant(job.due_at), None, shown)
 
 
 def _refused(item: Item, problem: ProblemError) -> ResultDocument:

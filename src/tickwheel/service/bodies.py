@@ -14,14 +14,20 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from tickwheel.scheduler._model import RetryPolicy
+from tickwheel.scheduler._pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
 
 __all__ = [
+    "AckBody",
     "BatchBody",
     "CancelBody",
     "CancelItem",
+    "ExtendBody",
     "Item",
+    "LeaseBody",
     "MoveBody",
     "MoveItem",
+    "NackBody",
+    "ReplayItem",
     "RetryBody",
     "SetBody",
     "SetItem",
@@ -144,7 +150,16 @@ class CancelItem(Body, frozen=True, kw_only=True, tag_field="do", tag="cancel"):
     if_generation: Generation | None = None
 
 
-Item: TypeAlias = SetItem | MoveItem | CancelItem
+class ReplayItem(Body, frozen=True, kw_only=True, tag_field="do", tag="replay"):
+    """
+    One replay of a batch: a dead job becomes pending again, due now.
+    """
+
+    key: str
+    if_generation: Generation | None = None
+
+
+Item: TypeAlias = SetItem | MoveItem | CancelItem | ReplayItem
 
 
 class BatchBody(Body, frozen=True):
@@ -153,6 +168,8 @@ class BatchBody(Body, frozen=True):
     """
 
     items: Annotated[tuple[Item, ...], Meta(max_length=10_000)]
+    with_jobs: Annotated[bool, Meta(description="Whether each result carries the job as it is afterwards.")] = False
+    refuse_all: Annotated[bool, Meta(description="Whether one bad set refuses the batch before any is done.")] = False
 
 
 class CancelBody(Body, frozen=True):
@@ -161,3 +178,50 @@ class CancelBody(Body, frozen=True):
     """
 
     prefix: Annotated[str, Meta(min_length=1, max_length=512)]
+
+
+FireId = Annotated[str, Meta(min_length=1, max_length=1024, description="As the lease gave it.")]
+LeaseSpan = Annotated[
+    float, Meta(ge=LEASE_MIN_S, le=LEASE_MAX_S, description="Seconds, after which the attempt has failed.")
+]
+
+
+class LeaseBody(Body, frozen=True):
+    """
+    What to lease: due firings of one queue.
+    """
+
+    queue: Annotated[str, Meta(min_length=1, max_length=2048, description="The `handler` of its jobs.")]
+    limit: Annotated[int, Meta(ge=1, le=LEASES_MAX, description="How many at most.")] = 1
+    wait: Annotated[float, Meta(ge=0, le=WAIT_MAX_S, description="Seconds to wait for the first.")] = 20.0
+    seconds: LeaseSpan = 60.0
+
+
+class AckBody(Body, frozen=True):
+    """
+    Which firing is done.
+    """
+
+    fire_id: FireId
+
+
+class NackBody(Body, frozen=True):
+    """
+    Which firing failed; when to try again, or that it is for good.
+    """
+
+    fire_id: FireId
+    delay: Annotated[float, Meta(le=CENTURY_S, description="Seconds; null for what the job's policy says.")] | None = (
+        None
+    )
+    error: Annotated[str, Meta(max_length=2000, description="What went wrong; kept with the job.")] | None = None
+    is_dead: Annotated[bool, Meta(description="Park the job as a dead letter. Not together with `delay`.")] = False
+
+
+class ExtendBody(Body, frozen=True):
+    """
+    Which lease is to end later, and when.
+    """
+
+    fire_id: FireId
+    seconds: LeaseSpan = 60.0

@@ -11,17 +11,30 @@ from typing import Any, Final
 
 from tickwheel.observe.prometheus import LATENESS_EDGES_MS, buckets
 from tickwheel.scheduler import AsyncScheduler
-from tickwheel.service.documents import FiringsDocument, firing_document, instant
+from tickwheel.service.documents import (
+    CountsDocument,
+    FiringsDocument,
+    ShardDocument,
+    ShardsDocument,
+    firing_document,
+    instant,
+)
 from tickwheel.service.firings import Firings
 from tickwheel.service.forecast import Forecast
 from tickwheel.service.http import Call, Reply
-from tickwheel.service.intake import query, to_count
+from tickwheel.service.intake import query, to_count, to_instant, to_number
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.replies import document_reply
 
-__all__ = ["FIRING_FIELDS", "Figures"]
+__all__ = ["DUE_FIELDS", "FIRING_FIELDS", "Figures"]
 
 _FIRINGS_MAX: Final = 500
+DUE_FIELDS: Final[dict[str, Any]] = {
+    "since": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}], "description": "Now, or then."},
+    "step": {"type": "number", "exclusiveMinimum": 0, "default": 1, "description": "Seconds of each step."},
+    "steps": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 60},
+}
+"""The fields of the query of counts, each with its JSON schema."""
 FIRING_FIELDS: Final[dict[str, Any]] = {
     "key": {"type": "string", "description": "Firings of this key."},
     "limit": {"type": "integer", "minimum": 1, "maximum": _FIRINGS_MAX, "default": 100},
@@ -103,6 +116,26 @@ class Figures:
         """
         query(call)
         return document_reply(await self._forecast.read())
+
+    async def get_due(self, call: Call) -> Reply:
+        """
+        Return how many pending jobs fall due in each of so many steps.
+        """
+        fields = query(call, DUE_FIELDS)
+        since = to_instant("since", fields["since"]) if "since" in fields else time.time()
+        steps = to_count("steps", fields.get("steps", "60"), 1000)
+        counts = await self._scheduler.forecast(since, to_number("step", fields.get("step", "1")), steps)
+        return document_reply(CountsDocument(list(counts)))
+
+    async def get_shards(self, call: Call) -> Reply:
+        """
+        Return which shards of the store this process owns.
+        """
+        query(call)
+        stats = await self.stats()
+        owner = stats["owner"]
+        shards = [ShardDocument(shard, owner) for shard in stats["shards"]]
+        return document_reply(ShardsDocument(stats["store"], owner, stats["epoch"], shards))
 
     async def get_firings(self, call: Call) -> Reply:
         """

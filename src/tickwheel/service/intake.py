@@ -29,6 +29,7 @@ __all__ = [
     "read_body",
     "to_count",
     "to_instant",
+    "to_number",
     "wanted_generation",
 ]
 
@@ -121,6 +122,16 @@ def to_instant(name: str, text: str) -> datetime | float:
     return moment
 
 
+def to_number(name: str, text: str) -> float:
+    """
+    Return *text* as a number.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        _invalid(name, text, "give a number")
+
+
 def to_count(name: str, text: str, most: int) -> int:
     """
     Return *text* as an integer in 1..*most*.
@@ -130,16 +141,21 @@ def to_count(name: str, text: str, most: int) -> int:
     return int(text)
 
 
-async def read_body(call: Call, limit: int) -> bytes:
+async def read_body(call: Call, limit: int, *, is_json: bool = True) -> bytes:
     """
     Return the whole body. One that does not come is the server's affair: it cuts the connection.
+
+    Args:
+        call: The request.
+        limit: How many bytes it may have.
+        is_json: Whether it has to be declared to be JSON; otherwise the caller has looked what it is.
 
     Raises:
         ProblemError: `unsupported_media_type` or `too_large`.
         ClientDisconnect: If the sender went away in the middle; there is nobody to answer.
     """
     headers = call.headers
-    if headers.get(b"content-type") != b"application/json":
+    if is_json and headers.get(b"content-type") != b"application/json":
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
             message = f"Content-Type is {show(kind.decode('latin-1'))}" if kind else "there is no Content-Type"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError, Page
+from tickwheel.scheduler import AsyncScheduler, Page
 from tickwheel.service.bodies import MoveBody, SetBody
 from tickwheel.service.documents import PageDocument, job_document
 from tickwheel.service.figures import Figures
@@ -16,6 +16,7 @@ from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
+from tickwheel.service.refusals import check_set
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decode
 
@@ -63,8 +64,7 @@ class Jobs:
         key = _key(call)
         body = decode(await read_body(call, self._options.body_bytes_max), _SET)
         wanted = wanted_generation(call)  # conditions are heeded on requests that are good without them
-        if body.target == "handler" and body.handler and not self._scheduler.has_handler(body.handler):
-            raise HandlerNotFoundError(body.handler)  # we are the one that would fire it
+        check_set(body, self._scheduler, self._options.every_min_s)
         await self._figures.check_room(self._options.pending_max)
         answer = await self._scheduler.set(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)

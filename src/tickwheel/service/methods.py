@@ -4,19 +4,15 @@ From the method, and for a job from what its address ends in, to the operation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tickwheel.service.http import Call
+from tickwheel.service.http import Call, Reply
+from tickwheel.service.msgpack import is_wanted, packed
 from tickwheel.service.once import Once
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.routes import Endpoint
 
-__all__ = ["JobMethods", "Methods"]
-
-_KEY: Final = "/v1/jobs/{key}"
+__all__ = ["KeyMethods", "Methods"]
 
 
 class Methods:
@@ -43,8 +39,12 @@ class Methods:
             message = f"this address takes {self._allow}, not {show(call.method)}"
             raise ProblemError("method_not_allowed", message, value=call.method, headers={"allow": self._allow})
         if b"idempotency-key" in call.headers and call.method not in ("GET", "HEAD"):
-            return await self._once.reply(call, operation)
-        return await operation(call)
+            reply = await self._once.reply(call, operation)
+        else:
+            reply = await operation(call)
+        if b"msgpack" in call.headers.get(b"accept", b"") and isinstance(reply, Reply) and is_wanted(call):
+            return packed(reply)
+        return reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """
@@ -54,20 +54,21 @@ class Methods:
         await reply(scope, receive, send)
 
 
-class JobMethods:
+class KeyMethods:
     """
-    The addresses of jobs: a key, and after it perhaps an action.
+    The addresses that a key stands in, and after it perhaps an action.
 
     An action's colon is a literal one. The key `a:run` is addressed as `a%3Arun`, which is how every client library
     writes it, so any key has an address.
     """
 
-    def __init__(self, methods: Mapping[str, Methods]) -> None:
+    def __init__(self, address: str, methods: dict[str, Methods]) -> None:
         """
-        Take the *methods* of each address, as OpenAPI writes it.
+        Take the *methods* of this *address*, as OpenAPI writes it, and of its actions, out of those of all.
         """
-        self._plain = methods[_KEY]
-        self._actions = {path.removeprefix(_KEY).encode(): found for path, found in methods.items() if path != _KEY}
+        self._plain = methods.pop(address)
+        actions = [path for path in methods if path.startswith(address)]
+        self._actions = {path.removeprefix(address).encode(): methods.pop(path) for path in actions}
 
     async def reply(self, call: Call) -> ASGIApp:
         """

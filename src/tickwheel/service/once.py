@@ -122,7 +122,13 @@ async def _fingerprint(call: Call, body_bytes_max: int) -> bytes:
     heads = [b"%b=%b" % (name, call.headers[name]) for name in _PART if name in call.headers]  # empty is not absent
     parts = (call.method.encode(), call.raw_path, call.query_string, b"%d" % len(heads), *heads, body)
 
+    original, is_read = call.receive, False
+
     async def receive() -> Message:
+        nonlocal is_read
+        if is_read:  # what follows is that the client goes away
+            return await original()
+        is_read = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     call.receive = receive

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec.json import schema_components
 
+from tickwheel.service.msgpack import MEDIA_TYPE
 from tickwheel.service.problems import KINDS
 from tickwheel.service.routes import Operation
 
@@ -52,6 +53,7 @@ _PROBLEM: Final = {
         "detail": {"type": "string", "description": "What happened, with the value."},
         "remedy": {"type": "string", "description": "What to do."},
         "value": {"type": "string", "description": "The refused value, shortened."},
+        "job": {"$ref": "#/components/schemas/JobDocument", "description": "The job as it is, where it refused."},
     },
 }
 _MOVE: Final = {"oneOf": [{"required": [name]} for name in ("delay", "at")]}
@@ -88,6 +90,7 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
             "title": "tickwheel",
             "version": version("tickwheel"),
             "summary": "Jobs by key that survive a crash, fired to the millisecond.",
+            "description": "Every JSON document comes as MessagePack, if `Accept: application/msgpack` asks for it.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -118,7 +121,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
         found["description"] = description
     if operation.body is not None:
         schema = {"$ref": f"#/components/schemas/{operation.body.__name__}"}
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        kinds = ("application/json", *((MEDIA_TYPE,) if operation.takes_msgpack else ()))
+        found["requestBody"] = {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}
     if operation.is_open:
         found["security"] = []
     return found

@@ -28,6 +28,7 @@ class ServiceOptions:
         page_max: The most jobs on one page of a list.
         rate_per_s: How often one client may ask, in requests a second; None for any number.
         pending_max: How many jobs may be pending, as counted four times a second; None for any number.
+        every_min_s: The least interval of jobs that come back: a smaller one would be a way to keep the service busy.
         request_timeout_s: How long a connection may take to send its first request, and any request to arrive whole.
         connections_max: How many connections may be open.
         watchers_max: How many pages may be live at once.
@@ -43,6 +44,7 @@ class ServiceOptions:
     page_max: int = 1000
     rate_per_s: float | None = None
     pending_max: int | None = None
+    every_min_s: float = 1.0
     request_timeout_s: float = 30.0
     connections_max: int = 20_000
     watchers_max: int = 100

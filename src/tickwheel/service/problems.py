@@ -13,6 +13,7 @@ Its `type` is a relative address, as the standard allows, and the service answer
     method_not_allowed      405
     slow_request            408
     too_late                409   the job is running
+    lease_ended             409   the firing is in nobody's hands, or in another worker's
     wrong_generation        412
     too_large               413
     unsupported_media_type  415
@@ -115,6 +116,12 @@ KINDS: Final = _table(
         "wait until it has ended, or set the key again for another firing",
     ),
     Kind(
+        "lease_ended",
+        HTTPStatus.CONFLICT,
+        "The lease has ended",
+        "drop the work, whose firing is repeated or superseded; take longer leases, or extend them in time",
+    ),
+    Kind(
         "wrong_generation",
         HTTPStatus.PRECONDITION_FAILED,
         "The job has another generation",
@@ -199,9 +206,10 @@ class ProblemError(Exception):
         value: object = ...,
         remedy: str | None = None,
         headers: dict[str, str] | None = None,
+        job: object = None,
     ) -> None:
         """
-        Take the kind's *name*, a *detail* in one sentence, and the refused *value* where there is one.
+        Take the kind's *name*, a *detail* in one sentence, the refused *value* and the *job* where there are such.
         """
         super().__init__(detail)
         self.kind = KINDS[name]
@@ -209,6 +217,7 @@ class ProblemError(Exception):
         self.value = value
         self.remedy = remedy or self.kind.remedy
         self.headers = headers or {}
+        self.job = job
 
     def document(self) -> dict[str, object]:
         """
@@ -223,4 +232,6 @@ class ProblemError(Exception):
         }
         if self.value is not ...:
             document["value"] = show(self.value)
+        if self.job is not None:
+            document["job"] = self.job
         return document

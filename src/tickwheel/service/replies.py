@@ -11,8 +11,14 @@ from starlette.exceptions import HTTPException
 
 from tickwheel.errors import ClosedError, InvalidDelayError, TooManyTimersError
 from tickwheel.scheduler._model import Answer, Job, Outcome
-from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError, StoreError
-from tickwheel.service.documents import answer_document, job_document
+from tickwheel.scheduler.errors import (
+    HandlerNotFoundError,
+    InvalidJobError,
+    LeaseEndedError,
+    StoreError,
+    TooManyWaitingError,
+)
+from tickwheel.service.documents import JobDocument, answer_document, job_document
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.strict_json import encode
@@ -56,13 +62,17 @@ def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError:
     if answer.outcome is Outcome.NOT_FOUND:
         return ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
     if answer.outcome is Outcome.TOO_LATE:
-        return ProblemError("too_late", f"job {show(key)} is running", value=key)
+        return ProblemError("too_late", f"job {show(key)} is running", value=key, job=_shown(answer))
     job = answer.job
     found = "there is none" if job is None else f"it has {job.generation}"
     asked = "no job" if wanted == 0 else f"generation {wanted}"
     headers = {} if job is None else {"etag": f'"{job.generation}"'}
     message = f"{asked} was asked for at {show(key)}: {found}"
-    return ProblemError("wrong_generation", message, value=wanted, headers=headers)
+    return ProblemError("wrong_generation", message, value=wanted, headers=headers, job=_shown(answer))
+
+
+def _shown(answer: Answer) -> JobDocument | None:
+    return None if answer.job is None else job_document(answer.job)
 
 
 def _tag(job: Job) -> tuple[bytes, bytes]:
@@ -80,7 +90,9 @@ def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a tab
             return ProblemError("invalid_value", str(error), value=error.value)
         case HandlerNotFoundError():
             return ProblemError("unknown_handler", f"no handler is named {show(error.handler)}", value=error.handler)
-        case TooManyTimersError():
+        case LeaseEndedError():
+            return ProblemError("lease_ended", str(error), value=error.fire_id)
+        case TooManyTimersError() | TooManyWaitingError():
             return ProblemError("too_many_requests", str(error), headers={"retry-after": "1"})
         case StoreError() | ClosedError():
             return ProblemError("store_unavailable", str(error), headers={"retry-after": "1"})

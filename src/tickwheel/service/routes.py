@@ -11,22 +11,41 @@ from typing import Any, Final
 from starlette.types import ASGIApp
 
 from tickwheel.service.batch import Batches
-from tickwheel.service.bodies import BatchBody, CancelBody, MoveBody, SetBody
+from tickwheel.service.bodies import (
+    AckBody,
+    BatchBody,
+    CancelBody,
+    ExtendBody,
+    LeaseBody,
+    MoveBody,
+    NackBody,
+    SetBody,
+)
 from tickwheel.service.documents import (
     AnswerDocument,
     BatchDocument,
     CancelledDocument,
+    CountsDocument,
+    EndedDocument,
+    ExtendedDocument,
     FiringsDocument,
     ForecastDocument,
     JobDocument,
+    LeasesDocument,
     PageDocument,
+    RunsDocument,
+    ScheduleDocument,
+    SchedulesDocument,
+    ShardsDocument,
     StatsDocument,
 )
-from tickwheel.service.figures import FIRING_FIELDS, Figures
+from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures
 from tickwheel.service.http import Call
 from tickwheel.service.jobs import LIST_FIELDS, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.metrics import Metrics
+from tickwheel.service.pull import Pulls
+from tickwheel.service.schedules import COUNT_FIELDS, RULE_FIELDS, SCHEDULES_FIELDS, Schedules
 
 __all__ = ["Endpoint", "Operation", "operations"]
 
@@ -39,6 +58,7 @@ _WRITE: Final = (*_READ, "forbidden", "idempotency_key_reused")
 _WRITE_ONE: Final = (*_WRITE, "job_not_found", "too_late", "wrong_generation")
 _BODY: Final = ("malformed_json", "slow_request", "too_large", "unsupported_media_type")
 _STORE: Final = ("store_unavailable",)
+_WORK: Final = (*_WRITE, *_BODY, *_STORE, "lease_ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +76,7 @@ class Operation:
         query: The fields of its query: by name, their JSON schema.
         has_conditions: Whether it heeds `If-Match`; `can_create`: and `If-None-Match: *`.
         is_open: Whether it needs no token.
+        takes_msgpack: Whether its body may be MessagePack.
     """
 
     method: str
@@ -68,14 +89,17 @@ class Operation:
     has_conditions: bool = False
     can_create: bool = False
     is_open: bool = False
+    takes_msgpack: bool = False
 
 
-def operations(jobs: Jobs, batches: Batches, figures: Figures, live: Live) -> tuple[Operation, ...]:
+def operations(
+    *, jobs: Jobs, batches: Batches, schedules: Schedules, pulls: Pulls, figures: Figures, live: Live
+) -> tuple[Operation, ...]:
     """
     Return the table over these.
     """
     metrics = Metrics(figures)
-    key, keys = "/v1/jobs/{key}", "/v1/jobs"
+    key, keys, schedule, pull = "/v1/jobs/{key}", "/v1/jobs", "/v1/schedules", "/v1/pull"
     return (
         Operation(
             "PUT",
@@ -105,10 +129,34 @@ def operations(jobs: Jobs, batches: Batches, figures: Figures, live: Live) -> tu
             "POST", f"{key}:replay", jobs.replay, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True
         ),
         Operation("GET", keys, jobs.list, {200: PageDocument}, (*_READ, *_STORE), query=LIST_FIELDS),
-        Operation("POST", f"{keys}:batch", batches.apply, {200: BatchDocument}, (*_WRITE, *_BODY, *_STORE), BatchBody),
+        Operation(
+            "POST",
+            f"{keys}:batch",
+            batches.apply,
+            {200: BatchDocument},
+            (*_WRITE, *_BODY, *_STORE, "unknown_handler"),
+            BatchBody,
+            takes_msgpack=True,
+        ),
         Operation(
             "POST", f"{keys}:cancel", batches.cancel, {200: CancelledDocument}, (*_WRITE, *_BODY, *_STORE), CancelBody
         ),
+        Operation("GET", schedule, schedules.list, {200: SchedulesDocument}, (*_READ, *_STORE), query=SCHEDULES_FIELDS),
+        Operation("GET", f"{schedule}:next", schedules.next, {200: RunsDocument}, _READ, query=RULE_FIELDS),
+        Operation(
+            "GET",
+            f"{schedule}/{{key}}",
+            schedules.get,
+            {200: ScheduleDocument},
+            (*_READ_ONE, *_STORE),
+            query=COUNT_FIELDS,
+        ),
+        Operation("POST", f"{pull}:lease", pulls.lease, {200: LeasesDocument}, _WORK, LeaseBody),
+        Operation("POST", f"{pull}:ack", pulls.ack, {200: EndedDocument}, _WORK, AckBody),
+        Operation("POST", f"{pull}:nack", pulls.nack, {200: EndedDocument}, _WORK, NackBody),
+        Operation("POST", f"{pull}:extend", pulls.extend, {200: ExtendedDocument}, _WORK, ExtendBody),
+        Operation("GET", "/v1/shards", figures.get_shards, {200: ShardsDocument}, (*_READ, *_STORE)),
+        Operation("GET", "/v1/due", figures.get_due, {200: CountsDocument}, (*_READ, *_STORE), query=DUE_FIELDS),
         Operation("GET", "/v1/firings", figures.get_firings, {200: FiringsDocument}, _READ, query=FIRING_FIELDS),
         Operation("GET", "/v1/stats", figures.get_stats, {200: StatsDocument}, (*_READ, *_STORE)),
         Operation("GET", "/v1/forecast", figures.get_forecast, {200: ForecastDocument}, (*_READ, *_STORE)),

@@ -113,6 +113,10 @@ class _Worker:
     timer: _Timer | None = None
 
 
+_Served = list[tuple[_Worker, list[JobLease]]]
+"""Who gets what."""
+
+
 class _Queue:
     """
     What is ready, who waits, and how many are leased.
@@ -173,7 +177,7 @@ class PullTarget:
             self._leases.clear()
             self._queues.clear()
             self._waiting = 0
-            served = [(worker, []) for worker in workers if worker.found.set_running_or_notify_cancel()]
+            served: _Served = [(worker, []) for worker in workers if worker.found.set_running_or_notify_cancel()]
         _tell(served)
 
     # ---- the scheduler's side --------------------------------------------------------------------------------------
@@ -339,16 +343,16 @@ class PullTarget:
             queue.workers.remove(worker)
             self._waiting -= 1
             self._tidy(name, queue)
-            served = [(worker, [])] if worker.found.set_running_or_notify_cancel() else []
+            served: _Served = [(worker, [])] if worker.found.set_running_or_notify_cancel() else []
         _tell(served)
 
     # ---- under the lock --------------------------------------------------------------------------------------------
 
-    def _serve(self, queue: _Queue) -> list[tuple[_Worker, list[JobLease]]]:
+    def _serve(self, queue: _Queue) -> _Served:
         """
         Lease what is ready to those who wait; return who gets what, to be told without the lock.
         """
-        served: list[tuple[_Worker, list[JobLease]]] = []
+        served: _Served = []
         while queue.ready and queue.workers:
             worker = queue.workers.popleft()
             self._waiting -= 1
@@ -391,6 +395,6 @@ class PullTarget:
             self._queues.pop(name, None)
 
 
-def _tell(served: Sequence[tuple[_Worker, list[JobLease]]]) -> None:
+def _tell(served: _Served) -> None:
     for worker, leases in served:
         worker.found.set_result(leases)

@@ -1,0 +1,96 @@
+"""
+MessagePack beside JSON: batches may come in it, and any document goes out in it, if the client asks for it.
+
+What is told is the same: names, types, and instants as text. Bytes and MessagePack's own timestamps have no JSON, and a
+payload with them is refused like any other that JSON cannot carry.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from tickwheel.service.http import Call, Reply
+from tickwheel.service.problems import ProblemError
+from tickwheel.service.strict_json import DEPTH_MAX
+
+__all__ = ["MEDIA_TYPE", "decode", "is_msgpack", "is_wanted", "packed"]
+
+MEDIA_TYPE: Final = "application/msgpack"
+_KINDS: Final = (b"application/msgpack", b"application/vnd.msgpack", b"application/x-msgpack")
+_JSON: Final = (b"content-type", b"application/json")
+
+T = TypeVar("T")
+
+
+def is_msgpack(call: Call) -> bool:
+    """
+    Tell whether the body of *call* is declared to be MessagePack.
+    """
+    return call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() in _KINDS
+
+
+def is_wanted(call: Call) -> bool:
+    """
+    Tell whether *call* asks for MessagePack by its Accept header, and not for JSON before it.
+    """
+    accept = call.headers.get(b"accept")
+    if accept is None or b"msgpack" not in accept:
+        return False
+    for part in accept.split(b","):
+        kind, _, parameters = part.strip().lower().partition(b";")
+        if kind == b"application/json" and b"q=0" not in parameters:
+            return False
+        if kind in _KINDS:
+            return b"q=0" not in parameters.replace(b"q=0.", b"")
+    return False
+
+
+def packed(reply: Reply) -> Reply:
+    """
+    Return *reply* in MessagePack; as it is, where it is no JSON document, or holds what MessagePack cannot.
+    """
+    if reply.headers[0] != _JSON:
+        return reply
+    try:
+        body = msgspec.msgpack.encode(msgspec.json.decode(reply.body))
+    except (OverflowError, msgspec.MsgspecError):  # an integer of more than 64 bits
+        return reply
+    return Reply(reply.status, MEDIA_TYPE.encode(), body, *reply.headers[4:])
+
+
+def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    """
+    Return what *body* says, checked by *decoder*.
+
+    Raises:
+        ProblemError: `malformed_json` where it is no MessagePack, `invalid_value` where a value has the wrong type.
+    """
+    try:
+        value = decoder.decode(body)
+    except msgspec.ValidationError as error:
+        message = f"the body cannot be used: {error}"
+        raise ProblemError("invalid_value", message) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        message = f"the body cannot be read as MessagePack: {error}"
+        raise ProblemError("malformed_json", message, remedy="send one complete MessagePack object") from None
+    for item in getattr(value, "items", ()):
+        if _is_deep(getattr(item, "payload", None)):
+            message = f"a payload nests arrays and objects deeper than {DEPTH_MAX} levels"
+            raise ProblemError("malformed_json", message, remedy="nest less deeply")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEPTH_MAX - 2):  # two levels are the batch's own
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return any(isinstance(one, dict | list) for one in level)

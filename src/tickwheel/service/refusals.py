@@ -1,0 +1,26 @@
+"""
+What this service refuses to set, though a job could have it.
+"""
+
+from __future__ import annotations
+
+from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError
+from tickwheel.service.bodies import SetBody
+from tickwheel.service.problems import ProblemError
+
+__all__ = ["check_set"]
+
+
+def check_set(body: SetBody, scheduler: AsyncScheduler, every_min_s: float) -> None:
+    """
+    Refuse a handler that is not registered here, and an interval that would keep the service busy.
+
+    Raises:
+        HandlerNotFoundError: If nobody would run it: this process is the one that fires.
+        ProblemError: `invalid_value`, if the interval is less than *every_min_s* seconds.
+    """
+    if body.target == "handler" and body.handler and not scheduler.has_handler(body.handler):
+        raise HandlerNotFoundError(body.handler)
+    if body.every is not None and body.every < every_min_s:
+        remedy = f"give at least {every_min_s:g} s, or start the service with a smaller --every-min"
+        raise ProblemError("invalid_value", f"every is {body.every!r}: {remedy}", value=body.every, remedy=remedy)

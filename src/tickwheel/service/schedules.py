@@ -1,0 +1,125 @@
+"""
+Schedules: jobs that come back, when they do, and when a rule would.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from msgspec import Raw
+
+from tickwheel.scheduler import AsyncScheduler, Job, Recurrence
+from tickwheel.scheduler._model import RetryPolicy
+from tickwheel.scheduler._requests import SetRequest, set_write
+from tickwheel.service.documents import RunsDocument, ScheduleDocument, SchedulesDocument, instant
+from tickwheel.service.http import Call, Reply
+from tickwheel.service.intake import job_key, query, to_count, to_instant, to_number
+from tickwheel.service.jobs import LIST_FIELDS
+from tickwheel.service.problems import ProblemError, show
+from tickwheel.service.replies import document_reply
+
+__all__ = ["COUNT_FIELDS", "PREFIX", "RULE_FIELDS", "SCHEDULES_FIELDS", "Schedules"]
+
+PREFIX: Final = b"/v1/schedules/"
+_COUNT_MAX: Final = 1000
+_LOOKED_AT: Final = 1000
+"""How many jobs one page looks at: a page may be short, even empty, and still have a cursor."""
+COUNT_FIELDS: Final[dict[str, Any]] = {
+    "count": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": _COUNT_MAX,
+        "default": 1,
+        "description": "How many runs to tell.",
+    }
+}
+SCHEDULES_FIELDS: Final[dict[str, Any]] = {
+    **{name: LIST_FIELDS[name] for name in ("prefix", "handler", "cursor")},
+    "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 100},
+    **COUNT_FIELDS,
+}
+RULE_FIELDS: Final[dict[str, Any]] = {
+    "cron": {"type": "string", "maxLength": 1000, "description": "Five or six fields; or give `every`."},
+    "every": {"type": "number", "description": "Seconds; or give `cron`."},
+    "tz": {"type": "string", "maxLength": 100, "default": "UTC", "description": "The zone that `cron` is read in."},
+    "at": {"anyOf": LIST_FIELDS["due_from"]["anyOf"], "description": "Where to start; now, if it is not given."},
+    "jitter": {"type": "number", "minimum": 0, "default": 0, "description": "Seconds."},
+    "key": {"type": "string", "maxLength": 512, "description": "Whose share of the jitter to tell."},
+    **COUNT_FIELDS,
+}
+_NUMBERS: Final = ("every", "jitter")
+
+
+class Schedules:
+    """
+    The operations on jobs that come back.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler) -> None:
+        """
+        Tell of the jobs of *scheduler*.
+        """
+        self._scheduler = scheduler
+
+    async def list(self, call: Call) -> Reply:
+        """
+        Return one page of the jobs that come back, each with its next runs.
+        """
+        fields = query(call, SCHEDULES_FIELDS)
+        count = _count(fields)
+        limit = to_count("limit", fields.pop("limit", "100"), 100)
+        page = await self._scheduler.list(**fields, limit=_LOOKED_AT)  # type: ignore[arg-type]  # names are checked
+        found = [job for job in page.jobs if job.recurrence is not None]
+        cursor = page.cursor if len(found) <= limit else found[limit - 1].key
+        return document_reply(SchedulesDocument([_schedule(job, count) for job in found[:limit]], cursor))
+
+    async def get(self, call: Call) -> Reply:
+        """
+        Return the rule and the next runs of the job of this key, which comes back.
+        """
+        key = job_key(call.raw_path[len(PREFIX) :])
+        count = _count(query(call, COUNT_FIELDS))
+        job = await self._scheduler.get(key)
+        if job is None or job.recurrence is None:
+            what = f"no job has the key {show(key)}" if job is None else f"job {show(key)} fires once"
+            raise ProblemError("job_not_found", what, value=key)
+        return document_reply(_schedule(job, count))
+
+    async def next(self, call: Call) -> Reply:
+        """
+        Return when a rule would fire; nothing is stored.
+        """
+        fields: dict[str, Any] = dict(query(call, RULE_FIELDS))
+        count = _count(fields)
+        for name in _NUMBERS:
+            if name in fields:
+                fields[name] = to_number(name, fields[name])
+        if "at" in fields:
+            fields["at"] = to_instant("at", fields["at"])
+        if "every" not in fields and "cron" not in fields:
+            raise ProblemError("invalid_value", "there is no rule: give every or cron", remedy="give every or cron")
+        request = SetRequest(fields.pop("key", "") or "-", target="log", **fields)
+        job = set_write(request, int(time.time() * 1000), lambda _target, _handler: RetryPolicy()).job
+        return document_reply(RunsDocument(Raw((job.recurrence or "").encode()), _runs(job, count)))
+
+
+def _count(fields: dict[str, Any]) -> int:
+    return to_count("count", fields.pop("count", "1"), _COUNT_MAX)
+
+
+def _runs(job: Job, count: int) -> list[Any]:
+    rule = Recurrence.from_text(job.recurrence or "")
+    return [instant(run) for run in (job.due_at, *rule.upcoming(job.key, job.due_at, count - 1))]
+
+
+def _schedule(job: Job, count: int) -> ScheduleDocument:
+    return ScheduleDocument(
+        key=job.key,
+        generation=job.generation,
+        state=job.state.value,
+        rule=Raw((job.recurrence or "").encode()),
+        runs=_runs(job, count),
+        target=job.target,
+        handler=job.handler,
+    )
