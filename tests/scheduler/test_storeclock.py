@@ -1,0 +1,87 @@
+"""
+The store's clock as a scheduler tells it: never ahead of the store, whatever this machine's clock does.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler._storeclock import StoreClock
+from tickwheel.testing import ManualClock
+
+STORE_MS = 1_800_000_000_000
+
+
+def sampled(clock, there_s, back_s, started_ns):
+    """
+    Return a store's clock sampled once, over a line that takes so long there and back; and what the store reads then.
+    """
+    told = StoreClock(clock)
+    before = told.local()
+    clock.advance(there_s)
+    store_ms = STORE_MS + (clock.monotonic_ns() - started_ns) // 1_000_000
+    clock.advance(back_s)
+    told.sample(store_ms, before, told.local())
+    return told
+
+
+@pytest.mark.parametrize(("there_s", "back_s"), [(0, 0), (2.0, 0), (0, 2.0), (0.003, 0.0001)])
+def test_never_ahead(there_s, back_s):
+    """
+    However slow the line was, and whichever way, the clock is not ahead of the store, and behind by what it took.
+    """
+    clock = ManualClock()
+    started_ns = clock.monotonic_ns()
+    told = sampled(clock, there_s, back_s, started_ns)
+    store = STORE_MS + (clock.monotonic_ns() - started_ns) / 1e6
+    assert store - 1000 * (there_s + back_s) - 1 <= told.now() <= store
+
+
+def test_setting_the_time_of_day_changes_nothing():
+    """
+    Once a store with a clock of its own was sampled, a step of this machine's time of day moves no deadline.
+    """
+    clock = ManualClock()
+    told = sampled(clock, 0, 0, clock.monotonic_ns())
+    now, deadline = told.now(), told.deadline(STORE_MS + 60_000)
+    clock.step_wall(3600.0)
+    assert (told.now(), told.deadline(STORE_MS + 60_000)) == (now, deadline)
+    clock.step_wall(-86_400.0)
+    assert told.now() == now
+
+
+def test_a_quicker_sample_is_kept():
+    """
+    A slow renewal after a quick one leaves the clock as exact as it was, but for what it drifts.
+    """
+    clock = ManualClock()
+    started_ns = clock.monotonic_ns()
+    told = sampled(clock, 0.0001, 0.0001, started_ns)
+    before = told.local()
+    clock.advance(3.0)
+    store = STORE_MS + (clock.monotonic_ns() - started_ns) / 1e6
+    told.sample(int(store), before, told.local())
+    assert store - 2 < told.now() <= store
+
+
+def test_a_store_that_was_set_back():
+    """
+    When the store's own clock is set back or forward, the next sample follows it.
+    """
+    clock = ManualClock()
+    started_ns = clock.monotonic_ns()
+    told = sampled(clock, 0, 0, started_ns)
+    for store_ms in (STORE_MS - 3_600_000, STORE_MS + 3_600_000):
+        told.sample(store_ms, told.local(), told.local())
+        assert store_ms - 1 <= told.now() <= store_ms
+
+
+def test_a_deadline_is_not_before_its_instant():
+    """
+    At the deadline that it gives for an instant the clock reads that instant, so that no timer has to be set twice.
+    """
+    clock = ManualClock(wall=1_700_000_000.123456)
+    told = StoreClock(clock)
+    for at in (1_700_000_001_000, 1_700_000_060_017, 1_700_086_400_001):
+        clock.advance(max(0.0, told.deadline(at) - told.monotonic()))
+        assert at <= told.now() < at + 1
