@@ -130,10 +130,12 @@ impl Turn<'_, '_> {
                 return match runner.bind(py).call1((&object,)) {
                     Ok(_) => Ok(()),
                     Err(error) => {
+                        let told = refuse(py, timer);
                         if (*timer).id == FIRING {
                             TimerObject::end(timer, timer::FIRED);
                         }
-                        engine.report(py, error, &object)
+                        engine.report(py, error, &object)?;
+                        told.or_else(|error| engine.report(py, error, &object))
                     }
                 };
             }
@@ -190,6 +192,27 @@ impl Turn<'_, '_> {
             Ok(_) => Ok(()),
             Err(error) => engine.report(py, error, callback.bind(py)),
         }
+    }
+}
+
+/// Tell a callback of ours, a `StandIn`, that the runner would not run it; it may give the timer a new life.
+///
+/// # Safety
+///
+/// The GIL is held and the caller has a reference to `timer`.
+#[cold]
+unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
+    // SAFETY: as the caller says; a firing timer has its call, and the callback is kept while it is told.
+    unsafe {
+        if (*timer).id != FIRING {
+            return Ok(());
+        }
+        let callback = Borrowed::from_ptr(py, (*timer).call.words()[0]).to_owned();
+        let stand_in = py.import(intern!(py, "tickwheel.timers._standin"))?.getattr(intern!(py, "StandIn"))?;
+        if callback.is_instance(&stand_in)? {
+            callback.call_method0(intern!(py, "refused"))?;
+        }
+        Ok(())
     }
 }
 

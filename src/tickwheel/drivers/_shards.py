@@ -22,6 +22,7 @@ from tickwheel.drivers._routes import jump_hash, stable_hash
 from tickwheel.drivers._timer_wheel import TimerWheel, hand_out
 from tickwheel.errors import ClosedError
 from tickwheel.timers._locks import OUTERMOST, new_lock
+from tickwheel.timers._standin import KeyedStandIn
 from tickwheel.typing import Pending
 from tickwheel.wheels._contract import Wheel
 
@@ -41,6 +42,27 @@ class _Place:
     def __init__(self, wheel: TimerWheel) -> None:
         self.wheel = wheel
         self.lives = 0
+
+
+class _OnExpire(KeyedStandIn):
+    """
+    What the shards call when a key expires: *expire*, or *refuse* where an executor would not.
+    """
+
+    __slots__ = ("_expire", "_refuse")
+
+    def __init__(self, expire: Callable[[Any, Any], None], refuse: Callable[[Any, Any], None]) -> None:
+        self._expire = expire
+        self._refuse = refuse
+
+    def __call__(self, key: Hashable, item: Any, /) -> None:
+        self._expire(key, item)
+
+    def refused(self, key: Hashable, item: Any, /) -> None:
+        """
+        Pass it on.
+        """
+        self._refuse(key, item)
 
 
 class ShardedWheel:
@@ -292,6 +314,10 @@ class ShardedWheel:
             with self._lock:
                 self._end_life(key, place)
 
+    def _refuse(self, key: Hashable, item: tuple[_Place, Any]) -> None:
+        with self._lock:
+            self._end_life(key, item[0])
+
     def _end_life(self, key: Hashable, place: _Place) -> None:
         """
         Count a life that has ended; with the last one, forget where the key was.
@@ -317,4 +343,5 @@ class ShardedWheel:
         return [*self._shards, *self._hot.values(), *self._retiring]
 
     def _new_wheel(self) -> TimerWheel:
-        return TimerWheel(wheel=self._make_wheel(), on_expire=self._expire, **self._options)
+        on_expire = _OnExpire(self._expire, self._refuse)
+        return TimerWheel(wheel=self._make_wheel(), on_expire=on_expire, **self._options)

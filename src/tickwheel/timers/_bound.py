@@ -53,6 +53,12 @@ class BoundCallback(StandIn):
         self._forget()
         return Pending(self._callback, self._args, pending.deadline, pending.remaining)
 
+    def refused(self) -> None:
+        """
+        Leave the context.
+        """
+        self._forget()
+
     def _forget_if_over(self) -> None:
         if self._timer is not None and not self._timer.pending():  # a callback may have restarted it
             self._forget()
@@ -76,3 +82,9 @@ class DeadlineCallback(StandIn):
         """
         self._ending.come((ContextCancelledError, "its wheel was drained or closed"))
         return pending
+
+    def refused(self) -> None:
+        """
+        End the context here and now: a full pool does not lift a deadline.
+        """
+        self()

@@ -121,7 +121,7 @@ class Engine(Protocol):
     """
     Where set, `fire_due` hands every due timer (a `DueTimer`) to it; it must see that `timer.run()` is called once.
 
-    If it raises, the timer counts as fired and the error goes to `on_error`.
+    If it raises, the timer counts as fired and the error goes to `on_error`; a callback that is a `StandIn` is told.
     """
 
     def call_at(

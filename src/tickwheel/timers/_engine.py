@@ -18,6 +18,7 @@ from tickwheel.timers._bulk import BulkVerbs
 from tickwheel.timers._filing import Filing
 from tickwheel.timers._locks import INNER, new_lock
 from tickwheel.timers._slack import loosened
+from tickwheel.timers._standin import StandIn
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.typing import Callback, ErrorHandler, Pending
 from tickwheel.wheels._contract import Wheel
@@ -268,12 +269,23 @@ class WheelEngine(BulkVerbs):
         try:
             runner(timer)
         except BaseException as error:
-            with self._lock:
-                timer.is_due = False
-                held = self._let_go(timer)
+            self._refuse(timer)
             if not isinstance(error, Exception):
                 raise
             self._report(error, timer)
+
+    def _refuse(self, timer: WheelTimer) -> None:
+        with self._lock:
+            callback = timer.callback if timer.is_due else None
+        try:
+            if isinstance(callback, StandIn):
+                callback.refused()
+        except Exception as error:  # noqa: BLE001 - as what a callback raises
+            self._report(error, timer)
+        finally:
+            with self._lock:
+                timer.is_due = False
+                held = self._let_go(timer)
             del held
 
     def run(self, timer: WheelTimer) -> Any:

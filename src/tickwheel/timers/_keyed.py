@@ -12,7 +12,7 @@ from typing import Any
 
 from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._locks import OUTER, new_lock
-from tickwheel.timers._standin import StandIn
+from tickwheel.timers._standin import KeyedStandIn, StandIn
 from tickwheel.typing import Pending
 
 __all__ = ["Keyed"]
@@ -113,6 +113,16 @@ class Keyed:
         """
         Deliver *entry*, unless it was overtaken.
         """
+        assert self._on_expire is not None
+        self._end(entry, self._on_expire)
+
+    def refuse(self, entry: _Entry) -> None:
+        """
+        Let *entry* end, unless it was overtaken, without telling the user.
+        """
+        self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedStandIn) else None)
+
+    def _end(self, entry: _Entry, tell: Callable[[Any, Any], object] | None) -> None:
         failure = None
         with self._lock:
             if not entry.is_live or entry.timer.pending():
@@ -124,9 +134,9 @@ class Keyed:
                     self._entries.setdefault(entry.key, other)
             except BaseException as error:  # noqa: BLE001 - a key that raises: what is due is delivered first
                 failure = error
-        assert self._on_expire is not None
         try:
-            self._on_expire(entry.key, entry.value)
+            if tell is not None:
+                tell(entry.key, entry.value)
         finally:
             if failure is not None:
                 raise failure
@@ -156,6 +166,12 @@ class _Entry(StandIn):
         """
         self.is_live = False
         return Pending(None, (self.key, self.value), pending.deadline, pending.remaining)
+
+    def refused(self) -> None:
+        """
+        Expire unheard.
+        """
+        self.keyed.refuse(self)
 
     def __repr__(self) -> str:
         return f"<the timer of key {self.key!r}>"

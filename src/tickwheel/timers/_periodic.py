@@ -178,6 +178,14 @@ class Periodic(StandIn):
         self._is_over = self._is_cancelled = True
         return Pending(self._callback, self._args, pending.deadline, pending.remaining)
 
+    def refused(self) -> None:
+        """
+        Leave this firing out, and set the next one: a pool that was full once does not end a series.
+        """
+        with self._lock:
+            self.missed += not self._is_over
+        self._go_on()
+
     def _go_on(self) -> None:
         now = self._engine.clock.monotonic_ns()
         with self._lock:

@@ -1,0 +1,174 @@
+"""
+What an executor refuses is not called, and whatever stands behind it goes on as it should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tickwheel import DeadlineExceededError, ExecutorFullError, ShardedWheel, TimerWheel
+from tickwheel.testing import ManualClock
+from tickwheel.timers._contract import DueTimer, Engine
+from tickwheel.timers.contexts import background, with_cancel, with_timeout
+from tickwheel.wheels.heap import HeapWheel
+
+
+class Doorman:
+    """
+    An executor that refuses for as long as it is told to.
+    """
+
+    def __init__(self) -> None:
+        self.is_full = True
+
+    def serve(self, engine: Engine) -> None:
+        """
+        Run what is due, or refuse it.
+        """
+        engine.runner = self.submit
+
+    def submit(self, timer: DueTimer) -> None:
+        """
+        Run it, or refuse it.
+        """
+        if self.is_full:
+            raise ExecutorFullError(0)
+        timer.run()
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return nothing.
+        """
+        return {}
+
+
+class Rig:
+    """
+    A wheel on a manual clock behind a doorman.
+    """
+
+    def __init__(self, make_wheel: Callable[[], Any]) -> None:
+        self.make_wheel = make_wheel
+        self.clock = ManualClock()
+        self.doorman = Doorman()
+        self.expired: list[Any] = []
+        self.errors: list[BaseException] = []
+        self.options: dict[str, Any] = {
+            "clock": self.clock,
+            "executor": self.doorman,
+            "on_expire": lambda *item: self.expired.append(item),
+            "on_error": lambda error, _: self.errors.append(error),
+        }
+
+    def wheel(self) -> TimerWheel:
+        """
+        Return a new wheel.
+        """
+        return TimerWheel(wheel=self.make_wheel(), **self.options)
+
+    def refusals(self) -> int:
+        """
+        Return how many firings were refused, all of what went wrong.
+        """
+        assert all(isinstance(error, ExecutorFullError) for error in self.errors)
+        return len(self.errors)
+
+
+@pytest.fixture(params=["native", "heap"])
+def rig(request: pytest.FixtureRequest) -> Rig:
+    """
+    Return a rig over one kind of engine.
+    """
+    return Rig(HeapWheel if request.param == "heap" else lambda: None)
+
+
+def test_a_series_goes_on(rig: Rig) -> None:
+    """
+    A series leaves the refused firings out, counts them as missed, and fires in phase as soon as it may.
+    """
+    wheel, fired = rig.wheel(), []
+    series = wheel.call_every(1.0, fired.append, 1, times=2)
+    rig.clock.advance(1)
+    rig.clock.advance(1)
+    assert (fired, series.fired, series.missed, rig.refusals()) == ([], 0, 2, 2)
+    rig.doorman.is_full = False
+    rig.clock.advance(5)
+    assert (fired, series.pending()) == ([1, 1], False)
+
+
+def test_a_key_is_forgotten(rig: Rig) -> None:
+    """
+    A key whose expiry is refused is not pending any more, leaves nothing behind, and can be set again.
+    """
+    wheel = rig.wheel()
+    wheel.set("key", "value", 1)
+    rig.clock.advance(1)
+    assert (rig.expired, rig.refusals(), wheel.get("key"), "key" in wheel) == ([], 1, None, False)
+    assert not wheel.move("key", 1)
+    assert not wheel._keyed._entries, "nothing is kept of it"
+    rig.doorman.is_full = False
+    wheel.set("key", "again", 1)
+    rig.clock.advance(1)
+    assert rig.expired == [("key", "again")]
+
+
+def test_a_key_of_shards_is_forgotten(rig: Rig) -> None:
+    """
+    The shards keep no account of a key whose expiry was refused.
+    """
+    sharded = ShardedWheel(2, make_wheel=rig.make_wheel, **rig.options)
+    for key in range(10):
+        sharded.set(key, key, 1)
+    rig.clock.advance(1)
+    assert (rig.expired, rig.refusals(), len(sharded)) == ([], 10, 0)
+    assert not sharded._places, "nothing is kept of them"
+    sharded.check()
+
+
+def test_a_deadline_comes_all_the_same(rig: Rig) -> None:
+    """
+    A full executor does not lift the deadline of a context.
+    """
+    context = with_timeout(background(rig.wheel()), 1.0)
+    rig.clock.advance(1)
+    assert isinstance(context.err(), DeadlineExceededError)
+    assert rig.refusals() == 1
+
+
+def test_a_bound_timer_leaves_its_context(rig: Rig) -> None:
+    """
+    A timer of a context that was refused is nothing that the context's end would have to cancel.
+    """
+    context = with_cancel(background(rig.wheel()))
+    before = list(context.ending._calls)
+    timer = context.call_later(1.0, rig.expired.append, 1)
+    rig.clock.advance(1)
+    assert list(context.ending._calls) == before, "the context does not know it any more"
+    context.cancel()
+    assert (timer.cancelled(), rig.expired, rig.refusals()) == (False, [], 1)
+
+
+def test_what_a_stand_in_raises_is_reported_too(rig: Rig) -> None:
+    """
+    A key that cannot be looked up any more is reported beside the refusal, and the others are dealt with.
+    """
+
+    class Key:
+        raises = False
+
+        def __hash__(self) -> int:
+            if self.raises:
+                message = "the hash"
+                raise ValueError(message)
+            return 1
+
+    key, wheel = Key(), rig.wheel()
+    wheel.set(key, None, 1)
+    wheel.set("other", None, 1)
+    key.raises = True
+    rig.clock.advance(1)
+    assert sorted(type(error).__name__ for error in rig.errors) == ["ExecutorFullError"] * 2 + ["ValueError"]
+    assert "other" not in wheel
