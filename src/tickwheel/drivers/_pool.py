@@ -85,7 +85,8 @@ class PoolExecutor(MeasuredExecutor):
         workers: How many threads at most.
         queue_max: How many callbacks may wait for one.
         when_full: What happens to one more. "block": it holds the driver until there is room. "reject": it is not
-            called, and `on_error` gets an ExecutorFullError; a series goes on, a context's deadline comes. "run": it is called in the driver's thread.
+            called, and `on_error` gets an ExecutorFullError; a series goes on all the same, a context's deadline comes.
+            "run": it is called in the driver's thread.
         slow_s: Callbacks that take longer are reported; None for no report.
         on_slow: Who gets the report, in the worker's thread; None for a warning in the logger `tickwheel`.
         name: What the threads are called, with a number.
