@@ -20,6 +20,7 @@ from __future__ import annotations
 from tickwheel.errors import TickwheelError
 
 __all__ = [
+    "DeliveryError",
     "GenerationMismatchError",
     "HandlerNotFoundError",
     "InvalidJobError",

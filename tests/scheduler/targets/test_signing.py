@@ -8,8 +8,8 @@ import base64
 
 import pytest
 
-from tickwheel.scheduler import InvalidJobError, Job
-from tickwheel.scheduler.targets._signing import message_id, read_secret, signature
+from tickwheel.scheduler import InvalidJobError
+from tickwheel.scheduler.targets._signing import read_secret, signature
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  the specification's example
 
@@ -42,13 +42,3 @@ def test_bad_secrets(secret):
     with pytest.raises(InvalidJobError) as caught:
         read_secret(secret)
     assert secret.removeprefix("whsec_")[:6] not in str(caught.value) or not secret
-
-
-def test_message_ids():
-    """
-    An id is the same for all attempts, differs between lives and keys, and has no dot.
-    """
-    ids = {message_id(Job(key, generation, 0)) for key in ("a", "a.b") for generation in (1, 2)}
-    assert len(ids) == 4
-    assert not any("." in each for each in ids)
-    assert message_id(Job("a", 1, 0, attempt=0)) == message_id(Job("a", 1, 0, attempt=3))

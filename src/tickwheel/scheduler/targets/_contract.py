@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Protocol
 
 from tickwheel.scheduler._model import Answer, Job
@@ -65,9 +66,20 @@ class Firing:
     @property
     def fire_id(self) -> str:
         """
-        The name of this firing, the same each time it is delivered: deduplicate by it.
+        The name of this attempt; another attempt of the same life has another.
         """
         return f"{self.job.key}/{self.job.generation}/{self.attempt}"
+
+    @property
+    def message_id(self) -> str:
+        """
+        The name of what is sent, the same for all attempts of one life: deduplicate by it.
+
+        Letters, digits and underscores, at most 50; it differs between keys, lives, and stores that count generations
+        of their own.
+        """
+        life = f"{self.job.first_set_at}/{self.job.key}".encode()
+        return f"tw_{blake2b(life, digest_size=12).hexdigest()}_{self.job.generation}"
 
     @property
     def lateness_ms(self) -> float:

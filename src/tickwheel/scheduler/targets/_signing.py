@@ -9,12 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from hashlib import blake2b, sha256
+from hashlib import sha256
 
-from tickwheel.scheduler._model import Job
 from tickwheel.scheduler.errors import InvalidJobError
 
-__all__ = ["message_id", "read_secret", "signature"]
+__all__ = ["read_secret", "signature"]
 
 _PREFIX = "whsec_"
 _BYTES_MIN, _BYTES_MAX = 24, 64
@@ -37,13 +36,6 @@ def read_secret(secret: str) -> bytes:
             "secret", "whsec_...", f"it has {len(key)} bytes: take {_BYTES_MIN} to {_BYTES_MAX} random ones"
         )
     return key
-
-
-def message_id(job: Job) -> str:
-    """
-    Return the id of what *job* sends: the same for all its attempts, without the dot that separates what is signed.
-    """
-    return f"tw_{blake2b(job.key.encode(), digest_size=12).hexdigest()}_{job.generation}"
 
 
 def signature(keys: tuple[bytes, ...], message: str, timestamp: int, body: bytes) -> str:

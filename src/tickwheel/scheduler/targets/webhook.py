@@ -15,13 +15,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._addresses import AddressRefusedError, Guard
 from tickwheel.scheduler.targets._contract import Call, Cancel, Firing, Retry
-from tickwheel.scheduler.targets._signing import message_id, read_secret, signature
+from tickwheel.scheduler.targets._headers import headers
+from tickwheel.scheduler.targets._library import library
+from tickwheel.scheduler.targets._signing import read_secret, signature
 
 if TYPE_CHECKING:
     import aiohttp
@@ -47,7 +48,7 @@ class WebhookTarget:
     """
     Sends the payload as JSON, signed after Standard Webhooks.
 
-    Further headers are `tickwheel-fire-id` (percent-encoded), `tickwheel-attempt`, and the job's `traceparent`.
+    `webhook-id` is the same for all attempts; further headers are those of `_headers`.
 
     Args:
         secrets: Keys to sign with ("whsec_" and base64), the newest first; none: unsigned.
@@ -85,7 +86,7 @@ class WebhookTarget:
         Return the call that posts to *handler*.
         """
         self.check(handler)
-        _library()
+        library("aiohttp", "webhook")
         return Call(self._post, is_async=True, wants_payload=False, wants_firing=True)
 
     async def close(self) -> None:
@@ -97,7 +98,7 @@ class WebhookTarget:
             self._session = None
 
     async def _post(self, firing: Firing) -> Cancel | Retry | None:
-        client = _library()
+        client = library("aiohttp", "webhook")
         url = firing.job.handler
         try:
             async with self._opened().post(
@@ -121,7 +122,7 @@ class WebhookTarget:
         Return the session; it is made on the event loop that uses it.
         """
         if self._session is None:
-            client = _library()
+            client = library("aiohttp", "webhook")
             self._session = client.ClientSession(
                 connector=client.TCPConnector(
                     limit=_CONNECTIONS_MAX, use_dns_cache=False, socket_factory=self._new_socket
@@ -142,19 +143,12 @@ class WebhookTarget:
         return socket.socket(family, kind, protocol)
 
     def _headers(self, firing: Firing) -> dict[str, str]:
-        message = message_id(firing.job)
+        message = firing.message_id
         timestamp = int(firing.fired_at / 1000)
-        headers = {
-            "webhook-id": message,
-            "webhook-timestamp": str(timestamp),
-            "tickwheel-fire-id": quote(firing.fire_id),
-            "tickwheel-attempt": str(firing.attempt),
-        }
+        found = {"webhook-id": message, "webhook-timestamp": str(timestamp), **headers(firing)}
         if self._keys:
-            headers["webhook-signature"] = signature(self._keys, message, timestamp, firing.job.payload)
-        if firing.job.trace is not None:
-            headers["traceparent"] = firing.job.trace
-        return headers
+            found["webhook-signature"] = signature(self._keys, message, timestamp, firing.job.payload)
+        return found
 
 
 async def _verdict(answer: aiohttp.ClientResponse) -> Cancel | Retry | None:
@@ -186,12 +180,3 @@ def _retry_after(value: str | None) -> float | None:
 
 def _until(when: datetime) -> float:
     return (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-
-
-def _library() -> Any:
-    try:
-        import aiohttp  # noqa: PLC0415  on use: the extra is optional
-    except ImportError:
-        library, extra = "aiohttp", "webhook"
-        raise MissingExtraError(library, extra) from None
-    return aiohttp

@@ -1,0 +1,26 @@
+-- Add a message to a stream, unless it was added within the last seconds.
+--
+-- Input
+--   KEYS[1]  the stream
+--   KEYS[2]  the message's mark, in the same hash slot
+--   ARGV[1]  for how many seconds the mark is kept
+--   ARGV[2]  how long the stream may become, about; 0: as long as it will
+--   ARGV[3]  and so on: fields and values
+-- Output
+--   the entry's id, or nil where the message is there already
+--
+-- The mark comes last: a script that fails at XADD has marked nothing.
+if redis.call('EXISTS', KEYS[2]) == 1 then
+  return nil
+end
+local command = {'XADD', KEYS[1]}
+if tonumber(ARGV[2]) > 0 then
+  command[3], command[4], command[5] = 'MAXLEN', '~', ARGV[2]
+end
+command[#command + 1] = '*'
+for index = 3, #ARGV do
+  command[#command + 1] = ARGV[index]
+end
+local id = redis.call(unpack(command))
+redis.call('SET', KEYS[2], id, 'EX', ARGV[1])
+return id

@@ -1,0 +1,140 @@
+"""
+The RabbitMQ target: a message with publisher confirms, to the queue or exchange that the job names as its handler.
+
+    handler             goes to
+    orders              the queue "orders", through the default exchange
+    shop/order.unpaid   the exchange "shop", with the routing key "order.unpaid"
+
+Messages are persistent and mandatory: one that no queue would get is a failed attempt, not a lost message.
+The property `message_id` is the same for all attempts; the broker does not look at it, the consumer does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets._headers import headers
+from tickwheel.scheduler.targets._library import library
+from tickwheel.scheduler.targets._link import Link
+from tickwheel.scheduler.targets._place import Place
+
+__all__ = ["AmqpTarget"]
+
+_NAME_BYTES_MAX = 255
+"""What AMQP's short strings hold."""
+
+
+class _Open(NamedTuple):
+    connection: Any
+    channel: Any
+
+
+class AmqpTarget:
+    """
+    Publishes to one RabbitMQ, or another broker of AMQP 0-9-1 with publisher confirms.
+
+    Args:
+        url: Such as "amqp://user:password@localhost:5672/vhost".
+        timeout_s: How long connecting and the confirm may take together.
+
+    Raises:
+        InvalidJobError: For a URL of another kind, or a timeout that is not positive.
+    """
+
+    def __init__(self, url: str = "amqp://guest:guest@localhost:5672/", *, timeout_s: float = 10.0) -> None:
+        self._place = Place.of_url(url, ("amqp", "amqps"), "amqp://guest:guest@localhost:5672/")
+        if not timeout_s > 0:
+            raise InvalidJobError("timeout_s", timeout_s, "pass seconds, more than 0")
+        self._timeout_s = timeout_s
+        self._link: Link[_Open] = Link(self._connect, lambda held: held.connection.close(), _is_open)
+
+    def __repr__(self) -> str:
+        return f"AmqpTarget({self._place.shown!r})"
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what names no queue and no exchange with a routing key.
+        """
+        if not handler or not handler.isprintable():
+            raise InvalidJobError("handler", handler, "name a queue such as 'orders', or 'exchange/routing.key'")
+        for name in _split(handler):
+            if len(name.encode()) > _NAME_BYTES_MAX:
+                raise InvalidJobError("handler", handler, f"AMQP's names have at most {_NAME_BYTES_MAX} bytes")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that publishes to *handler*.
+        """
+        self.check(handler)
+        library("aio_pika", "amqp")
+        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+
+    async def close(self) -> None:
+        """
+        Close the connection.
+        """
+        await self._link.close()
+
+    async def _send(self, firing: Firing) -> Cancel | None:
+        pika = library("aio_pika", "amqp")
+        held: _Open | None = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                held = await self._link.get()
+                exchange_name, routing_key = _split(firing.job.handler)
+                exchange = held.channel.default_exchange
+                if exchange_name:
+                    exchange = await held.channel.get_exchange(exchange_name, ensure=False)
+                await exchange.publish(_message(pika, firing), routing_key, mandatory=True)
+        except pika.exceptions.PublishError:
+            message = f"no queue takes {firing.job.handler!r}: declare and bind one"
+            raise self._place.failed(message) from None
+        except TimeoutError:
+            await self._link.drop(held)  # what was not answered on it would be waited for again
+            raise self._place.silent(self._timeout_s) from None
+        except pika.exceptions.ChannelPreconditionFailed as error:
+            if "message size" in str(error):
+                return Cancel(f"the message is too large for {self._place.shown}: {error}")
+            raise self._place.failed(error) from None
+        except (pika.exceptions.AMQPError, OSError, RuntimeError) as error:
+            raise self._place.failed(error) from None
+        return None
+
+    async def _connect(self) -> _Open:
+        pika = library("aio_pika", "amqp")
+        connection = await pika.connect(
+            self._place.url, timeout=self._timeout_s, client_properties={"connection_name": "tickwheel"}
+        )
+        try:
+            return _Open(connection, await connection.channel(publisher_confirms=True, on_return_raises=True))
+        except BaseException:
+            await connection.close()
+            raise
+
+
+def _is_open(held: _Open) -> bool:
+    return not (held.connection.is_closed or held.channel.is_closed)
+
+
+def _split(handler: str) -> tuple[str, str]:
+    """
+    Return the exchange, "" for the default one, and the routing key that *handler* stands for.
+    """
+    exchange, slash, key = handler.partition("/")
+    return (exchange, key) if slash else ("", exchange)
+
+
+def _message(pika: Any, firing: Firing) -> Any:
+    return pika.Message(
+        firing.job.payload,
+        message_id=firing.message_id,
+        headers=headers(firing),
+        content_type="application/json",
+        delivery_mode=pika.DeliveryMode.PERSISTENT,
+        timestamp=datetime.fromtimestamp(firing.fired_at / 1000, UTC),
+        app_id="tickwheel",
+    )

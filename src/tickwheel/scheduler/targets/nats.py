@@ -1,0 +1,135 @@
+"""
+The NATS target: a message on the subject that the job names as its handler.
+
+With JetStream, which is the default, it is done when a stream has stored it. Its header `Nats-Msg-Id` is the same for
+all attempts, so the stream drops a repeat within its duplicate window (two minutes, unless it says otherwise).
+Without, it is done when the server has read it; who does not listen then will not get it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets._headers import headers
+from tickwheel.scheduler.targets._library import library
+from tickwheel.scheduler.targets._link import Link
+from tickwheel.scheduler.targets._place import Place
+
+__all__ = ["NatsTarget"]
+
+
+class NatsTarget:
+    """
+    Publishes to one NATS server or cluster.
+
+    Args:
+        url: Such as "nats://user:password@localhost:4222".
+        jetstream: Whether a stream is to store it; False for whoever listens.
+        timeout_s: How long connecting and the answer may take together.
+
+    Raises:
+        InvalidJobError: For a URL of another kind, or a timeout that is not positive.
+    """
+
+    def __init__(self, url: str = "nats://localhost:4222", *, jetstream: bool = True, timeout_s: float = 10.0) -> None:
+        self._place = Place.of_url(url, ("nats", "tls"), "nats://localhost:4222")
+        if not timeout_s > 0:
+            raise InvalidJobError("timeout_s", timeout_s, "pass seconds, more than 0")
+        self._is_jetstream = jetstream
+        self._timeout_s = timeout_s
+        self._link: Link[Any] = Link(self._connect, lambda client: client.close(), lambda client: client.is_connected)
+
+    def __repr__(self) -> str:
+        return f"NatsTarget({self._place.shown!r}, jetstream={self._is_jetstream})"
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is no subject to publish on.
+        """
+        tokens = handler.split(".")
+        if not all(token and token.isprintable() and not set(token) & set(" *>") for token in tokens):
+            raise InvalidJobError(
+                "handler", handler, "name a subject such as 'orders.unpaid', without spaces and wildcards"
+            )
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that publishes on *handler*.
+        """
+        self.check(handler)
+        library("nats", "nats")
+        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+
+    async def close(self) -> None:
+        """
+        Close the connection.
+        """
+        await self._link.close()
+
+    async def _send(self, firing: Firing) -> Cancel | None:
+        errors = library("nats.errors", "nats")
+        subject, payload = firing.job.handler, firing.job.payload
+        fields = {"Nats-Msg-Id": firing.message_id, **headers(firing)}
+        client = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                client = await self._link.get()
+                size = len(payload) + _size(fields)
+                if size > client.max_payload:
+                    return Cancel(
+                        f"the message is too large for {self._place.shown}: it has {size} bytes, "
+                        f"and max_payload is {client.max_payload}"
+                    )
+                if self._is_jetstream:
+                    await client.jetstream().publish(subject, payload, timeout=self._timeout_s, headers=fields)
+                else:
+                    await client.publish(subject, payload, headers=fields)
+                    await client.flush(timeout=self._timeout_s)
+        except (TimeoutError, errors.TimeoutError):
+            await self._link.drop(client)  # what was not answered on it would be waited for again
+            raise self._place.silent(self._timeout_s) from None
+        except errors.Error as error:
+            if type(error).__name__ in ("NoStreamResponseError", "NoRespondersError"):
+                message = f"no stream takes {subject!r}: add one, or pass jetstream=False"
+                raise self._place.failed(message) from None
+            await self._link.drop(client)
+            raise self._place.failed(error) from None
+        except (OSError, EOFError) as error:
+            await self._link.drop(client)
+            raise self._place.failed(error) from None
+        return None
+
+    async def _connect(self) -> Any:
+        parts = urlsplit(self._place.url)
+        login: dict[str, str] = {}  # given apart, because the client takes what stands in a URL as it is, encoded
+        if parts.password is not None:
+            login = {"user": unquote(parts.username or ""), "password": unquote(parts.password)}
+        elif parts.username is not None:
+            login = {"token": unquote(parts.username)}
+        return await library("nats", "nats").connect(
+            parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(),
+            **login,
+            name="tickwheel",
+            connect_timeout=self._timeout_s,
+            allow_reconnect=False,
+            max_reconnect_attempts=1,  # of connecting at first
+            reconnect_time_wait=0,
+            error_cb=_ignore,
+        )
+
+
+async def _ignore(_error: Exception) -> None:
+    """
+    Leave it to the call that meets it: the client would log it with whatever it holds.
+    """
+
+
+def _size(fields: dict[str, str]) -> int:
+    """
+    Return how many bytes the headers take on the wire, which count as payload there.
+    """
+    return len("NATS/1.0\r\n\r\n") + sum(len(name) + len(value) + len(": \r\n") for name, value in fields.items())

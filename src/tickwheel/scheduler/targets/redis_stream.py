@@ -1,0 +1,123 @@
+"""
+The Redis target: an entry in the stream that the job names as its handler.
+
+    field             value
+    payload           the JSON bytes
+    message-id        the same for all attempts
+    tickwheel-...     see `_headers`
+
+A message that was added and not confirmed is sent again and not added twice, as long as its mark is kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._contract import Call, Firing
+from tickwheel.scheduler.targets._headers import headers
+from tickwheel.scheduler.targets._library import library
+from tickwheel.scheduler.targets._place import Place
+
+__all__ = ["RedisStreamTarget"]
+
+_SCHEMES = ("redis", "rediss", "unix")
+
+
+class RedisStreamTarget:
+    """
+    Adds to streams of one Redis, or of whatever speaks its protocol and its Lua.
+
+    Args:
+        url: Such as "redis://localhost:6379/0".
+        length_max: How long a stream may become, about (`MAXLEN ~`); None: as long as it will.
+        once_s: For how many seconds a repeat is known and not added again.
+        timeout_s: How long connecting, and waiting for an answer, may take.
+
+    Raises:
+        InvalidJobError: For a URL of another kind, or a bound that is not positive.
+    """
+
+    def __init__(
+        self,
+        url: str = "redis://localhost:6379/0",
+        *,
+        length_max: int | None = None,
+        once_s: int = 3_600,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._place = Place.of_url(url, _SCHEMES, "redis://localhost:6379/0")
+        for name, value in (("length_max", length_max), ("once_s", once_s), ("timeout_s", timeout_s)):
+            if value is not None and not value > 0:
+                raise InvalidJobError(name, value, "pass a number, more than 0")
+        self._length_max = length_max or 0
+        self._once_s = once_s
+        self._timeout_s = timeout_s
+        self._client: Any = None
+        self._add_once: Any = None
+
+    def __repr__(self) -> str:
+        return f"RedisStreamTarget({self._place.shown!r})"
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is no name of a stream.
+        """
+        if not handler or not handler.isprintable():
+            raise InvalidJobError("handler", handler, "name the stream that the message goes to, such as 'orders'")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that adds to the stream *handler*.
+        """
+        self.check(handler)
+        library("redis.asyncio", "redis")
+        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+
+    async def close(self) -> None:
+        """
+        Close the connections.
+        """
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def _send(self, firing: Firing) -> None:
+        redis = library("redis.asyncio", "redis")
+        stream = firing.job.handler
+        fields: list[str | bytes] = ["payload", firing.job.payload, "message-id", firing.message_id]
+        for name, value in headers(firing).items():
+            fields += (name, value)
+        try:
+            add_once = self._opened()
+            await add_once([stream, _mark(stream, firing.message_id)], [self._once_s, self._length_max, *fields])
+        except (redis.RedisError, OSError) as error:
+            raise self._place.failed(error) from None
+
+    def _opened(self) -> Any:
+        """
+        Return the script; the client is made on the event loop that uses it.
+        """
+        if self._client is None:
+            redis = library("redis.asyncio", "redis")
+            self._client = redis.Redis.from_url(
+                self._place.url,
+                socket_timeout=self._timeout_s,
+                socket_connect_timeout=self._timeout_s,
+                retry=None,
+                retry_on_error=[],
+                client_name="tickwheel",
+            )
+            self._add_once = self._client.register_script(Path(__file__).with_name("add_once.lua").read_text("utf-8"))
+        return self._add_once
+
+
+def _mark(stream: str, message_id: str) -> str:
+    """
+    Return the key that says that a message is in *stream*: one that a cluster keeps on the stream's own node.
+    """
+    _, has_begin, rest = stream.partition("{")
+    tag = rest.partition("}")
+    has_tag = bool(has_begin and tag[1] and tag[0])
+    return f"{stream if has_tag else '{' + stream + '}'}:{message_id}"

@@ -1,0 +1,336 @@
+"""
+The contract suite of targets that send to somebody else: brokers, queues, webhooks.
+
+A target's tests are a subclass, which pytest collects. It says how to reach a real receiver:
+
+    class TestMyTarget(TargetSuite):
+        library, extra = "mylib", "myextra"
+        bad_handlers = ("", "no topic")
+
+        def make_place(self):
+            return MyPlace(...)         # a `Place`
+
+The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.target_suite")` makes it explain
+its assertions. It runs on the real clock, as its receivers do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple, Protocol
+from unittest import mock
+
+from tickwheel.errors import MissingExtraError
+from tickwheel.observe._events import Event, JobDied, JobFailed, JobSucceeded
+from tickwheel.scheduler import InvalidJobError, RetryPolicy, Scheduler, State, Target
+from tickwheel.scheduler._checks import PAYLOAD_BYTES_MAX
+
+__all__ = ["Place", "Received", "TargetSuite"]
+
+PATIENCE_S = 30.0
+"""How long to wait for what should come at once; only a failure takes that long."""
+_LOOK_S = 0.01
+_RETRY = RetryPolicy(attempts=1000, kind="list", waits_ms=(30,), jitter=0)
+
+
+class Received(NamedTuple):
+    """
+    A message as the receiver has it.
+
+    Attributes:
+        message_id: The same for all attempts, or "" where the receiver has none.
+        fire_id: Of the attempt that sent it, percent-encoded as on the wire, or "".
+        value: What was put into the payload.
+    """
+
+    message_id: str
+    fire_id: str
+    value: Any
+
+
+class Place(Protocol):
+    """
+    A real receiver, the way to it, and the target that goes there.
+
+    Attributes:
+        handler: What jobs name to reach it.
+        secret: What no message may show; "" where the target is given none.
+    """
+
+    handler: str
+    secret: str
+
+    def make_target(self) -> Target:
+        """
+        Return a new target that reaches the receiver by the way that can be cut.
+        """
+
+    def payload(self, value: Any) -> Any:
+        """
+        Return the payload that carries *value*.
+        """
+
+    def received(self) -> list[Received]:
+        """
+        Return all that has arrived, in order.
+        """
+
+    def go_away(self) -> None:
+        """
+        Let nobody reach the receiver, and break what is connected.
+        """
+
+    def come_back(self) -> None:
+        """
+        Let it be reached again.
+        """
+
+    def lose_confirms(self) -> None:
+        """
+        From now on let messages arrive and their confirms be lost; a connection is open.
+        """
+
+
+class Rig:
+    """
+    A scheduler with the target, and a record of its events.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.events: list[Event] = []
+        self._grown = threading.Condition()
+        self.target = place.make_target()
+        self.scheduler = Scheduler("memory://", targets={"there": self.target})
+        self.scheduler.subscribe(self._note)
+        self.scheduler.start()
+
+    def set(self, key: str, value: Any, retry: RetryPolicy = _RETRY, handler: str | None = None) -> None:
+        """
+        Set a job that is due now.
+        """
+        self.scheduler.set(
+            key,
+            delay=0,
+            target="there",
+            handler=self.place.handler if handler is None else handler,
+            payload=self.place.payload(value),
+            retry=retry,
+        )
+
+    def wait(self, kind: type[Event], count: int = 1, key: str | None = None) -> list[Any]:
+        """
+        Return the events of *kind* once there are *count* of them.
+        """
+
+        def found() -> list[Any]:
+            return [each for each in self.events if isinstance(each, kind) and key in (None, getattr(each, "key", 0))]
+
+        with self._grown:
+            assert self._grown.wait_for(lambda: len(found()) >= count, PATIENCE_S), self.events
+            return found()
+
+    def arrived(self, count: int) -> list[Received]:
+        """
+        Return what the receiver has once that is *count* messages; it tells nobody, so it is asked.
+        """
+        give_up = time.monotonic() + PATIENCE_S
+        while len(found := self.place.received()) < count:
+            assert time.monotonic() < give_up, (found, self.events)
+            time.sleep(_LOOK_S)
+        return found
+
+    def texts(self) -> str:
+        """
+        Return all that the target has said.
+        """
+        return "\n".join([repr(self.target), *(str(getattr(each, "error", "")) for each in self.events)])
+
+    def _note(self, event: Event) -> None:
+        with self._grown:
+            self.events.append(event)
+            self._grown.notify_all()
+
+
+class TargetSuite:
+    """
+    What every such target keeps; a subclass says `make_place`, and what it is.
+
+    Attributes:
+        library: The third-party module that it needs.
+        extra: The pip extra that brings it.
+        bad_handlers: Names that no job of it can have.
+        knows_repeats: Whether the receiver drops a repeat of a message it has.
+        takes_largest: Whether the receiver takes the largest payload that a job can have.
+    """
+
+    library: ClassVar[str]
+    extra: ClassVar[str]
+    bad_handlers: ClassVar[tuple[str, ...]] = ("",)
+    knows_repeats: ClassVar[bool] = False
+    takes_largest: ClassVar[bool] = True
+
+    def make_place(self) -> Place:
+        """
+        Return a receiver that has got nothing yet.
+        """
+        raise NotImplementedError
+
+    @contextmanager
+    def rig(self) -> Iterator[Rig]:
+        """
+        Yield a started rig, and stop it.
+        """
+        rig = Rig(self.make_place())
+        try:
+            yield rig
+        finally:
+            rig.scheduler.stop(timeout=5)
+
+    def test_delivered_once(self) -> None:
+        """
+        With all well, every job arrives once, as it was set, and tells two apart.
+        """
+        with self.rig() as rig:
+            for number in range(20):
+                rig.set(f"kä/y\n {number}", {"number": number})
+            rig.wait(JobSucceeded, 20)
+            found = rig.arrived(20)
+            assert sorted(each.value["number"] for each in found) == list(range(20))
+            assert len({each.message_id for each in found}) == 20
+            for each in found:
+                assert f"k%C3%A4/y%0A%20{each.value['number']}/" in each.fire_id
+                assert each.fire_id.endswith("/1")
+            assert not [each for each in rig.events if isinstance(each, JobFailed)]
+
+    def test_receiver_away(self) -> None:
+        """
+        Nobody there is a failed attempt that says where; once somebody is, the job arrives.
+        """
+        with self.rig() as rig:
+            rig.place.go_away()
+            rig.set("away", 1)
+            rig.wait(JobFailed, 2)
+            rig.place.come_back()
+            rig.wait(JobSucceeded)
+            found = rig.arrived(1)
+            assert {each.value for each in found} == {1}
+            assert len({each.message_id for each in found}) == 1
+
+    def test_receiver_breaks_and_comes_back(self) -> None:
+        """
+        A connection that broke while nothing was sent is made anew.
+        """
+        with self.rig() as rig:
+            rig.set("first", 1)
+            rig.wait(JobSucceeded)
+            rig.place.go_away()
+            rig.place.come_back()
+            rig.set("second", 2)
+            rig.wait(JobSucceeded, 2)
+            assert {each.value for each in rig.arrived(2)} == {1, 2}
+
+    def test_confirm_is_lost(self) -> None:
+        """
+        A message that arrived and was not confirmed is sent again under the same message id.
+        """
+        with self.rig() as rig:
+            rig.set("first", 1)
+            rig.wait(JobSucceeded)
+            rig.place.lose_confirms()
+            rig.set("second", 2)
+            rig.arrived(2)
+            rig.place.go_away()
+            rig.wait(JobFailed, key="second")
+            rig.place.come_back()
+            rig.wait(JobSucceeded, key="second")
+            found = [each for each in rig.arrived(2 if self.knows_repeats else 3) if each.value == 2]
+            assert len(found) == 1 if self.knows_repeats else len(found) >= 2
+            assert len({each.message_id for each in found}) == 1
+            assert not [each for each in rig.events if isinstance(each, JobDied)]
+
+    def test_the_largest_payload(self) -> None:
+        """
+        The largest payload arrives, or its job is dead with a reason that tells, at once and not after its attempts.
+        """
+        with self.rig() as rig:
+            size = len(json.dumps(rig.place.payload(""), separators=(",", ":")))
+            rig.set("large", "x" * (PAYLOAD_BYTES_MAX - size))
+            if self.takes_largest:
+                rig.wait(JobSucceeded)
+                assert len(rig.arrived(1)[0].value) == PAYLOAD_BYTES_MAX - size
+            else:
+                (died,) = rig.wait(JobDied)
+                assert "too large" in died.error
+                assert died.attempt == 1
+                job = rig.scheduler.get("large")
+                assert job is not None
+                assert job.state is State.DEAD
+                rig.set("small", 1)
+                rig.wait(JobSucceeded)
+                assert [each.value for each in rig.arrived(1)] == [1]
+
+    def test_bad_handlers(self) -> None:
+        """
+        A name that nothing there can have is refused when the job is set, with the remedy, and nothing is stored.
+        """
+        with self.rig() as rig:
+            for handler in self.bad_handlers:
+                error = caught(InvalidJobError, lambda handler=handler: rig.set("bad", 1, handler=handler))
+                assert str(error).startswith("handler is ")
+                assert ": " in str(error).removeprefix(f"handler is {handler!r}")
+                assert rig.scheduler.get("bad") is None
+
+    def test_missing_library(self) -> None:
+        """
+        Without the library the job is parked, or the target is not made, and the extra is named.
+        """
+        missing = {name: None for name in sys.modules if name.partition(".")[0] == self.library}
+        place = self.make_place()
+        with mock.patch.dict(sys.modules, {self.library: None, **missing}):
+            error = caught(MissingExtraError, lambda: place.make_target().resolve(place.handler))
+        assert f"pip install 'tickwheel[{self.extra}]'" in str(error)
+
+    def test_closed_cleanly(self) -> None:
+        """
+        A stop leaves no thread of the target behind, and a target that was never used is closed, too.
+        """
+        before = set(threading.enumerate())
+        with self.rig() as rig:
+            rig.set("one", 1)
+            rig.wait(JobSucceeded)
+        left = [each.name for each in set(threading.enumerate()) - before if each.name.startswith("tickwheel")]
+        assert left == []
+        asyncio.run(self.make_place().make_target().close())
+
+    def test_secrets_are_masked(self) -> None:
+        """
+        No message of the target shows its secret, whether it is let in, cut off or alone.
+        """
+        with self.rig() as rig:
+            rig.set("one", 1)
+            rig.wait(JobSucceeded)
+            rig.place.go_away()
+            rig.set("two", 2)
+            failed = rig.wait(JobFailed)
+            assert failed[0].error
+            if rig.place.secret:
+                assert rig.place.secret not in rig.texts()
+
+
+def caught(kind: type[BaseException], call: Callable[[], object]) -> BaseException:
+    """
+    Return the error of *kind* that *call* raises.
+    """
+    try:
+        call()
+    except kind as error:
+        return error
+    message = f"it did not raise {kind.__name__}"
+    raise AssertionError(message)

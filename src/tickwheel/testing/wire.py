@@ -1,0 +1,114 @@
+"""
+A wire between a client and a server on the loopback interface, which a test can cut.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from contextlib import suppress
+
+__all__ = ["Wire"]
+
+_RESET = struct.pack("ii", 1, 0)
+_CHUNK = 1 << 16
+
+
+class Wire:
+    """
+    Relays TCP connections to *port* from a port of its own.
+
+    It may be cut and mended, on the same port, and it may swallow answers: what the client sends still arrives, and
+    what comes back does not, as when a server dies after it has done its work and before it can say so.
+
+    Attributes:
+        port: Where clients connect.
+    """
+
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self._to = (host, port)
+        self._lock = threading.Lock()
+        self._ends: set[socket.socket] = set()
+        self._listener: socket.socket | None = None
+        self._swallows = False
+        self.port = 0
+        self.mend()
+
+    @property
+    def connections(self) -> int:
+        """
+        How many connections it relays.
+        """
+        with self._lock:
+            return len(self._ends) // 2
+
+    def swallow(self) -> None:
+        """
+        Let no answer through any more, until it is mended.
+        """
+        self._swallows = True
+
+    def cut(self) -> None:
+        """
+        Reset all connections, and refuse others.
+        """
+        with self._lock:
+            listener, self._listener = self._listener, None
+            ends, self._ends = self._ends, set()
+        if listener is not None:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)  # only this wakes the thread that accepts
+            listener.close()
+        for end in ends:
+            with suppress(OSError):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    close = cut
+
+    def mend(self) -> None:
+        """
+        Relay as at first; connections that were reset stay so.
+        """
+        self._swallows = False
+        with self._lock:
+            if self._listener is None:
+                self._listener = socket.create_server((self._to[0], self.port), reuse_port=True)
+                self.port = self._listener.getsockname()[1]
+                threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                near, _ = listener.accept()
+            except OSError:  # it was cut
+                return
+            try:
+                far = socket.create_connection(self._to)
+            except OSError:
+                near.close()
+                continue
+            with self._lock:
+                if self._listener is not listener:
+                    near.close()
+                    far.close()
+                    return
+                self._ends |= {near, far}
+            threading.Thread(target=self._relay, args=(near, far, False), daemon=True).start()
+            threading.Thread(target=self._relay, args=(far, near, True), daemon=True).start()
+
+    def _relay(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(_CHUNK):
+                if not (is_answer and self._swallows):
+                    sink.sendall(data)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            ended = self._ends & {source, sink}
+            self._ends -= ended
+        for end in ended:
+            end.close()

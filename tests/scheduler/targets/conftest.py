@@ -1,0 +1,235 @@
+"""
+Real brokers for those who ask for one, in folders and on ports of their own, stopped by their ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.register_assert_rewrite("tickwheel.testing.target_suite")
+
+PATIENCE_S = 60.0
+SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+PLAIN_SECRET = "hunter2/x"  # noqa: S105  as the server knows it
+
+
+def free_port():
+    """
+    Return a port of the loopback interface that nobody listens on.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def find(program, *places):
+    """
+    Return where *program* is, or skip the test visibly.
+    """
+    found = shutil.which(program) or next(
+        (str(path) for place in places for path in sorted(Path("/").glob(place))), None
+    )
+    if found is None:
+        pytest.skip(f"{program} is not installed: apt-get install the Debian package that has it")
+    return found
+
+
+class Server:
+    """
+    A broker's process.
+    """
+
+    def __init__(self, command, *, port, env=None, folder):
+        self.port = port
+        self._log = folder / "server.log"
+        with self._log.open("wb") as log:
+            environment = {**os.environ, **(env or {})}
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
+        give_up = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+            except OSError:
+                assert self.process.poll() is None, self._log.read_text()
+                assert time.monotonic() < give_up, self._log.read_text()
+                time.sleep(0.02)  # a server says nowhere else that it is up
+            else:
+                return
+
+    def stop(self):
+        """
+        Ask it to end, and wait until it has.
+        """
+        self.process.terminate()
+        self.process.wait(PATIENCE_S)
+
+
+@pytest.fixture(scope="session")
+def folder():
+    """
+    Return a folder with a short path, as sockets need it.
+    """
+    made = Path(tempfile.mkdtemp(prefix="tickwheel-"))
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def redis_server(folder):
+    """
+    Return a running Redis with a password.
+    """
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
+    port = free_port()
+    program = find("redis-server")
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--requirepass", PLAIN_SECRET]
+    server = Server(command, port=port, folder=folder)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def nats_server(folder):
+    """
+    Return a running NATS with JetStream, a user, and a small `max_payload`.
+    """
+    pytest.importorskip("nats", reason="nats-py is not installed: pip install 'tickwheel[nats]'")
+    port = free_port()
+    config = folder / "nats.conf"
+    config.write_text(
+        f'listen: "127.0.0.1:{port}"\nmax_payload: 500000\njetstream {{ store_dir: "{folder}/jetstream" }}\n'
+        f'authorization {{ user: tick, password: "{PLAIN_SECRET}" }}\n'
+    )
+    server = Server([find("nats-server"), "-c", str(config)], port=port, folder=folder)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(folder):
+    """
+    Return a running RabbitMQ with a user of our own, and a small `max_message_size`. It takes some ten seconds.
+    """
+    pytest.importorskip("aio_pika", reason="aio-pika is not installed: pip install 'tickwheel[amqp]'")
+    # Debian's own `rabbitmq-server` insists on root and on /var; the one it wraps does not.
+    program = find("rabbitmq-server-", "usr/lib/rabbitmq/lib/*/sbin/rabbitmq-server")
+    port, epmd_port = free_port(), free_port()
+    home = folder / "rabbitmq"
+    home.mkdir()
+    (home / "plugins").write_text("[].\n")
+    (home / "rabbit.conf").write_text(
+        f"listeners.tcp.1 = 127.0.0.1:{port}\nmax_message_size = 500000\n"
+        f"default_user = tick\ndefault_pass = {PLAIN_SECRET}\nloopback_users = none\n"
+    )
+    names = Server([find("epmd"), "-port", str(epmd_port), "-address", "127.0.0.1"], port=epmd_port, folder=home)
+    environment = {
+        "HOME": str(home),
+        "ERL_EPMD_PORT": str(epmd_port),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODENAME": f"tick{port}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(free_port()),
+        "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(home / "log"),
+        "RABBITMQ_CONFIG_FILE": str(home / "rabbit"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "plugins"),
+    }
+    server = Server([program], port=port, env=environment, folder=home)
+    yield server
+    server.stop()
+    names.stop()
+
+
+class Loop:
+    """
+    An event loop in a thread, for the test's own side of a broker.
+    """
+
+    def __init__(self):
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+    def run(self, coroutine):
+        """
+        Return what *coroutine* returns.
+        """
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
+
+    def close(self):
+        """
+        End the thread.
+        """
+        self.run(self._cancel())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _cancel(self):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+def loop():
+    """
+    Return a running event loop.
+    """
+    made = Loop()
+    yield made
+    made.close()
+
+
+class Cut:
+    """
+    The part of a place that a wire to a server makes.
+    """
+
+    secret = PLAIN_SECRET
+
+    def __init__(self, wire):
+        self.wire = wire
+
+    def payload(self, value):
+        """
+        Return the payload as it is.
+        """
+        return {"value": value}
+
+    def go_away(self):
+        """
+        Cut the wire.
+        """
+        self.wire.cut()
+
+    def come_back(self):
+        """
+        Mend it.
+        """
+        self.wire.mend()
+
+    def lose_confirms(self):
+        """
+        Swallow what comes back.
+        """
+        self.wire.swallow()
+
+
+@pytest.fixture(scope="session")
+def cut():
+    """
+    Return the class, for the tests' own modules, which cannot import one another.
+    """
+    return Cut

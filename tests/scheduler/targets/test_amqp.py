@@ -1,0 +1,153 @@
+"""
+The RabbitMQ target keeps the suite, on a real broker.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from tickwheel.observe._events import JobFailed, JobSucceeded
+from tickwheel.scheduler import InvalidJobError
+from tickwheel.scheduler.targets.amqp import AmqpTarget
+from tickwheel.testing.target_suite import Received, TargetSuite
+from tickwheel.testing.wire import Wire
+
+NUMBERS = itertools.count()
+SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+
+
+@pytest.fixture
+def channel(rabbitmq, loop):
+    """
+    Return a channel that goes straight to the broker.
+    """
+    import aio_pika  # noqa: PLC0415  only where it is installed
+
+    async def connect():
+        connection = await aio_pika.connect(f"amqp://tick:{SECRET}@127.0.0.1:{rabbitmq.port}/")
+        return connection, await connection.channel()
+
+    connection, made = loop.run(connect())
+    yield made
+    loop.run(connection.close())
+
+
+@pytest.fixture
+def place(rabbitmq, cut, channel, loop):
+    """
+    Return a queue of the broker's, by a wire.
+    """
+    name = f"queue-{next(NUMBERS)}"
+    queue = loop.run(channel.declare_queue(name))
+
+    class Place(cut):
+        """
+        One queue.
+        """
+
+        handler = name
+
+        def __init__(self, wire):
+            super().__init__(wire)
+            self.messages = []
+
+        def make_target(self):
+            """
+            Return a target that goes by the wire.
+            """
+            return AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{self.wire.port}/", timeout_s=2)
+
+        def received(self):
+            """
+            Return what the queue has given, with what it gives now.
+            """
+            while (message := loop.run(queue.get(fail=False, no_ack=True))) is not None:
+                self.messages.append(message)
+            return [
+                Received(each.message_id, each.headers["tickwheel-fire-id"], json.loads(each.body)["value"])
+                for each in self.messages
+            ]
+
+    made = Place(Wire(rabbitmq.port))
+    yield made
+    made.wire.close()
+
+
+class TestAmqp(TargetSuite):
+    """
+    The contract suite.
+    """
+
+    library, extra = "aio_pika", "amqp"
+    bad_handlers = ("", "a\nb", "x" * 300, "exchange/" + "x" * 300)
+    takes_largest = False
+
+    @pytest.fixture(autouse=True)
+    def _place(self, place):
+        self.make_place = lambda: place
+
+
+def test_an_exchange_and_a_routing_key(place, channel, loop, make, events):
+    """
+    A handler with a slash goes through that exchange; what consumers need is in the message.
+    """
+    exchange = loop.run(channel.declare_exchange("shop", "topic"))
+    queue = loop.run(channel.get_queue(place.handler))
+    loop.run(queue.bind(exchange, "order.*"))
+    scheduler = make("memory://", targets={"amqp": place.make_target()}).start()
+    told = events(scheduler)
+    scheduler.set("order/17", delay=0, target="amqp", handler="shop/order.unpaid", payload={"value": 17})
+    told.of(JobSucceeded)
+    assert [each.value for each in place.received()] == [17]
+    (message,) = place.messages
+    assert message.delivery_mode == 2
+    assert message.content_type == "application/json"
+    assert message.app_id == "tickwheel"
+    assert message.headers["tickwheel-attempt"] == "1"
+    assert message.routing_key == "order.unpaid"
+
+
+@pytest.mark.parametrize("handler", ["nobody", "no-exchange/key"])
+def test_nowhere_to_go(place, make, events, handler):
+    """
+    A message that no queue takes, or to an exchange that is not there, is a failed attempt and harms no other.
+    """
+    scheduler = make("memory://", targets={"amqp": place.make_target()}).start()
+    told = events(scheduler)
+    scheduler.set("lost", delay=0, target="amqp", handler=handler, payload={"value": 1})
+    error = told.of(JobFailed, "lost")[0].error
+    assert "declare and bind one" in error or "NOT_FOUND" in error
+    scheduler.set("found", delay=0, target="amqp", handler=place.handler, payload={"value": 2})
+    told.of(JobSucceeded, "found")
+    assert [each.value for each in place.received()] == [2]
+
+
+def test_wrong_password(rabbitmq, make, events):
+    """
+    A refused login is a failed attempt, and shows no password.
+    """
+    target = AmqpTarget(f"amqp://tick:wrong-word@127.0.0.1:{rabbitmq.port}/")
+    scheduler = make("memory://", targets={"amqp": target}).start()
+    told = events(scheduler)
+    scheduler.set("one", delay=0, target="amqp", handler="orders")
+    error = told.of(JobFailed)[0].error
+    assert "ACCESS_REFUSED" in error
+    assert "wrong-word" not in error + repr(target)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"url": "http://localhost"}, "its scheme is one of amqp, amqps"),
+        ({"timeout_s": 0}, "timeout_s is 0"),
+    ],
+)
+def test_bad_options(options, message):
+    """
+    Options that cannot work are refused when the target is made.
+    """
+    with pytest.raises(InvalidJobError, match=message):
+        AmqpTarget(**options)

@@ -1,0 +1,136 @@
+"""
+The NATS target keeps the suite, with JetStream and without, on a real server.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from tickwheel.observe._events import JobFailed
+from tickwheel.scheduler import InvalidJobError
+from tickwheel.scheduler.targets.nats import NatsTarget
+from tickwheel.testing.target_suite import Received, TargetSuite
+from tickwheel.testing.wire import Wire
+
+NUMBERS = itertools.count()
+SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+PLAIN = "hunter2/x"
+
+
+@pytest.fixture
+def client(nats_server, loop):
+    """
+    Return a client that goes straight to the server.
+    """
+    import nats  # noqa: PLC0415  only where it is installed
+
+    made = loop.run(nats.connect(f"nats://127.0.0.1:{nats_server.port}", user="tick", password=PLAIN))
+    yield made
+    loop.run(made.close())
+
+
+@pytest.fixture(params=[True, False], ids=["jetstream", "core"])
+def place(request, nats_server, cut, client, loop):
+    """
+    Return a subject of the server's, by a wire, with somebody who listens.
+    """
+    number = next(NUMBERS)
+
+    class Place(cut):
+        """
+        One subject.
+        """
+
+        handler = f"orders{number}.unpaid"
+
+        def __init__(self, wire):
+            super().__init__(wire)
+            self.messages = []
+
+        def make_target(self):
+            """
+            Return a target that goes by the wire.
+            """
+            url = f"nats://tick:{SECRET}@127.0.0.1:{self.wire.port}"
+            return NatsTarget(url, jetstream=request.param, timeout_s=2)
+
+        def received(self):
+            """
+            Return what the listener has got.
+            """
+            return [
+                Received(each.headers["Nats-Msg-Id"], each.headers["tickwheel-fire-id"], json.loads(each.data)["value"])
+                for each in list(self.messages)
+            ]
+
+    made = Place(Wire(nats_server.port))
+
+    async def listen():
+        async def note(message):
+            made.messages.append(message)
+
+        if request.param:
+            jetstream = client.jetstream()
+            await jetstream.add_stream(name=f"stream{number}", subjects=[f"orders{number}.>"])
+            await jetstream.subscribe(Place.handler, cb=note)
+        else:
+            await client.subscribe(Place.handler, cb=note)
+            await client.flush()
+
+    loop.run(listen())
+    yield made
+    made.wire.close()
+
+
+class TestNats(TargetSuite):
+    """
+    The contract suite.
+    """
+
+    library, extra = "nats", "nats"
+    bad_handlers = ("", "a b", "a..b", "orders.*", "orders.>", ".a", "a\n")
+    takes_largest = False
+
+    @pytest.fixture(autouse=True)
+    def _place(self, place, request):
+        self.make_place = lambda: place
+        self.knows_repeats = request.node.callspec.params["place"]
+
+
+def test_no_stream(nats_server, make, events):
+    """
+    With JetStream, a subject that no stream takes is a failed attempt that says what to do.
+    """
+    target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}")
+    scheduler = make("memory://", targets={"nats": target}).start()
+    told = events(scheduler)
+    scheduler.set("one", delay=0, target="nats", handler="nobody.listens")
+    assert "no stream takes 'nobody.listens': add one" in told.of(JobFailed)[0].error
+
+
+def test_wrong_password(nats_server, make, events):
+    """
+    A refused login is a failed attempt, and shows no password.
+    """
+    target = NatsTarget(f"nats://tick:wrong-word@127.0.0.1:{nats_server.port}")
+    scheduler = make("memory://", targets={"nats": target}).start()
+    told = events(scheduler)
+    scheduler.set("one", delay=0, target="nats", handler="orders")
+    error = told.of(JobFailed)[0].error
+    assert "uthorization" in error
+    assert "wrong-word" not in error + repr(target)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"url": "amqp://localhost"}, "its scheme is one of nats, tls"), ({"timeout_s": -1}, "timeout_s is -1")],
+)
+def test_bad_options(options, message):
+    """
+    Options that cannot work are refused when the target is made.
+    """
+    with pytest.raises(InvalidJobError, match=message):
+        NatsTarget(**options)

@@ -1,0 +1,129 @@
+"""
+The Redis target keeps the suite, on a real server.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from tickwheel.observe._events import JobFailed, JobSucceeded
+from tickwheel.scheduler import InvalidJobError
+from tickwheel.scheduler.targets.redis_stream import RedisStreamTarget, _mark
+from tickwheel.testing.target_suite import Received, TargetSuite
+from tickwheel.testing.wire import Wire
+
+NUMBERS = itertools.count()
+SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+
+
+@pytest.fixture
+def client(redis_server):
+    """
+    Return a client that goes straight to the server.
+    """
+    import redis  # noqa: PLC0415  only where it is installed
+
+    with redis.Redis.from_url(f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/0", decode_responses=True) as made:
+        yield made
+
+
+@pytest.fixture
+def place(redis_server, cut, client):
+    """
+    Return a stream of the server's, by a wire.
+    """
+
+    class Place(cut):
+        """
+        One stream.
+        """
+
+        handler = f"stream-{next(NUMBERS)}"
+
+        def make_target(self, **options):
+            """
+            Return a target that goes by the wire.
+            """
+            return RedisStreamTarget(f"redis://:{SECRET}@127.0.0.1:{self.wire.port}/0", **options)
+
+        def received(self):
+            """
+            Return the stream's entries.
+            """
+            return [
+                Received(entry["message-id"], entry["tickwheel-fire-id"], json.loads(entry["payload"])["value"])
+                for _, entry in client.xrange(self.handler)
+            ]
+
+    made = Place(Wire(redis_server.port))
+    yield made
+    made.wire.close()
+
+
+class TestRedisStream(TargetSuite):
+    """
+    The contract suite.
+    """
+
+    library, extra = "redis", "redis"
+    bad_handlers = ("", "a\nb")
+    knows_repeats = True
+
+    @pytest.fixture(autouse=True)
+    def _place(self, place):
+        self.make_place = lambda: place
+
+
+def test_streams_are_trimmed(place, client, make, events):
+    """
+    A bounded stream forgets its oldest entries, about.
+    """
+    scheduler = make("memory://", targets={"redis": place.make_target(length_max=10)}).start()
+    told = events(scheduler)
+    for number in range(500):
+        scheduler.set(str(number), delay=0, target="redis", handler=place.handler, payload={"value": number})
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 500)
+    assert 10 <= client.xlen(place.handler) < 300
+
+
+def test_a_key_of_another_kind(place, client, make, events):
+    """
+    Where the stream's name is taken by something else, the attempt fails with what Redis says.
+    """
+    client.set(place.handler, "text")
+    scheduler = make("memory://", targets={"redis": place.make_target()}).start()
+    told = events(scheduler)
+    scheduler.set("one", delay=0, target="redis", handler=place.handler)
+    assert "WRONGTYPE" in told.of(JobFailed)[0].error
+
+
+def test_marks_stay_beside_their_streams():
+    """
+    In a cluster, a stream and the marks of its messages hash to the same slot.
+    """
+    assert _mark("orders", "tw_1") == "{orders}:tw_1"
+    assert _mark("a{b}c", "tw_1") == "a{b}c:tw_1"
+    assert _mark("a{}c", "tw_1") == "{a{}c}:tw_1"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"url": "http://localhost"}, "its scheme is one of redis, rediss, unix"),
+        ({"url": f"http://:{SECRET}@localhost"}, "its scheme is one of"),
+        ({"url": "redis://[::1"}, "pass a URL such as"),
+        ({"length_max": 0}, "length_max is 0: pass a number"),
+        ({"once_s": -1}, "once_s is -1"),
+        ({"timeout_s": float("nan")}, "timeout_s is nan"),
+    ],
+)
+def test_bad_options(options, message):
+    """
+    Options that cannot work are refused when the target is made, and no password is shown.
+    """
+    with pytest.raises(InvalidJobError, match=message) as caught:
+        RedisStreamTarget(**options)
+    assert "hunter2" not in str(caught.value)
