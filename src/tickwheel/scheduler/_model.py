@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TypeAlias, TypeVar, dataclass_transform
 
 __all__ = [
+    "Adopt",
     "Advance",
     "Answer",
     "Begin",
@@ -219,6 +220,31 @@ class Replay:
 
 
 @record
+class Adopt:
+    """
+    Take a job over from another store as it is there: pending or dead, with its attempt, its error and its instants.
+
+    Answers CREATED, or WRONG_GENERATION where its key has a live job, or a dead one that was not expected.
+    Only its generation is new. It is larger than the one given, as are all that this store gives out from now on: no
+    fire id of the other store ever comes again.
+
+    Attributes:
+        job: What to store.
+        if_generation: That of the dead job which it replaces; 0: only if its key has none.
+    """
+
+    job: Job
+    if_generation: int = 0
+
+    @property
+    def key(self) -> str:
+        """
+        The job's key.
+        """
+        return self.job.key
+
+
+@record
 class Begin:
     """
     Count an attempt before the job is handed over.
@@ -286,7 +312,7 @@ class Advance:
     until: int
 
 
-JobWrite: TypeAlias = Set | Move | Cancel | Replay | Begin | Settle
+JobWrite: TypeAlias = Set | Move | Cancel | Replay | Adopt | Begin | Settle
 """A write to one job."""
 
 Write: TypeAlias = JobWrite | Advance

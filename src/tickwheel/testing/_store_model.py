@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tickwheel.scheduler._model import (
+    Adopt,
     Begin,
     Cancel,
     Job,
@@ -55,6 +56,10 @@ class StoreModel:
         job = self.jobs.get(key)
         if isinstance(write, Set):
             return self._set(write, job)
+        if isinstance(write, Adopt):
+            if (job.generation if job else 0) != write.if_generation or (job and job.state != "dead"):
+                return Outcome.WRONG_GENERATION, job
+            return Outcome.CREATED, replace(write.job, generation=NEW)
         if isinstance(write, Begin | Settle):
             return (Outcome.NOT_OWNER, job) if write.epoch != self.epoch_of(key) else self._fire(write, job)
         return self._ask(write, job)

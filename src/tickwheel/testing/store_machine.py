@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tickwheel.scheduler._model import (
+    Adopt,
     Answer,
     Begin,
     Cancel,
@@ -92,7 +93,7 @@ class _Machine:
             self.model.jobs.pop(key, None)
         else:
             if job.generation == NEW:
-                job = self.name(job, answer)
+                job = self.name(job, answer, write.job.generation if isinstance(write, Adopt) else 0)
             self.model.jobs[key] = job
             if answer.job is not None and outcome is not Outcome.CANCELLED:
                 same(answer.job, job, f"the job in the answer to {write}")
@@ -100,12 +101,13 @@ class _Machine:
             del self.staged[:-40]
         self.report.outcomes[type(write).__name__, outcome] += 1
 
-    def name(self, job: Job, answer: Answer) -> Job:
+    def name(self, job: Job, answer: Answer, floor: int) -> Job:
         if answer.job is None:
             message = f"no job in {answer}, which should have {job}"
             raise StoreDivergenceError(message)
         generation = answer.job.generation
         same(generation in self.generations, False, f"{generation} is a new generation")
+        same(generation > floor, True, f"{generation} is larger than that of the job that was given")
         self.generations.add(generation)
         since = answer.job.first_set_at if job.first_set_at == NEW else job.first_set_at
         return replace(job, generation=generation, first_set_at=since)
@@ -123,9 +125,9 @@ class _Machine:
         states = Counter(job.state.value for job in by_key)
         same(self.store.count(), {state.value: states[state.value] for state in State}, "the counts")
 
-    def draw(self) -> JobWrite:
+    def draw(self) -> JobWrite:  # noqa: PLR0911 - one for each kind of write
         rng, key = self.rng, self.rng.choice(_KEYS)
-        kind = rng.choices((Set, Move, Cancel, Replay, Begin, Settle), (4, 2, 1, 2, 6, 6))[0]
+        kind = rng.choices((Set, Move, Cancel, Replay, Begin, Settle, Adopt), (4, 2, 1, 2, 6, 6, 1))[0]
         if kind is Set:
             return self.draw_set(key)
         if kind is Cancel:
@@ -134,6 +136,8 @@ class _Machine:
             return Move(key, self.draw_instant(), self.draw_condition(key))
         if kind is Replay:
             return Replay(key, self.draw_instant(), self.draw_condition(key))
+        if kind is Adopt:
+            return self.draw_adopt(key)
         wanted = State.PENDING if kind is Begin else State.RUNNING
         likely = [job for job in self.model.jobs.values() if job.state is wanted]
         job = rng.choice(self.staged if self.staged and rng.random() < 0.2 else likely or [Job(key, 1, 0)])
@@ -158,6 +162,11 @@ class _Machine:
         )
         max_wait_ms = rng.choice((None, None, 50))
         return Set(job, rng.choice(list(SetMode)), max_wait_ms, self.draw_condition(key))
+
+    def draw_adopt(self, key: str) -> Adopt:
+        state = self.rng.choice((State.PENDING, State.DEAD))
+        job = replace(self.draw_set(key).job, generation=self.rng.randrange(2_000), attempt=2, error="e", state=state)
+        return Adopt(job, self.draw_condition(key) or 0)
 
     def draw_condition(self, key: str) -> int | None:
         job = self.model.jobs.get(key)

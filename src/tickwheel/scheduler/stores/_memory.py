@@ -12,6 +12,7 @@ from typing import Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler._model import (
+    Adopt,
     Advance,
     Answer,
     Begin,
@@ -200,6 +201,8 @@ class MemoryStore:
             self._watermark = max(self._watermark, write.until)
             return GONE
         job = self._jobs.get(key_of(write))
+        if isinstance(write, Adopt):
+            self._generation = max(self._generation, write.job.generation)
         answer, after = decide(write, job, now, self._next_generation)
         if after is not job:
             self._replace(job, after)
@@ -248,7 +251,7 @@ class MemoryStore:
 
 def _values(write: Write) -> tuple[str | int | None, ...]:
     match write:
-        case Set(job=job):
+        case Set(job=job) | Adopt(job=job):
             texts = (job.key, job.target, job.handler, job.recurrence, job.trace)
             return (*texts, job.due_at, job.expires_at, job.first_set_at)
         case Move() | Replay():

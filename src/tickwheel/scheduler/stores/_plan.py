@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 from tickwheel.scheduler._model import (
+    Adopt,
     Advance,
     Answer,
     Begin,
@@ -67,6 +68,7 @@ class Plan:
         ends: Jobs that are guessed to be running; they are deleted. After all begins.
         careful: The other writes: where their answer belongs, their key, and they themselves. After all ends.
         watermarks: Where the watermarks of shards are to be, unless they are further already.
+        floor: What every new generation is to be larger than, whatever the store has given out.
     """
 
     answers: list[Answer]
@@ -74,6 +76,7 @@ class Plan:
     ends: list[Job] = field(default_factory=list)
     careful: list[_Careful] = field(default_factory=list)
     watermarks: dict[int, int] = field(default_factory=dict)
+    floor: int = 0
 
     @classmethod
     def of(
@@ -87,8 +90,10 @@ class Plan:
         """
         plan = cls([NOT_OWNER] * len(writes))
         for index, write in enumerate(writes):
-            if isinstance(write, (Set, Move, Cancel, Replay)):
+            if isinstance(write, (Set, Move, Cancel, Replay, Adopt)):
                 plan.careful.append((index, key_of(write), write))
+                if isinstance(write, Adopt):
+                    plan.floor = max(plan.floor, write.job.generation)
             elif isinstance(write, Advance):
                 if epochs.get(write.shard) == write.epoch:
                     plan.watermarks[write.shard] = max(write.until, plan.watermarks.get(write.shard, write.until))

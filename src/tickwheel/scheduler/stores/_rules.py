@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tickwheel.scheduler._model import (
+    Adopt,
     Answer,
     Begin,
     Cancel,
@@ -48,7 +49,9 @@ def key_of(write: JobWrite) -> str:
     return write.job.key if isinstance(write, (Set, Begin, Settle)) else write.key
 
 
-def decide(write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+def decide(  # noqa: PLR0911 - one for each kind of write
+    write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration
+) -> Decision:
     """
     Return what comes of *write*, given the *job* that its key has now.
 
@@ -73,6 +76,8 @@ def decide(write: JobWrite, job: Job | None, now: int, next_generation: NextGene
             return _cancel(write, job)
         case Replay():
             return _replay(write, job, now, next_generation)
+        case Adopt():
+            return _adopt(write, job, next_generation)
 
 
 def rescued(job: Job) -> Job:
@@ -143,6 +148,15 @@ def _replay(write: Replay, job: Job | None, now: int, next_generation: NextGener
         return Answer(Outcome.WRONG_GENERATION, job), job
     again = replace(_next_life(job, write.due_at, next_generation()), first_set_at=now)
     return Answer(Outcome.REPLAYED, again), again
+
+
+def _adopt(write: Adopt, job: Job | None, next_generation: NextGeneration) -> Decision:
+    is_live = job is not None and job.state is not State.DEAD
+    if is_live or write.if_generation != (job.generation if job else 0):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    state = State.DEAD if write.job.state is State.DEAD else State.PENDING
+    adopted = replace(write.job, generation=next_generation(), state=state)
+    return Answer(Outcome.CREATED, adopted), adopted
 
 
 def _begin(write: Begin, job: Job | None) -> Decision:

@@ -19,6 +19,7 @@ its assertions.
 
 from __future__ import annotations
 
+from tickwheel.testing.store_suite._adopt import AdoptTests
 from tickwheel.testing.store_suite._batch import BatchTests
 from tickwheel.testing.store_suite._begin import BeginTests
 from tickwheel.testing.store_suite._bulk import BulkTests
@@ -44,6 +45,7 @@ class StoreSuite(
     MoveTests,
     CancelTests,
     ReplayTests,
+    AdoptTests,
     BeginTests,
     SettleTests,
     BatchTests,

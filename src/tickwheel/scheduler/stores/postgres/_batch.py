@@ -16,6 +16,9 @@ from tickwheel.scheduler.stores.postgres._queries import SQL
 
 __all__ = ["Batch", "add_counts"]
 
+_FLOOR_MARGIN: Final = 100_000
+"""What others may draw while a sequence is raised, without its going back behind them."""
+
 _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 
@@ -70,6 +73,8 @@ class Batch:
     def _do_with_care(self, plan: Plan) -> None:
         rows = self._connection.execute(SQL["jobs_by_key"], (plan.keys(),)).fetchall()
         now = self._connection.execute(SQL["now"]).fetchone()
+        if plan.floor:
+            self._connection.execute(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
         # Drawn while the rows are locked: a key's generations grow, whoever writes it.
         drawn: Iterator[tuple[int]] = iter(
             self._connection.execute(SQL["generations"], (len(plan.careful),)).fetchall()

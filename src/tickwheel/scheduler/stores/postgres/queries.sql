@@ -16,6 +16,10 @@ FROM tickwheel_job WHERE key = ANY(%s) ORDER BY key FOR UPDATE;
 -- name: generations
 SELECT nextval('tickwheel_generation') FROM generate_series(1, %s);
 
+-- name: raise_generation
+SELECT setval('tickwheel_generation', %(floor)s::bigint + %(margin)s)
+FROM tickwheel_generation WHERE last_value <= %(floor)s;
+
 -- name: begin_jobs
 UPDATE tickwheel_job AS j SET state = 1, attempt = j.attempt + 1
 FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS b (key, due_at, generation)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tickwheel.scheduler._model import Advance, Answer, Begin, Job, Set, Settle, State, Write
+from tickwheel.scheduler._model import Adopt, Advance, Answer, Begin, Job, Set, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores.redis._blob import Row, blob_of, place_of, running_mark
 from tickwheel.scheduler.stores.redis._scripts import packed, packed_lists
@@ -44,7 +44,7 @@ class Batch:
         self._drawn = 0
         self._differences = Differences()
         self._rows: dict[str, Row] = {}
-        self.is_growing = any(isinstance(write, Set) for write in writes)
+        self.is_growing = any(isinstance(write, (Set, Adopt)) for write in writes)
 
     def keys(self) -> list[str]:
         """
@@ -62,7 +62,7 @@ class Batch:
             generation: The last one given out.
         """
         self._rows = {row.job.key: row for row in rows}
-        self._seen = generation
+        self._seen = max(generation, self._plan.floor)
         self._differences = self._plan.decide({row.job.key: row.job for row in rows}, now, self._next_generation)
 
     def arguments(self, owner: str) -> list[bytes | int]:

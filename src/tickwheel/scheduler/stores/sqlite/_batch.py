@@ -63,6 +63,7 @@ class Batch:
         if plan.ends:
             self._end(plan.ends)
         if plan.careful:
+            self._generation = max(self._generation, plan.floor)
             before = self._load(plan.keys())
             self._store(plan.decide(before, self._now, self._next_generation))
         self._watermark = max(self._watermark, *plan.watermarks.values(), 0)

@@ -83,7 +83,8 @@ end
 -- From here on nothing can be refused any more.
 local shift = 0
 if drawn > 0 then
-    shift = redis.call('INCRBY', at('generation'), drawn) - drawn - seen
+    shift = math.max(0, (redis.call('GET', at('generation')) or 0) - seen)
+    redis.call('SET', at('generation'), whole(seen + shift + drawn))
 end
 for i = 1, #others, 6 do
     local key, shard, head, mark, blob, new_mark = unpack(others, i, i + 5)
