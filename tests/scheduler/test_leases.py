@@ -147,3 +147,44 @@ def test_the_stores_clock_counts(make, record, offset_ms):
     stats = scheduler.stats()
     assert abs(stats["offset_ms"] - offset_ms) < 1_000
     assert stats["owner"] == "me"
+
+
+class Noting(Leasing):
+    """
+    A leasing store that writes down in which order it is read.
+    """
+
+    def __init__(self):
+        super().__init__(length_ms=90)
+        self.reads = []
+
+    def changes(self, shard, until, since):
+        """
+        Note the look for changes.
+        """
+        self.reads.append(("changes", since))
+        return super().changes(shard, until, since)
+
+    def due(self, shard, until, after, limit):
+        """
+        Note the scan.
+        """
+        self.reads.append(("due", after))
+        return super().due(shard, until, after, limit)
+
+
+def test_the_mark_comes_before_the_scan(make):
+    """
+    A shard that comes later is marked before it is scanned, too: what others write from then on is found as a change.
+    """
+    store = Noting()
+    scheduler = make(store).start()
+    until(lambda: store.reads and scheduler.stats()["epoch"] == 1)
+    store._epoch = 2  # the lease was lost and came back between two renewals
+    until(lambda: scheduler.stats()["epoch"] == 2)
+    until(lambda: ("due", (0, 0)) in store.reads[1:])
+    marks = [index for index, read in enumerate(store.reads) if read == ("changes", None)]
+    scans = [index for index, read in enumerate(store.reads) if read == ("due", (0, 0))]
+    assert len(marks) >= 2
+    assert marks[-1] < scans[-1]
+    assert not any(marks[0] < scan < marks[-1] for scan in scans[1:])

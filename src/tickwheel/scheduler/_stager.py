@@ -190,7 +190,7 @@ class Stager:
             shards = list(self._shards.items())
         soonest: int | None = None
         for number, shard in shards:
-            if has_changes:
+            if has_changes or shard.mark is None:  # the mark comes before the first scan, or a change between is missed
                 self._read_changes(number, shard)
             self._read_on(number, shard)
             following = self._store.due(number, _LAST, shard.cursor, 1)
