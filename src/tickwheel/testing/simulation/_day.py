@@ -12,7 +12,7 @@ from typing import Any, Final
 from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
 from tickwheel.scheduler._model import Answer
 
-__all__ = ["Ask", "Break", "asks", "breaks", "series"]
+__all__ = ["Ask", "Break", "asks", "breaks", "series", "storms"]
 
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 _PLANS: Final[list[list[str]]] = [[]] * 14 + [
@@ -63,6 +63,27 @@ def asks(dice: random.Random, length: float, count: int) -> list[Ask]:
             found.append(_ask(dice, at, dice.choice(keys)))
             at += dice.choice((0.0, 0.0, 0.001, 0.1))
     return sorted(found, key=lambda each: each.at)
+
+
+def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
+    """
+    Return requests for jobs that are due, or run, while something breaks; many of them outlive a lease.
+    """
+    found: list[Ask] = []
+    for each in breaks:
+        for _ in range(dice.choice((10, 30) if each.what == "weather" else (0, 3, 8))):
+            at = max(1.0, each.at + dice.uniform(-40.0, min(each.length, 200.0)))
+            key = f"storm-{dice.randrange(40)}"
+            takes = dice.choice((0.0, 2.0, 30.0, 100.0))
+            call = _setter(key, dice.choice(_PLANS), takes, delay=dice.choice((0.0, 1.0, 12.0, 60.0)) * dice.random())
+            found.append(Ask(at, "set", key, call))
+            if dice.random() < 0.2:
+                found.append(Ask(at + dice.uniform(0.0, 60.0), "cancel", key, _canceller(key)))
+    return found
+
+
+def _canceller(key: str) -> Callable[[Scheduler, int], Answer]:
+    return lambda scheduler, _: scheduler.cancel(key)
 
 
 def series(dice: random.Random) -> list[Ask]:

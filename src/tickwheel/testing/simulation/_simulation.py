@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tickwheel.testing.simulation._day import Ask, Break, asks, breaks, series
+from tickwheel.testing.simulation._day import Ask, Break, asks, breaks, series, storms
 from tickwheel.testing.simulation._executor import Executor, TaskKilledError
 from tickwheel.testing.simulation._machine import SimulatedMachine
 from tickwheel.testing.simulation._node import Node, Surroundings
@@ -52,6 +52,13 @@ class Plan:
         """
         return self.seed % 2 == 0
 
+    @property
+    def shards(self) -> int:
+        """
+        Into how many shards the jobs are divided.
+        """
+        return 4 if self.is_cluster else 1
+
 
 def simulate(plan: Plan) -> History:
     """
@@ -86,7 +93,7 @@ class _Day:
         self.server = SimulatedMachine("server", run)
         inner = random.Random(dice.getrandbits(64))
         self.world: World = (
-            Cluster(self.server, history, inner, shards=4, lease_s=60.0)
+            Cluster(self.server, history, inner, shards=plan.shards, lease_s=60.0)
             if plan.is_cluster
             else OneFile(self.server, history, inner, folder / "jobs.db")
         )
@@ -109,10 +116,12 @@ class _Day:
         for node in self.nodes:
             node.start()
         length = self.plan.hours * 3600
+        broken = list(breaks(self.dice, length, self.plan.breaks, is_cluster=self.plan.is_cluster))
         events: list[Ask | Break] = [
             *series(self.dice),
             *asks(self.dice, length, self.plan.asks),
-            *breaks(self.dice, length, self.plan.breaks, is_cluster=self.plan.is_cluster),
+            *storms(self.dice, broken),
+            *broken,
         ]
         for event in sorted(events, key=lambda each: each.at):
             self.run.sleep(int(event.at * _S) - self.run.now_ns)

@@ -8,7 +8,7 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     answer      a write was answered otherwise than the model of a store answers it, or a caller was told what never was
     ended       an end counted, or was told, for a run that never was
     series      a run of a recurring job was left out, or came at an instant that is none of its
-    late        in calm weather a job was not begun within a minute and a half
+    late        in calm weather a job was not begun within two and a half minutes
     payload     a handler got what was set for another life
 """
 
@@ -40,7 +40,8 @@ from tickwheel.testing.simulation.history import (
 __all__ = ["Violation", "check_history"]
 
 _EARLY_MS: Final = 0
-_LATE_NS: Final = 90 * 10**9
+_LATE_NS: Final = 150 * 10**9
+"""How long a job may wait in calm weather: a hint may be lost (60 s), and its key be busy (100 s)."""
 _UNREST_NS: Final = 240 * 10**9
 """How long after a fault the weather does not count as calm: a lease runs out, a node comes back, hints are lost."""
 _OVERDUE_MS: Final = 5_000
@@ -138,7 +139,7 @@ class _Checker:
         for call in self._calls.values():
             self._judge_call(call)
         for start, at, what in self._begun_late:
-            if self._is_calm(start - _UNREST_NS, min(at, start + _LATE_NS)):
+            if self._has_calm(start, at):
                 self._add("late", at, what)
         if self._end is None:
             self._add("lost", 0, "the history has no end")
@@ -283,8 +284,16 @@ class _Checker:
         else:
             self._broken[event.what] = event.at
 
-    def _is_calm(self, start: int, end: int) -> bool:
-        return not any(begun <= end and over >= start for begun, over in self._unrest)
+    def _has_calm(self, start: int, end: int) -> bool:
+        """
+        Return whether the weather was calm for so long between *start* and *end* that nothing should wait any more.
+        """
+        for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
+            calm = (moment - _UNREST_NS + 1, moment + _LATE_NS)
+            is_calm = not any(begun <= calm[1] and over >= calm[0] for begun, over in self._unrest)
+            if is_calm and start <= moment <= end - _LATE_NS:
+                return True
+        return False
 
     def _add(self, kind: str, at: int, what: str) -> None:
         self.violations.append(Violation(kind, at, what))
