@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 from unittest import mock
 
@@ -282,7 +283,7 @@ class TargetSuite:
         """
         with self.rig() as rig:
             for handler in self.bad_handlers:
-                error = caught(InvalidJobError, lambda handler=handler: rig.set("bad", 1, handler=handler))
+                error = caught(InvalidJobError, partial(rig.set, "bad", 1, handler=handler))
                 assert str(error).startswith("handler is ")
                 assert ": " in str(error).removeprefix(f"handler is {handler!r}")
                 assert rig.scheduler.get("bad") is None

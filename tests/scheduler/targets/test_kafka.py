@@ -1,0 +1,242 @@
+"""
+The Kafka target keeps the suite, against the cluster that librdkafka brings for tests.
+
+Neither Debian nor PyPI has a Kafka broker. This cluster is the client library's own code, but it speaks the real
+protocol over real sockets, and its brokers can be taken down and slowed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from tickwheel.observe._events import JobDied, JobSucceeded
+from tickwheel.scheduler import InvalidJobError
+from tickwheel.scheduler.targets.kafka import KafkaTarget
+from tickwheel.testing.target_suite import Received, TargetSuite
+
+NUMBERS = itertools.count()
+BROKER = 1
+PRODUCE = 0
+"""The protocol's number of the request that stores records."""
+
+
+class Cluster:
+    """
+    One mock broker, driven through librdkafka's C interface.
+    """
+
+    def __init__(self, library):
+        self._c = library
+        for name in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_mock_cluster_new"):
+            getattr(library, name).restype = ctypes.c_void_p
+        library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
+        conf = ctypes.c_void_p(library.rd_kafka_conf_new())
+        message = ctypes.create_string_buffer(200)
+        self._client = ctypes.c_void_p(library.rd_kafka_new(0, conf, message, 200))
+        self._cluster = ctypes.c_void_p(library.rd_kafka_mock_cluster_new(self._client, 1))
+        self.servers = library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+
+    def add_topic(self, name):
+        """
+        Make a topic of one partition.
+        """
+        assert self._c.rd_kafka_mock_topic_create(self._cluster, name.encode(), 1, 1) == 0
+
+    def set_down(self):
+        """
+        Refuse connections, and break those there are.
+        """
+        assert self._c.rd_kafka_mock_broker_set_down(self._cluster, BROKER) == 0
+
+    def set_up(self):
+        """
+        Be there again.
+        """
+        assert self._c.rd_kafka_mock_broker_set_up(self._cluster, BROKER) == 0
+
+    def delay_a_confirm(self, ms):
+        """
+        Store the records of the next request at once, and answer so much later.
+        """
+        push = self._c.rd_kafka_mock_broker_push_request_error_rtts
+        one = ctypes.c_size_t(1)
+        no_error = ctypes.c_int(0)
+        assert push(self._cluster, BROKER, PRODUCE, one, no_error, ctypes.c_int(ms)) == 0
+
+    def close(self):
+        """
+        End it.
+        """
+        self._c.rd_kafka_mock_cluster_destroy(self._cluster)
+        self._c.rd_kafka_destroy(self._client)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """
+    Return a running cluster.
+    """
+    kafka = pytest.importorskip(
+        "confluent_kafka", reason="confluent-kafka is not installed: pip install 'tickwheel[kafka]'"
+    )
+    found = sorted(Path(kafka.__file__).parents[1].glob("confluent_kafka.libs/librdkafka*"))
+    if not found:
+        pytest.skip("this build of confluent-kafka does not bring librdkafka with it")
+    made = Cluster(ctypes.CDLL(str(found[0])))
+    yield made
+    made.close()
+
+
+class Place:
+    """
+    One topic.
+    """
+
+    secret = ""
+
+    def __init__(self, cluster):
+        import confluent_kafka  # noqa: PLC0415  only where it is installed
+
+        self.handler = f"topic-{next(NUMBERS)}"
+        self._cluster = cluster
+        cluster.add_topic(self.handler)
+        self._records = []
+        self._consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": cluster.servers,
+                "group.id": self.handler,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+                "reconnect.backoff.max.ms": 200,
+            }
+        )
+        self._consumer.assign([confluent_kafka.TopicPartition(self.handler, 0, 0)])
+
+    def make_target(self, **options):
+        """
+        Return a target for the cluster that gives up soon.
+        """
+        config = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "socket.timeout.ms": 1000}
+        return KafkaTarget(self._cluster.servers, **{"config": config, "timeout_s": 1.5, **options})
+
+    def payload(self, value):
+        """
+        Return the payload as it is.
+        """
+        return {"value": value}
+
+    @property
+    def records(self):
+        """
+        What the topic has.
+        """
+        while (record := self._consumer.poll(0.05)) is not None:
+            if record.error() is None:
+                self._records.append(record)
+        return self._records
+
+    def received(self):
+        """
+        Return the topic's records.
+        """
+        found = [(dict(record.headers()), record.value()) for record in self.records]
+        return [
+            Received(headers["message-id"].decode(), headers["tickwheel-fire-id"].decode(), json.loads(body)["value"])
+            for headers, body in found
+        ]
+
+    def go_away(self):
+        """
+        Take the broker down.
+        """
+        self._cluster.set_down()
+
+    def come_back(self):
+        """
+        Bring it back.
+        """
+        self._cluster.set_up()
+
+    def lose_confirms(self):
+        """
+        Confirm the next record later than anybody waits.
+        """
+        self._cluster.delay_a_confirm(60_000)
+
+    def close(self):
+        """
+        End the consumer.
+        """
+        self.come_back()
+        self._consumer.close()
+
+
+@pytest.fixture
+def place(cluster):
+    """
+    Return an empty topic.
+    """
+    made = Place(cluster)
+    yield made
+    made.close()
+
+
+class TestKafka(TargetSuite):
+    """
+    The contract suite.
+    """
+
+    library, extra = "confluent_kafka", "kafka"
+    bad_handlers = ("", "a b", "a/b", "..", "ä", "x" * 250)
+    takes_largest = False
+
+    @pytest.fixture(autouse=True)
+    def _place(self, place):
+        self.make_place = lambda: place
+
+
+def test_the_key_is_the_jobs(place, make, events):
+    """
+    A record has its job's key, so that one key's firings stay in order.
+    """
+    scheduler = make("memory://", targets={"kafka": place.make_target()}).start()
+    told = events(scheduler)
+    scheduler.set("kä/y", delay=0, target="kafka", handler=place.handler, payload={"value": 1})
+    told.of(JobSucceeded)
+    while not (records := place.records):
+        pass  # the consumer is on its way
+    assert [record.key().decode() for record in records] == ["kä/y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"config": {"acks": "1"}}, "config is 'acks': leave it out"),
+        ({"config": {"enable.idempotence": False}}, "config is 'enable.idempotence': leave it out"),
+        ({"timeout_s": 0}, "timeout_s is 0"),
+    ],
+)
+def test_bad_options(options, message):
+    """
+    What would take the guarantees away is refused when the target is made.
+    """
+    with pytest.raises(InvalidJobError, match=message):
+        KafkaTarget(**options)
+
+
+def test_an_unknown_setting(place, make, events):
+    """
+    A setting that librdkafka has not parks the job with its name, and shows no password.
+    """
+    target = place.make_target(config={"sasl.pasword": "hunter2"})
+    scheduler = make("memory://", targets={"kafka": target}).start()
+    told = events(scheduler)
+    scheduler.set("one", delay=0, target="kafka", handler=place.handler)
+    error = told.of(JobDied)[0].error
+    assert "sasl.pasword" in error
+    assert "hunter2" not in error
