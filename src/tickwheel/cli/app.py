@@ -30,10 +30,12 @@ COMMANDS: Final = {
     "schedule": "schedule",
     "import": "import_",
     "export": "export",
+    "migrate": "migrate",
     "top": "top",
     "token": "token",
     "doctor": "doctor",
     "bench": "bench",
+    "load": "load",
     "lab": "lab",
 }
 """Each command, and the module that has it as `command`, in the order of the help text."""

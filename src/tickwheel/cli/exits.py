@@ -40,6 +40,7 @@ class ExitCode(IntEnum):
     NO_ADDRESS = 8, "the address cannot be listened on"
     MISSING_EXTRA = 9, "a library is not installed"
     REFUSED = 10, "refused for safety: a public address without a token"
+    BROKEN = 11, "a threshold of a load was missed, or a promise was broken under chaos"
     INTERRUPTED = 130, "interrupted by Ctrl-C"
 
 

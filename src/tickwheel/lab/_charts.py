@@ -23,7 +23,15 @@ COLOURS: Final = {
     "rounds": "#cc79a7",
     "hierarchical": "#e69f00",
     "cascading": "#56b4e9",
+    "p50": "#0072b2",
+    "p90": "#009e73",
+    "p99": "#d55e00",
+    "p999": "#cc79a7",
+    "max": "#7f7f7f",
+    "intended": "#7f7f7f",
+    "answered": "#0072b2",
 }
+"""Each series by its name: the designs, and what a load measures."""
 WIDTH: Final = 640
 HEIGHT: Final = 300
 LEFT: Final = 64

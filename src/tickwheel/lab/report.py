@@ -5,11 +5,10 @@ A comparison as one HTML page that needs no network: what each design costs, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from html import escape
-from importlib.resources import files
 from typing import Any, Final
 
-from tickwheel.lab._charts import COLOURS, Axis, line_chart, strip_chart
+from tickwheel.lab._charts import Axis, line_chart, strip_chart
+from tickwheel.lab._page import render_page, section, table
 from tickwheel.lab._quantities import duration
 from tickwheel.lab._slots_chart import slots_chart
 from tickwheel.lab._verdicts import TICKED, verdicts
@@ -45,27 +44,23 @@ def render_report(comparison: Comparison) -> str:
         f"The more copies, the more operations share a wake-up. "
         f"Each design ran in a process of its own, on {comparison.machine}."
     )
-    page = files("tickwheel.lab").joinpath("report.html").read_text("utf-8")
-    fields = {
-        "intro": escape(intro),
-        "verdicts": _verdicts(comparison),
-        "charts": "".join(_charts(comparison)),
-        "table": _table(comparison.rows),
-        "figures": comparison.as_json().replace("</", "<\\/"),
-    }
-    for name, content in fields.items():
-        page = page.replace("{{" + name + "}}", content)
-    return page
+    note = (
+        "Nanoseconds of CPU time unless another unit is named. "
+        "Python's garbage collector was off; a full collection was timed by itself."
+    )
+    return render_page(
+        title="Timing wheels under load",
+        intro=intro,
+        first=_verdicts(comparison),
+        charts=_charts(comparison),
+        note=note,
+        table=table(*figures_table(comparison.rows)),
+        figures=comparison.as_json(),
+    )
 
 
 def _verdicts(comparison: Comparison) -> str:
-    lines = [
-        f'<tr><td class="name" style="color:{COLOURS[name]}">{escape(name)}</td>'
-        f"<td>{escape(breaks)}</td><td>{escape(seen)}</td></tr>"
-        for name, breaks, seen in verdicts(comparison.rows)
-    ]
-    head = "<tr><th>design</th><th>where it breaks</th><th>seen here</th></tr>"
-    return f'<table class="words">{head}{"".join(lines)}</table>'
+    return table(("design", "where it breaks", "seen here"), *verdicts(comparison.rows), kind="words")
 
 
 def _charts(comparison: Comparison) -> Iterable[str]:
@@ -113,7 +108,7 @@ def _by_size(comparison: Comparison, figure: str, title: str, text: str, up: Axi
     series: dict[str, list[float]] = {}
     for row in comparison.rows:
         series.setdefault(row["design"], []).append(row[figure])
-    return _section(title, text, line_chart(_PENDING, up or Axis("CPU time", duration), sizes, series))
+    return section(title, text, line_chart(_PENDING, up or Axis("CPU time", duration), sizes, series))
 
 
 def _quiet(comparison: Comparison) -> str:
@@ -121,7 +116,7 @@ def _quiet(comparison: Comparison) -> str:
     for row in comparison.rows:
         second = row["quiet_ns"] * 1e9 / row["tick_ns"] if row["design"] in TICKED else 0.0
         series.setdefault(row["design"], []).append(second)
-    return _section(
+    return section(
         "A quiet second",
         "Nothing is due, and a driver that ticks, as skynet, Linux and Netty have it, wakes up at each tick all the "
         "same. The other designs sleep until something is due; here so do these, if they are let.",
@@ -139,14 +134,14 @@ def _over_time(comparison: Comparison) -> Iterable[str]:
     seconds = rows[0]["rest"]["rest_ns"] / 1e9
     cascades = {row["design"]: row["rest"]["cascades"] for row in rows if sum(row["rest"]["cascades"])}
     if cascades:
-        yield _section(
+        yield section(
             "Cascades over time",
             f"Entries that were filed again, in each part of the {seconds:.3g} s in which nothing is set: "
             "fine slots drizzle, coarse ones burst.",
             strip_chart("cascades over time", lambda value: f"{value:,.0f}", cascades, seconds),
         )
     longest = {row["design"]: row["rest"]["longest_ns"] for row in rows}
-    yield _section(
+    yield section(
         "Longest wake-up over time",
         "In the same parts: where a burst of cascades hurts.",
         strip_chart("longest wake-up over time", duration, longest, seconds),
@@ -156,25 +151,19 @@ def _over_time(comparison: Comparison) -> Iterable[str]:
 def _lateness(comparison: Comparison) -> str:
     rows = _largest(comparison)
     ranks = list(rows[0]["lateness_ns"]) if rows else []
-    head = "".join(f"<th>{escape(rank)} at most</th>" for rank in ranks)
-    body = "".join(
-        f"<tr><td>{escape(row['design'])}</td>"
-        + "".join(f"<td>{duration(row['lateness_ns'][rank])}</td>" for rank in ranks)
-        + "</tr>"
-        for row in rows
-    )
-    return _section(
+    lines = [[row["design"], *(duration(row["lateness_ns"][rank]) for rank in ranks)] for row in rows]
+    return section(
         "Lateness by design",
         "What the design alone makes a timer late, with a driver that wakes up exactly when it is told: "
         "less than a tick, and nothing where deadlines are exact.",
-        f"<table><tr><th>design</th>{head}</tr>{body}</table>",
+        table(["design", *(f"{rank} at most" for rank in ranks)], *lines),
     )
 
 
 def _occupancy(comparison: Comparison) -> str:
     rings = [(row["design"], ring) for row in _largest(comparison) for ring in row["occupancy"] if ring["entries"]]
     rings = [(design, ring) for design, ring in rings if not ring["name"].startswith("depth")]
-    return _section(
+    return section(
         "Slot occupancy",
         "At the largest size, after the churn: how many entries each slot holds, on a logarithmic scale, from the slot "
         "that comes next on the left to the farthest; occupied slots, and the fullest. The fullest coarse slot is the "
@@ -188,17 +177,6 @@ def figures_table(rows: Iterable[Row]) -> list[list[str]]:
     Return the figures as people read them, the heading first.
     """
     return [[title for title, _ in COLUMNS], *([write(row) for _, write in COLUMNS] for row in rows)]
-
-
-def _table(rows: Iterable[Row]) -> str:
-    head, *body = figures_table(rows)
-    lines = ["".join(f"<th>{escape(title)}</th>" for title in head)]
-    lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in body]
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
-
-
-def _section(title: str, text: str, picture: str) -> str:
-    return f"<section><h2>{escape(title)}</h2><p>{escape(text)}</p>{picture}</section>"
 
 
 def _first_by_size(comparison: Comparison) -> dict[int, Row]:

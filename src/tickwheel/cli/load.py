@@ -1,0 +1,153 @@
+"""
+`tickwheel load`: requests at a fixed rate to a running service, and whether it stands them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.output import print_rows, progress
+from tickwheel.cli.values import DURATION
+from tickwheel.lab.load.page import COLUMNS, render_load, stage_rows
+from tickwheel.lab.load.run import LoadResult, Mix, run_load
+from tickwheel.lab.load.stages import METRICS, Stage, Threshold, misses
+from tickwheel.lab.wire import Client
+
+__all__ = ["command"]
+
+_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+
+class _Stage(click.ParamType[Stage]):
+    """
+    A rate and how long: `500:30s`.
+    """
+
+    name = "stage"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Stage:
+        """
+        Return the stage.
+        """
+        rate, colon, length = str(value).partition(":")
+        if not colon or not _NUMBER.fullmatch(rate) or not 0 < float(rate) <= 1e6:  # noqa: PLR2004 no client is faster
+            self.fail(f"{value!r} is no stage: write requests a second and how long, as in 500:30s", param, ctx)
+        seconds = DURATION.convert(length, param, ctx)
+        if not 0 < seconds <= 86_400:  # noqa: PLR2004 a day
+            self.fail(f"{value!r} is no stage: it may last up to a day, as in 500:30s", param, ctx)
+        return Stage(float(rate), seconds)
+
+
+class _Threshold(click.ParamType[Threshold]):
+    """
+    A figure and its limit: `p99=50ms`, `error_rate=0`.
+    """
+
+    name = "threshold"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Threshold:
+        """
+        Return the threshold.
+        """
+        metric, _, limit = str(value).partition("=")
+        if metric not in METRICS:
+            self.fail(f"{value!r}: no figure {metric!r}: take one of {', '.join(METRICS)}, as in p99=50ms", param, ctx)
+        if METRICS[metric].is_time:
+            return Threshold(metric, DURATION.convert(limit, param, ctx))
+        if not _NUMBER.fullmatch(limit) or float(limit) > 1:
+            self.fail(f"{value!r}: expected a share in 0..1, as in {metric}=0.01", param, ctx)
+        return Threshold(metric, float(limit))
+
+
+@click.command("load")
+@click.argument("url", default="http://127.0.0.1:8765")
+@click.option(
+    "--stage",
+    "stages",
+    type=_Stage(),
+    multiple=True,
+    default=["500:10s"],
+    show_default=True,
+    help="Requests a second and how long; may be given again, and they follow each other.",
+)
+@click.option(
+    "--threshold",
+    "thresholds",
+    type=_Threshold(),
+    multiple=True,
+    help=f"What has to hold in every stage, of {', '.join(METRICS)}; may be given again.",
+)
+@click.option(
+    "--moves", type=click.FloatRange(0, 1), default=0.25, show_default=True, help="The share that move a job."
+)
+@click.option(
+    "--cancels", type=click.FloatRange(0, 1), default=0.25, show_default=True, help="The share that cancel one."
+)
+@click.option(
+    "--due-within", type=DURATION, default=20.0, show_default="20s", help="Jobs are due by then, evenly spread."
+)
+@click.option("--target", default="log", show_default=True, help="Where the jobs fire to.")
+@click.option("--handler", default="", help="Which handler, or the URL of a webhook.")
+@click.option("--payload", type=click.IntRange(0, 100_000), default=100, show_default=True, help="Bytes of a payload.")
+@click.option("--connections", type=click.IntRange(1, 1_000), default=64, show_default=True, help="At most.")
+@click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A write token, if the service wants one.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed makes the same requests.")
+@click.option("--keep", is_flag=True, help="Leave what is pending at the end; else it is cancelled.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with pictures there.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures there.")
+def command(
+    *,
+    url: str,
+    stages: tuple[Stage, ...],
+    thresholds: tuple[Threshold, ...],
+    moves: float,
+    cancels: float,
+    due_within: float,
+    target: str,
+    handler: str,
+    payload: int,
+    connections: int,
+    token: str | None,
+    seed: int,
+    keep: bool,
+    report: Path | None,
+    json_file: Path | None,
+) -> None:
+    """
+    Set, move and cancel jobs of the service at URL, in stages of a fixed rate.
+
+    Requests come when they are to come, answered or not, and latencies count from then.
+    """
+    if moves + cancels > 1:
+        raise Refused(ExitCode.USAGE, f"--moves {moves:g} and --cancels {cancels:g} are more than all: lower one")
+    if not 0 < due_within < math.inf:
+        raise Refused(ExitCode.USAGE, f"--due-within is {due_within:g} s: pass a positive, finite duration")
+    mix = Mix(moves, cancels, due_within, target, handler, payload, seed)
+    client = Client(url, token=token, connections=connections)
+    result = asyncio.run(_run(client, stages, mix, keep=keep))
+    found = misses(thresholds, result.stages)
+    if json_file is not None:
+        json_file.write_text(result.as_json() + "\n", "utf-8")
+    if report is not None:
+        report.write_text(render_load(result, found, is_limited=bool(thresholds)), "utf-8")
+    print_rows(COLUMNS, stage_rows(result.stages), right=COLUMNS[1:])
+    for stage in result.stages:
+        for reason, count in stage.errors.items():
+            click.echo(f"{stage.rate:g} a second: {count:,} x {reason}", file=sys.stderr)
+    if found:
+        raise Refused(ExitCode.BROKEN, "\n".join(found))
+
+
+async def _run(client: Client, stages: tuple[Stage, ...], mix: Mix, *, keep: bool) -> LoadResult:
+    total = sum(max(1, round(stage.rate * stage.seconds)) for stage in stages)
+    with progress("load", total) as advance:
+        async with client:
+            return await run_load(client, stages, mix, lambda count, _: advance(count), keep=keep)

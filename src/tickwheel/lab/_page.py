@@ -1,0 +1,66 @@
+"""
+A report as one HTML page that needs no network: a table first, then charts, then all figures, also as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+
+from tickwheel.lab._charts import COLOURS
+
+__all__ = ["render_page", "section", "table"]
+
+
+def render_page(
+    *, title: str, intro: str, first: str, charts: Iterable[str], note: str, table: str, figures: str
+) -> str:
+    """
+    Return the page.
+
+    Args:
+        title: Text, as all that is not named otherwise.
+        intro: What was measured, and on what.
+        first: What one should see at a glance, as `table` makes it.
+        charts: As `section` makes them.
+        note: What the figures mean.
+        table: All figures, as `table` makes it.
+        figures: All figures as JSON, for who wants to read them from the page.
+    """
+    page = files("tickwheel.lab").joinpath("report.html").read_text("utf-8")
+    fields = {
+        "title": escape(title),
+        "intro": escape(intro),
+        "first": first,
+        "charts": "".join(charts),
+        "note": escape(note),
+        "table": table,
+        "figures": figures.replace("</", "<\\/"),
+    }
+    for name, content in fields.items():
+        page = page.replace("{{" + name + "}}", content)
+    return page
+
+
+def section(title: str, text: str, picture: str) -> str:
+    """
+    Return a box with a *picture*, and above it what it shows.
+    """
+    return f"<section><h2>{escape(title)}</h2><p>{escape(text)}</p>{picture}</section>"
+
+
+def table(head: Sequence[str], *rows: Sequence[str], kind: str = "figures") -> str:
+    """
+    Return a table of text; of the *kind* "words" its cells are sentences.
+
+    A first cell that names a series of the charts has its colour.
+    """
+    lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
+    lines += [_first(cells[0]) + "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:]) for cells in rows]
+    return f'<table class="{kind}">{"".join(f"<tr>{line}</tr>" for line in lines)}</table>'
+
+
+def _first(cell: str) -> str:
+    colour = f' class="name" style="color:{COLOURS[cell]}"' if cell in COLOURS else ""
+    return f"<td{colour}>{escape(cell)}</td>"

@@ -1,0 +1,191 @@
+"""
+What one stage of a load was like.
+
+A latency counts from the instant at which the schedule had the request start, not from when it was sent: whoever has to
+wait because the service is slow is counted with the whole wait ("coordinated omission", G. Tene).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["RANKS", "StageFigures", "Tally", "lateness_between", "ranked"]
+
+RANKS: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class StageFigures:
+    """
+    The figures of one stage; times in seconds.
+
+    Attributes:
+        rate, seconds: What was asked for.
+        requests: How many had their time.
+        answered: How many were answered, as the verbs answer.
+        overtaken: Those of them that asked for a job which had fired meanwhile; no error.
+        errors: Why requests failed, and how many.
+        latency_s: From the intended start to the answer, by rank.
+        service_s: From the sending to the answer, by rank: what a closed loop would report.
+        achieved_rate: Answers a second, until the last one.
+        fired: How many jobs fired, by the service's own count.
+        late_s: How late they were, by the service's own clock and buckets, by rank.
+        by_second: For each second: requests that had their time, answers, and p50 and p99 of what started in it.
+    """
+
+    rate: float
+    seconds: float
+    requests: int
+    answered: int
+    overtaken: int
+    errors: dict[str, int]
+    latency_s: dict[str, float]
+    service_s: dict[str, float]
+    achieved_rate: float
+    fired: int
+    late_s: dict[str, float]
+    by_second: list[dict[str, float]]
+
+    @property
+    def error_rate(self) -> float:
+        """
+        The share of requests that failed.
+        """
+        return sum(self.errors.values()) / max(self.requests, 1)
+
+
+class Tally:
+    """
+    Counts the answers of one stage as they come.
+
+    Args:
+        rate: Requests a second.
+        seconds: How long.
+        begins_at: When the first request has its time.
+    """
+
+    def __init__(self, rate: float, seconds: float, begins_at: float) -> None:
+        self.rate, self.seconds, self.begins_at = rate, seconds, begins_at
+        self.requests = max(1, round(rate * seconds))
+        self.ended = asyncio.Event()
+        self._done = 0
+        self._intended, self._latency, self._service = array("d"), array("d"), array("d")
+        self._answers: Counter[int] = Counter()
+        self._overtaken = 0
+        self._errors: Counter[str] = Counter()
+        self._last_at = begins_at
+
+    def intended(self, number: int) -> float:
+        """
+        Return when request *number* of this stage, from 0, has its time.
+        """
+        return self.begins_at + number / self.rate
+
+    def answered(self, number: int, sent_at: float, now: float, *, is_overtaken: bool) -> None:
+        """
+        Count an answer that came *now*.
+        """
+        intended = self.intended(number)
+        self._count()
+        self._intended.append(intended - self.begins_at)
+        self._latency.append(now - intended)
+        self._service.append(now - sent_at)
+        self._answers[math.floor(now - self.begins_at)] += 1
+        self._overtaken += is_overtaken
+        self._last_at = max(self._last_at, now)
+
+    def failed(self, reason: str) -> None:
+        """
+        Count a request that failed.
+        """
+        self._count()
+        self._errors[reason] += 1
+
+    @property
+    def done(self) -> int:
+        """
+        How many requests have been answered or have failed.
+        """
+        return self._done
+
+    def _count(self) -> None:
+        self._done += 1
+        if self._done == self.requests:
+            self.ended.set()
+
+    def figures(self, fired: int, late_s: dict[str, float]) -> StageFigures:
+        """
+        Return the figures, with what the service says of its firings.
+        """
+        answered = len(self._latency)
+        return StageFigures(
+            rate=self.rate,
+            seconds=self.seconds,
+            requests=self.requests,
+            answered=answered,
+            overtaken=self._overtaken,
+            errors=dict(self._errors),
+            latency_s=ranked(self._latency),
+            service_s=ranked(self._service),
+            achieved_rate=answered / max(self._last_at - self.begins_at, self.requests / self.rate),
+            fired=fired,
+            late_s=late_s,
+            by_second=self._by_second(),
+        )
+
+    def _by_second(self) -> list[dict[str, float]]:
+        latencies: dict[int, list[float]] = {}
+        for intended, latency in zip(self._intended, self._latency, strict=True):
+            latencies.setdefault(math.floor(intended), []).append(latency)
+        rows = []
+        for second in range(math.ceil(self.seconds)):
+            ranks = ranked(latencies.get(second, ()))
+            share = min(1.0, self.seconds - second)
+            rows.append(
+                {
+                    "second": second,
+                    "intended": self.rate * share,
+                    "answered": self._answers[second],
+                    "p50": ranks["p50"],
+                    "p99": ranks["p99"],
+                }
+            )
+        return rows
+
+
+def ranked(values: Sequence[float]) -> dict[str, float]:
+    """
+    Return *values* by rank; zeros where there are none.
+    """
+    ordered = sorted(values) or [0.0]
+    return {name: ordered[math.ceil(rank * len(ordered)) - 1] for name, rank in RANKS.items()}
+
+
+def lateness_between(before: dict[str, Any], after: dict[str, Any]) -> tuple[int, dict[str, float]]:
+    """
+    Return from two of the service's stats how many jobs fired in between, and their lateness by rank.
+
+    A lateness is the upper edge of the bucket that it lies in; beyond the last one it is the service's maximum.
+    """
+    edges = [edge for edge, _ in after["lateness"]["histogram"]]
+    counts = [
+        late - early
+        for (_, late), (_, early) in zip(after["lateness"]["histogram"], before["lateness"]["histogram"], strict=True)
+    ]
+    fired = sum(counts)
+    return fired, {name: _edge(edges, counts, rank, after["lateness"]["max_ms"]) / 1e3 for name, rank in RANKS.items()}
+
+
+def _edge(edges: Sequence[float | None], counts: Sequence[int], rank: float, most: float) -> float:
+    wanted, passed = rank * sum(counts), 0
+    for edge, count in zip(edges, counts, strict=True):
+        passed += count
+        if count and passed >= wanted:
+            return most if edge is None else min(edge, most)
+    return 0.0

@@ -1,0 +1,190 @@
+"""
+The stages of a load, one after the other: an open loop, whose requests come when they come, answered or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Final
+
+from tickwheel.errors import TickwheelError
+from tickwheel.lab.load.figures import StageFigures, Tally, lateness_between
+from tickwheel.lab.load.stages import Stage
+from tickwheel.lab.wire import Answer, Client
+
+__all__ = ["LoadError", "LoadResult", "Mix", "run_load"]
+
+OVERTAKEN: Final = frozenset({404, 409})
+"""Statuses of a move or cancel that came when the job had fired, or was firing."""
+DRAIN_S: Final = 10.0
+"""How long the answers of a stage may take after its last request; what is missing then has failed."""
+
+
+class LoadError(TickwheelError, RuntimeError):
+    """
+    The service is not there, or does not let us in.
+    """
+
+    def __init__(self, url: str, answer: Answer) -> None:
+        """
+        Quote what the service at *url* answered.
+        """
+        said = f"answers {answer.status}" if answer.status else answer.body.decode("utf-8", "replace")
+        remedy = "start it with 'tickwheel serve', and pass its --token if it wants one"
+        super().__init__(f"{url}: {said}: {remedy}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """
+    What the requests are.
+
+    Attributes:
+        move, cancel: The shares of requests that move or cancel a job of this run; the others set new ones.
+        due_within_s: Jobs are due so many seconds after they are set or moved, at most, evenly spread.
+        target, handler: Where they fire to.
+        payload_bytes: How large a payload is.
+        seed: The same one makes the same requests.
+    """
+
+    move: float = 0.25
+    cancel: float = 0.25
+    due_within_s: float = 20.0
+    target: str = "log"
+    handler: str = ""
+    payload_bytes: int = 100
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """
+    What came of a load.
+    """
+
+    url: str
+    machine: str
+    mix: Mix
+    stages: list[StageFigures]
+
+    def as_json(self) -> str:
+        """
+        Return it as a JSON document.
+        """
+        return json.dumps(asdict(self), indent=1)
+
+
+async def run_load(
+    client: Client, stages: Sequence[Stage], mix: Mix, progress: Callable[[int, str], object], *, keep: bool = False
+) -> LoadResult:
+    """
+    Run *stages* through an open *client*, and return the figures.
+
+    Args:
+        client: Of the service.
+        stages: At least one.
+        mix: What the requests are.
+        progress: Called about four times a second with how many requests have had their time since the last call, and
+            words.
+        keep: Whether to leave pending what is pending at the end.
+
+    Raises:
+        LoadError: If the service is not there, or does not let us in.
+    """
+    load = _Load(client, mix, progress)
+    figures = [await load.stage(stage) for stage in stages]
+    if not keep:
+        await client.ask("POST", "/v1/jobs:cancel", json.dumps({"prefix": load.prefix}))
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    return LoadResult(client.url, machine, mix, figures)
+
+
+class _Load:
+    def __init__(self, client: Client, mix: Mix, progress: Callable[[int, str], object]) -> None:
+        self._client = client
+        self._mix = mix
+        self._progress = progress
+        self._dice = random.Random(mix.seed)  # noqa: S311 no secret
+        self.prefix = f"load-{os.getpid()}-{os.urandom(3).hex()}-"
+        self._set = 0
+        self._keys: list[str] = []
+        kind = {"target": mix.target, "payload": "x" * mix.payload_bytes} | (
+            {"handler": mix.handler} if mix.handler else {}
+        )
+        self._body = json.dumps(kind)[1:]
+
+    async def stage(self, stage: Stage) -> StageFigures:
+        before = await self._stats()
+        loop = asyncio.get_running_loop()
+        tally = Tally(stage.rate, stage.seconds, loop.time())
+        submitted = told = 0
+        while submitted < tally.requests:
+            due = min(tally.requests, int((loop.time() - tally.begins_at) * stage.rate) + 1)
+            for number in range(submitted, due):
+                self._submit(tally, number)
+            submitted = due
+            if submitted - told >= stage.rate / 4 or submitted == tally.requests:
+                self._progress(submitted - told, f"{stage}: {submitted - tally.done:,} waiting")
+                told = submitted
+            await asyncio.sleep(tally.intended(submitted) - loop.time())
+        await self._drained(tally)
+        fired, late_s = lateness_between(before, await self._stats())
+        return tally.figures(fired, late_s)
+
+    def _submit(self, tally: Tally, number: int) -> None:
+        draw = self._dice.random()
+        delay = round(self._dice.uniform(0, self._mix.due_within_s), 3)
+        if self._keys and draw < self._mix.cancel:
+            self._ask(tally, number, "DELETE", self._picked(), None)
+        elif self._keys and draw < self._mix.cancel + self._mix.move:
+            key = self._picked()
+            self._keys.append(key)
+            self._ask(tally, number, "PATCH", key, f'{{"delay": {delay}}}')
+        else:
+            self._set += 1
+            key = f"{self.prefix}{self._set}"
+            self._ask(tally, number, "PUT", key, f'{{"delay": {delay}, {self._body}')
+
+    def _picked(self) -> str:
+        # Any of those that are pending as far as we know; the last one takes its place.
+        index = self._dice.randrange(len(self._keys))
+        self._keys[index], self._keys[-1] = self._keys[-1], self._keys[index]
+        return self._keys.pop()
+
+    def _ask(self, tally: Tally, number: int, method: str, key: str, body: str | None) -> None:
+        self._client.submit(method, f"/v1/jobs/{key}", body, partial(self._done, tally, number, method, key))
+
+    def _done(self, tally: Tally, number: int, method: str, key: str, answer: Answer) -> None:
+        is_overtaken = method != "PUT" and answer.status in OVERTAKEN
+        if is_overtaken or 200 <= answer.status < 300:  # noqa: PLR2004 the statuses of success
+            now = asyncio.get_running_loop().time()
+            tally.answered(number, answer.sent_at, now, is_overtaken=is_overtaken)
+            if method == "PUT":
+                self._keys.append(key)
+        else:
+            tally.failed(f"status {answer.status}" if answer.status else answer.body.decode("utf-8", "replace"))
+
+    async def _drained(self, tally: Tally) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                await tally.ended.wait()
+        if tally.done < tally.requests:
+            self._client.give_up()
+        assert tally.done == tally.requests, "every request is answered or has failed"
+
+    async def _stats(self) -> dict[str, Any]:
+        # Twice as long as the service keeps them, so that they are none of before.
+        await asyncio.sleep(0.5)
+        answer = await self._client.ask("GET", "/v1/stats")
+        if answer.status != 200:  # noqa: PLR2004 the status of success
+            raise LoadError(self._client.url, answer)
+        stats: dict[str, Any] = json.loads(answer.body)
+        return stats

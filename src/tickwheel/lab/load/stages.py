@@ -1,0 +1,104 @@
+"""
+What a load asks for, and what is tolerated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from tickwheel.lab._quantities import duration
+from tickwheel.lab.load.figures import StageFigures
+
+__all__ = ["METRICS", "Stage", "Threshold", "misses"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """
+    So many requests a second for so long.
+    """
+
+    rate: float
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.rate:g} a second for {self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """
+    A figure that may be limited.
+
+    Attributes:
+        read: Takes it from a stage.
+        is_time: Whether it is seconds, and not a share.
+        is_floor: Whether more is better.
+    """
+
+    read: Callable[[StageFigures], float]
+    is_time: bool = True
+    is_floor: bool = False
+
+
+def _latency(rank: str) -> Metric:
+    return Metric(lambda stage: stage.latency_s[rank])
+
+
+def _late(rank: str) -> Metric:
+    return Metric(lambda stage: stage.late_s[rank])
+
+
+METRICS: Final[dict[str, Metric]] = {
+    "p50": _latency("p50"),
+    "p90": _latency("p90"),
+    "p99": _latency("p99"),
+    "p999": _latency("p999"),
+    "max": _latency("max"),
+    "late_p50": _late("p50"),
+    "late_p99": _late("p99"),
+    "late_max": _late("max"),
+    "error_rate": Metric(lambda stage: stage.error_rate, is_time=False),
+    "achieved": Metric(lambda stage: stage.achieved_rate / stage.rate, is_time=False, is_floor=True),
+}
+"""
+The figures that a threshold may be put on, by name: latencies from the intended start, lateness of firings, the share
+of requests that failed, and the share of the rate that was achieved.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """
+    What one figure may at most be, in every stage; seconds, or a share. `achieved` is what it has to be at least.
+    """
+
+    metric: str
+    limit: float
+
+    def miss(self, stage: StageFigures) -> str | None:
+        """
+        Return in words how *stage* misses it, or None.
+        """
+        metric = METRICS[self.metric]
+        found = metric.read(stage)
+        if found >= self.limit if metric.is_floor else found <= self.limit:
+            return None
+        write = _written if metric.is_time else "{:.3%}".format
+        side = "at least" if metric.is_floor else "at most"
+        return f"{self.metric} is {write(found)} at {stage.rate:g} a second: {side} {write(self.limit)} was asked for"
+
+
+def misses(thresholds: Iterable[Threshold], stages: Iterable[StageFigures]) -> list[str]:
+    """
+    Return how any of *stages* misses any of *thresholds*.
+    """
+    stages = list(stages)
+    found = (threshold.miss(stage) for threshold in thresholds for stage in stages)
+    return [miss for miss in found if miss is not None]
+
+
+def _written(seconds: float) -> str:
+    return duration(seconds * 1e9)

@@ -1,0 +1,93 @@
+"""
+`tickwheel load` against a real service.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory) -> Iterator[str]:
+    """
+    Serve an empty store in a process of its own, and return its address.
+    """
+    command = [sys.executable, "-m", "tickwheel.cli", "serve", "--port", "0", "--log-level", "error"]
+    folder = tmp_path_factory.mktemp("served")
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        with contextlib.closing(process.stdout) as out:
+            found = next(filter(None, (re.match(r"page +(http://\S+)/", line) for line in out)), None)
+            assert found is not None, "the service did not come up"
+            yield found[1]
+            process.terminate()
+            process.wait(30)
+
+
+def test_stages(run, url, tmp_path: Path) -> None:
+    """
+    Each stage has its requests at its rate, all are answered, and nothing of the run is left pending.
+    """
+    arguments = ["--stage", "50:1s", "--stage", "100:500ms", "--due-within", "0.3s", "--seed", "7"]
+    files = ["--report", "load.html", "--json", "load.json"]
+    answer = run("load", url, *arguments, *files, "--threshold", "error_rate=0", "--threshold", "max=10s")
+    assert answer.returncode == 0, answer.stderr
+    rows = [line.split("\t") for line in answer.stdout.splitlines()]
+    assert [row[0] for row in rows] == ["50/s for 1 s", "100/s for 0.5 s"]
+    document = json.loads((tmp_path / "load.json").read_text())
+    assert [stage["requests"] for stage in document["stages"]] == [50, 50]
+    assert [stage["answered"] for stage in document["stages"]] == [50, 50]
+    assert sum(stage["fired"] for stage in document["stages"]) > 0
+    assert all(0 < stage["latency_s"]["p50"] <= stage["latency_s"]["max"] for stage in document["stages"])
+    assert "<svg" in (tmp_path / "load.html").read_text()
+
+
+def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
+    """
+    A threshold that is missed is named with what was found, and ends the command with its own code.
+    """
+    answer = run("load", url, "--stage", "20:200ms", "--threshold", "p50=1ms", "--threshold", "p50=0")
+    assert answer.returncode == 11
+    assert re.search(r"p50 is [0-9.]+ m?s at 20 a second: at most 0 was asked for", answer.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--stage", "500"], "'500' is no stage: write requests a second and how long, as in 500:30s"),
+        (["--stage", "0:30s"], "'0:30s' is no stage"),
+        (["--stage", "-5:30s"], "'-5:30s' is no stage"),
+        (["--stage", "5:never"], "'never' is no duration"),
+        (["--stage", "5:nan"], "'5:nan' is no stage: it may last up to a day"),
+        (["--threshold", "p98=1s"], "no figure 'p98': take one of p50, p90, p99,"),
+        (["--threshold", "p99"], "'' is no duration"),
+        (["--threshold", "error_rate=2"], "expected a share in 0..1"),
+        (["--moves", "0.8", "--cancels", "0.3"], "--moves 0.8 and --cancels 0.3 are more than all"),
+        (["--due-within", "inf"], "--due-within is inf s: pass a positive, finite duration"),
+        (["http://nobody/x"], "'http://nobody/x' is no address of a service"),
+    ],
+)
+def test_bad_input(run, arguments: list[str], problem: str) -> None:
+    """
+    What is wrong is said with the value and the remedy, before a request is sent.
+    """
+    answer = run("load", *arguments)
+    assert answer.returncode == 2
+    assert problem in answer.stderr
+
+
+def test_nobody_there(run) -> None:
+    """
+    Where nothing listens, the address and the remedy are named.
+    """
+    answer = run("load", "http://127.0.0.1:1", "--stage", "5:1s")
+    assert answer.returncode == 1
+    assert "http://127.0.0.1:1: cannot be reached: start it with 'tickwheel serve'" in answer.stderr

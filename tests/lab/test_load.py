@@ -1,0 +1,173 @@
+"""
+The figures of a load: what counts as latency, what is tolerated, and the page that shows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tickwheel.lab.load.figures import StageFigures, Tally, lateness_between, ranked
+from tickwheel.lab.load.page import COLUMNS, render_load, stage_rows
+from tickwheel.lab.load.run import LoadError, LoadResult, Mix, run_load
+from tickwheel.lab.load.stages import METRICS, Stage, Threshold, misses
+from tickwheel.lab.wire import Client, Delivery, Receiver, UrlError
+
+
+def stats(buckets: list[int], most: float = 0.0) -> dict[str, Any]:
+    """
+    Return a service's stats with these counts in its buckets of 1 ms, 10 ms and beyond.
+    """
+    return {"lateness": {"histogram": [[1, buckets[0]], [10, buckets[1]], [None, buckets[2]]], "max_ms": most}}
+
+
+def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
+    """
+    Return the figures of a stage of one request a second, each answered after one of *latencies*.
+    """
+    tally = Tally(1.0, len(latencies) + failed, 100.0)
+    for number, latency in enumerate(latencies):
+        # All were sent late: the answer came a millisecond after the sending.
+        now = tally.intended(number) + latency
+        tally.answered(number, now - 0.001, now, is_overtaken=False)
+    for _ in range(failed):
+        tally.failed("status 503")
+    assert tally.ended.is_set()
+    return tally.figures(3, ranked([0.002]))
+
+
+def test_a_latency_counts_from_the_intended_start() -> None:
+    """
+    A request that had to wait to be sent is counted with the whole wait.
+    """
+    figures = stage_of([0.001, 0.001, 2.5])
+    assert figures.latency_s["max"] == pytest.approx(2.5)
+    assert figures.service_s["max"] == pytest.approx(0.001)
+    assert [row["answered"] for row in figures.by_second] == [1, 1, 0]
+    assert figures.by_second[2]["p99"] == pytest.approx(2.5)
+    assert figures.achieved_rate == pytest.approx(3 / 4.5)
+
+
+def test_ranks() -> None:
+    """
+    A rank is the least value that so many do not exceed.
+    """
+    assert ranked(range(1, 1001)) == {"p50": 500, "p90": 900, "p99": 990, "p999": 999, "max": 1000}
+    assert ranked([]) == dict.fromkeys(("p50", "p90", "p99", "p999", "max"), 0.0)
+
+
+def test_lateness_is_what_came_in_between() -> None:
+    """
+    What the service had counted before does not count; a rank is its bucket's upper edge, at most the maximum.
+    """
+    fired, late_s = lateness_between(stats([50, 0, 0]), stats([140, 9, 1], 123.0))
+    assert fired == 100
+    assert (late_s["p50"], late_s["p99"], late_s["max"]) == (0.001, 0.01, 0.123)
+    assert lateness_between(stats([1, 0, 0]), stats([1, 0, 0])) == (0, ranked([]))
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit", "is_missed"),
+    [
+        ("p50", 0.2, False),
+        ("p50", 0.05, True),
+        ("max", 0.3, False),
+        ("late_p99", 0.001, True),
+        ("error_rate", 0.0, True),
+        ("error_rate", 0.25, False),
+        ("achieved", 0.5, False),
+        ("achieved", 0.9, True),
+    ],
+)
+def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
+    """
+    A threshold is missed when its figure is beyond it in any stage, and then says which, and by what.
+    """
+    stages = [stage_of([0.1, 0.1, 0.3], failed=1)]
+    found = misses([Threshold(metric, limit)], stages)
+    assert bool(found) is is_missed
+    assert all(text.startswith(f"{metric} is ") and "1 a second" in text for text in found)
+
+
+def test_every_metric_is_read() -> None:
+    """
+    Each name that a threshold may have reads a number.
+    """
+    figures = stage_of([0.1])
+    assert all(metric.read(figures) >= 0 for metric in METRICS.values())
+
+
+def test_the_page_stands_alone() -> None:
+    """
+    The page shows the stages, says how thresholds were missed, and fetches nothing.
+    """
+    result = LoadResult("http://x", "here", Mix(), [stage_of([0.1, 0.2]), stage_of([0.1, 0.2])])
+    page = render_load(result, ["p99 is <much>"], is_limited=True)
+    assert "p99 is &lt;much&gt;" in page
+    assert "default-src 'none'" in page
+    assert "{{" not in page
+    assert page.count("<svg") == 2  # stages of one rate have no curve over rates
+    assert "every threshold was kept" in render_load(result, [], is_limited=True)
+    assert "no threshold was set" in render_load(result, [], is_limited=False)
+    assert {len(row) for row in stage_rows(result.stages)} == {len(COLUMNS)}
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:80", "ftp://x", "http://", "http://x:port", "http://x/path", "http://[x"]
+)
+def test_what_is_no_service(url: str) -> None:
+    """
+    An address that cannot be a service's is refused, and quoted.
+    """
+    with pytest.raises(UrlError, match="write it as in http://127"):
+        Client(url)
+
+
+def test_nobody_answers() -> None:
+    """
+    Without a service, or without its permission, the load does not begin and says why.
+    """
+
+    async def load(url: str) -> None:
+        async with Client(url) as client:
+            await run_load(client, [Stage(10, 1)], Mix(), lambda *_: None)
+
+    async def both() -> None:
+        async with Receiver(lambda _: 401) as receiver:
+            url = f"http://127.0.0.1:{receiver.port}"
+            with pytest.raises(LoadError, match="answers 401: start it with 'tickwheel serve', and pass its --token"):
+                await load(url)
+        with pytest.raises(LoadError, match="cannot be reached"):
+            await load(url)
+
+    asyncio.run(both())
+
+
+def test_the_wire() -> None:
+    """
+    What one side sends the other gets; a request whose connection is lost has an answer of its own.
+    """
+    got: list[Delivery] = []
+    proof = "abc"
+
+    def take(delivery: Delivery) -> int:
+        got.append(delivery)
+        return 503 if delivery.body == b"no" else 200
+
+    async def talk() -> None:
+        async with (
+            Receiver(take) as receiver,
+            Client(f"http://127.0.0.1:{receiver.port}", token=proof, connections=3) as client,
+        ):
+            answers = await asyncio.gather(*(client.ask("POST", f"/{n}", f'{{"n": {n}}}') for n in range(20)))
+            assert {answer.status for answer in answers} == {200}
+            assert (await client.ask("POST", "/", "no")).status == 503
+            hanging = asyncio.gather(client.ask("GET", "/slow"))
+            client.give_up()
+            assert [answer.status for answer in await hanging] in ([0], [200])
+
+    asyncio.run(talk())
+    assert {delivery.body for delivery in got} >= {f'{{"n": {n}}}'.encode() for n in range(20)}
+    assert got[0].headers["authorization"] == "Bearer abc"
