@@ -67,6 +67,7 @@ class Owner:
         self._watcher = Watcher(ground, self._stager.changed)
         self._armer.on_room = self._stager.made_room
         self._settler.on_lives = self._stager.written
+        self._settler.on_doubt = self._stager.start_over
         self._settler.on_settled = self._made_progress
 
     def start(self) -> None:

@@ -70,6 +70,8 @@ class Settler:
         self._tells: dict[Entry, Callable[[Answer | Exception], object]] = {}
         self.on_lives: Callable[[list[Job]], object] = len
         """Gets the jobs that live on: next runs and next attempts."""
+        self.on_doubt: Callable[[], object] = int
+        """Called when jobs may live on of which nobody here was told."""
         self.on_settled: Callable[[list[Entry], list[Entry]], object] = max
         """Gets the entries of each batch, and those that waited for their keys: there is room for others to begin."""
 
@@ -135,15 +137,15 @@ class Settler:
             self._pause = None
         self._post_next()
 
-    def _post(self, batch: list[_Ended]) -> None:
+    def _post(self, batch: list[_Ended], is_again: bool = False) -> None:
         try:
-            self._writer.post([verdict.settle for _, verdict in batch], partial(self._settled, batch))
+            self._writer.post([verdict.settle for _, verdict in batch], partial(self._settled, batch, is_again))
         except ClosedError as error:  # a stop ran out of time: the next owner takes these up
             self._near.settle(entry for entry, _ in batch)
             self._is_posting = False
             self._tell(batch, [error] * len(batch))
 
-    def _settled(self, batch: list[_Ended], result: list[Answer] | Exception) -> None:
+    def _settled(self, batch: list[_Ended], is_again: bool, result: list[Answer] | Exception) -> None:
         if isinstance(result, Exception):
             self._write_again(batch, result)
             return
@@ -153,6 +155,8 @@ class Settler:
         lives = [job for answer in result if (job := answer.job) is not None and job.state is State.PENDING]
         if lives:
             self.on_lives(lives)
+        if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
+            self.on_doubt()
         self._figures.settled(batch, result)
         if self._tells:
             self._tell(batch, result)
@@ -163,12 +167,14 @@ class Settler:
 
     def _write_again(self, batch: list[_Ended], error: Exception) -> None:
         """
-        Write *batch* once more later; if it was written after all, it is refused then, which harms nobody.
+        Write *batch* once more later; if it was written after all, it is refused then.
+
+        What became of its jobs was told to nobody in that case, and has to be read: next runs, next attempts.
         """
         if self._hooks.is_active:
             self._hooks.tell(StoreFailed("settling firings", str(error)))
         try:
-            self._pacer.call_later(_RETRY_S, self._post, batch)
+            self._pacer.call_later(_RETRY_S, self._post, batch, True)
         except ClosedError:
             self._near.settle(entry for entry, _ in batch)
             self._tell(batch, [error] * len(batch))
