@@ -4,11 +4,13 @@ What the scheduler's tests share: stores of both kinds, schedulers that are stop
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import threading
 
 import pytest
 
-from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler import AsyncScheduler, Scheduler
 
 PATIENCE_S = 20.0
 """How long a test waits for what should come at once; only a failure takes that long."""
@@ -70,6 +72,30 @@ def url(request, tmp_path):
     Return the URL of an empty store, of each kind in turn.
     """
     return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+
+
+@pytest.fixture
+def service_url():
+    """
+    Return the address of a service over an empty store, whose scheduler fires nothing.
+    """
+    pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+    import uvicorn  # noqa: PLC0415  an extra
+
+    from tickwheel.service import Service, ServiceOptions  # noqa: PLC0415  as above
+
+    scheduler = AsyncScheduler("memory://")
+    for name in ("h", "other"):
+        scheduler.handler(name)(print)
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(Service(scheduler, ServiceOptions(every_min_s=0.001)), log_config=None, ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(PATIENCE_S)
+    asyncio.run(scheduler.stop())
 
 
 @pytest.fixture

@@ -24,12 +24,13 @@ from tickwheel.scheduler import (
 HOUR = 3600
 
 
-@pytest.fixture
-def client(url, make):
+@pytest.fixture(params=["memory", "sqlite", "http"])
+def client(request, make, tmp_path):
     """
-    Return a scheduler that was not started.
+    Return a scheduler that was not started, on each kind of store and on a service.
     """
-    return make(url)
+    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path / 'jobs.db'}"}
+    return make(urls.get(request.param, lambda: request.getfixturevalue("service_url"))())
 
 
 def test_set_and_get(client):

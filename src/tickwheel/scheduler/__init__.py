@@ -16,7 +16,8 @@ The life of a job, room by room:
     _settler     writes that down
 
 Beside them: _owner puts the roles together, _leases holds the right to fire, _watcher notices what others write,
-_lifecycle has the rules of start and stop, _core is what both faces stand on.
+_lifecycle has the rules of start and stop, _core is what both faces stand on; remote is what they stand on where a
+service fires the jobs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._requests import SetRequest
 from tickwheel.scheduler._scheduler import Scheduler
 from tickwheel.scheduler.errors import (
+    AccessError,
     GenerationMismatchError,
     HandlerNotFoundError,
     InvalidJobError,
@@ -37,12 +39,14 @@ from tickwheel.scheduler.errors import (
     StoreFormatError,
     StoreInUseError,
     TooManyWaitingError,
+    UnsupportedError,
 )
 from tickwheel.scheduler.recurrence import Misfire, Recurrence
 from tickwheel.scheduler.targets import Cancel, Firing, Retry, Snooze, Target
 from tickwheel.scheduler.targets.pull import JobLease
 
 __all__ = [
+    "AccessError",
     "Answer",
     "AsyncScheduler",
     "Cancel",
@@ -73,4 +77,5 @@ __all__ = [
     "StoreInUseError",
     "Target",
     "TooManyWaitingError",
+    "UnsupportedError",
 ]

@@ -14,6 +14,8 @@ from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._model import RetryPolicy
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._retry import check_policy
+from tickwheel.scheduler.errors import UnsupportedError
+from tickwheel.scheduler.remote import RemoteCore, is_service
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.targets import Limits, Target
 
@@ -27,13 +29,17 @@ class Common:
     What needs no waiting, and is the same for both.
 
     Args:
-        store: A URL ("sqlite:///file.db", "memory://", ...) or a store that nobody else uses.
+        store: A URL ("sqlite:///file.db", "memory://", ...) or a store that nobody else uses; or the address of a
+            service ("http://127.0.0.1:8765"), which then fires the jobs, while handlers of this scheduler pull theirs.
         options: The knobs.
         targets: Further targets, or other settings of the built-in ones, by the name that jobs give as `target`.
         clock: Where time comes from; for tests.
         tracer: Makes spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
+        token: What a service asks for; None takes it from the environment, TICKWHEEL_TOKEN.
+        timeout: How many seconds a service may take to answer, with all tries.
 
     Raises:
+        UnsupportedError: For targets, a clock or a tracer with a service, a token or timeout without one.
         StoreError: If the URL names no store that can be had; the store itself is opened on first use.
         MissingExtraError: If it needs a library that is not installed.
     """
@@ -46,8 +52,22 @@ class Common:
         targets: Mapping[str, Target] | None = None,
         clock: Clock | None = None,
         tracer: Tracer | None = None,
+        token: str | None = None,
+        timeout: float | None = None,
     ) -> None:
-        self._core = Core(store, options or SchedulerOptions(), targets or {}, clock, tracer)
+        knobs = options or SchedulerOptions()
+        self._core: Core | RemoteCore
+        if is_service(store):
+            for name, value in (("targets", targets), ("clock", clock), ("tracer", tracer)):
+                if value is not None:
+                    what, remedy = f"{name}= was passed with a service", "pass it where the service is started"
+                    raise UnsupportedError(what, remedy)
+            self._core = RemoteCore(str(store), knobs, token, timeout)
+            return
+        if token is not None or timeout is not None:
+            what, remedy = "token= or timeout= was passed with a store", "pass it with http://host:port"
+            raise UnsupportedError(what, remedy)
+        self._core = Core(store, knobs, targets or {}, clock, tracer)
 
     def handler(
         self,

@@ -10,6 +10,8 @@ The durable scheduler's errors.
       DeliveryError             OSError        transient   the receiver did not confirm: the job is tried again
       LeaseEndedError           RuntimeError   permanent   drop the work: somebody else does it again, or did
       TooManyWaitingError       RuntimeError   transient   let fewer workers wait at once, for more firings each
+      UnsupportedError          RuntimeError   permanent   do it where it can be done, as it says
+      AccessError               OSError        permanent   pass a token that the service knows
       StoreError                OSError        transient or permanent: see `is_transient`
         StoreInUseError                        transient   another process owns the store: stop it, or take another file
         StoreFormatError                       permanent   not a tickwheel store, or a newer one
@@ -20,6 +22,7 @@ from __future__ import annotations
 from tickwheel.errors import TickwheelError
 
 __all__ = [
+    "AccessError",
     "DeliveryError",
     "GenerationMismatchError",
     "HandlerNotFoundError",
@@ -31,6 +34,7 @@ __all__ = [
     "StoreFormatError",
     "StoreInUseError",
     "TooManyWaitingError",
+    "UnsupportedError",
 ]
 
 _SHOWN_MAX = 100
@@ -140,6 +144,33 @@ class TooManyWaitingError(TickwheelError, RuntimeError):
         """
         self.waiting_max = waiting_max
         super().__init__(f"{waiting_max} workers wait already: let fewer wait, for more firings each")
+
+
+class UnsupportedError(TickwheelError, RuntimeError):
+    """
+    This kind of scheduler cannot do it.
+    """
+
+    def __init__(self, what: str, remedy: str) -> None:
+        """
+        Say *what* was asked, and the *remedy*.
+        """
+        self.what = what
+        super().__init__(f"{what}: {remedy}")
+
+
+class AccessError(TickwheelError, OSError):
+    """
+    A service does not let this caller in.
+    """
+
+    def __init__(self, where: str, what: str) -> None:
+        """
+        Say *where*, and *what* it said; never a token.
+        """
+        super().__init__()
+        remedy = "pass token=, or set TICKWHEEL_TOKEN, to one of its tokens that may do this"
+        self.args = (f"{where} refused this ({what}): {remedy}",)  # OSError takes its arguments in __new__
 
 
 class StoreError(TickwheelError, OSError):

@@ -20,19 +20,12 @@ __all__ = [
     "BatchDocument",
     "CancelledDocument",
     "CountsDocument",
-    "EndedDocument",
-    "ExtendedDocument",
     "FiringDocument",
     "FiringsDocument",
     "ForecastDocument",
     "JobDocument",
-    "LeaseDocument",
-    "LeasesDocument",
     "PageDocument",
     "ResultDocument",
-    "RunsDocument",
-    "ScheduleDocument",
-    "SchedulesDocument",
     "ShardDocument",
     "ShardsDocument",
     "StatsDocument",
@@ -223,74 +216,6 @@ class CountsDocument(Struct, frozen=True):
     """
 
     counts: list[int]
-
-
-class LeaseDocument(Struct, frozen=True):
-    """
-    One firing in a worker's hands: `job` is as it was before; `attempt` is this one.
-    """
-
-    fire_id: str
-    attempt: int
-    is_last_attempt: bool
-    until: datetime
-    job: JobDocument
-
-
-class LeasesDocument(Struct, frozen=True):
-    """
-    What was leased, in the order of the instants; nothing, where nothing fell due in time.
-    """
-
-    leases: list[LeaseDocument]
-
-
-class EndedDocument(Struct, frozen=True):
-    """
-    What came of the end of a lease.
-    """
-
-    outcome: Literal["acknowledged", "refused"]
-
-
-class ExtendedDocument(Struct, frozen=True):
-    """
-    When a lease ends now.
-    """
-
-    until: datetime
-
-
-class ScheduleDocument(Struct, frozen=True):
-    """
-    A job that comes back: its rule, as it is stored, and its next runs.
-    """
-
-    key: str
-    generation: int
-    state: Literal["pending", "running", "dead"]
-    rule: Raw
-    runs: list[datetime]
-    target: str
-    handler: str
-
-
-class SchedulesDocument(Struct, frozen=True):
-    """
-    One page of jobs that come back, in the order of their keys; pass `cursor` on for the next, null on the last.
-    """
-
-    schedules: list[ScheduleDocument]
-    cursor: str | None
-
-
-class RunsDocument(Struct, frozen=True):
-    """
-    A rule, as it would be stored, and its runs; fewer than asked for where they end.
-    """
-
-    rule: Raw
-    runs: list[datetime]
 
 
 class ShardDocument(Struct, frozen=True):

@@ -9,34 +9,65 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import Struct
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from tickwheel.scheduler import AsyncScheduler, JobLease
 from tickwheel.service.bodies import AckBody, ExtendBody, LeaseBody, NackBody
-from tickwheel.service.documents import (
-    EndedDocument,
-    ExtendedDocument,
-    LeaseDocument,
-    LeasesDocument,
-    instant,
-    job_document,
-)
+from tickwheel.service.documents import JobDocument, instant, job_document
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import read_body
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.replies import document_reply
 from tickwheel.service.strict_json import decode
 
-__all__ = ["Pulls"]
+__all__ = ["EndedDocument", "ExtendedDocument", "LeasesDocument", "Pulls"]
 
 _LEASE: Final = msgspec.json.Decoder(LeaseBody)
 _ACK: Final = msgspec.json.Decoder(AckBody)
 _NACK: Final = msgspec.json.Decoder(NackBody)
 _EXTEND: Final = msgspec.json.Decoder(ExtendBody)
+
+
+class LeaseDocument(Struct, frozen=True):
+    """
+    One firing in a worker's hands: `job` is as it was before; `attempt` is this one.
+    """
+
+    fire_id: str
+    attempt: int
+    is_last_attempt: bool
+    until: datetime
+    job: JobDocument
+
+
+class LeasesDocument(Struct, frozen=True):
+    """
+    What was leased, in the order of the instants; nothing, where nothing fell due in time.
+    """
+
+    leases: list[LeaseDocument]
+
+
+class EndedDocument(Struct, frozen=True):
+    """
+    What came of the end of a lease.
+    """
+
+    outcome: Literal["acknowledged", "refused"]
+
+
+class ExtendedDocument(Struct, frozen=True):
+    """
+    When a lease ends now.
+    """
+
+    until: datetime
 
 
 class Pulls:

@@ -26,16 +26,10 @@ from tickwheel.service.documents import (
     BatchDocument,
     CancelledDocument,
     CountsDocument,
-    EndedDocument,
-    ExtendedDocument,
     FiringsDocument,
     ForecastDocument,
     JobDocument,
-    LeasesDocument,
     PageDocument,
-    RunsDocument,
-    ScheduleDocument,
-    SchedulesDocument,
     ShardsDocument,
     StatsDocument,
 )
@@ -44,8 +38,16 @@ from tickwheel.service.http import Call
 from tickwheel.service.jobs import LIST_FIELDS, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.metrics import Metrics
-from tickwheel.service.pull import Pulls
-from tickwheel.service.schedules import COUNT_FIELDS, RULE_FIELDS, SCHEDULES_FIELDS, Schedules
+from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument, Pulls
+from tickwheel.service.schedules import (
+    COUNT_FIELDS,
+    RULE_FIELDS,
+    SCHEDULES_FIELDS,
+    RunsDocument,
+    ScheduleDocument,
+    Schedules,
+    SchedulesDocument,
+)
 
 __all__ = ["Endpoint", "Operation", "operations"]
 

@@ -5,21 +5,31 @@ Schedules: jobs that come back, when they do, and when a rule would.
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, Literal
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tickwheel.scheduler import AsyncScheduler, Job, Recurrence
 from tickwheel.scheduler._model import RetryPolicy
 from tickwheel.scheduler._requests import SetRequest, set_write
-from tickwheel.service.documents import RunsDocument, ScheduleDocument, SchedulesDocument, instant
+from tickwheel.service.documents import instant
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import job_key, query, to_count, to_instant, to_number
 from tickwheel.service.jobs import LIST_FIELDS
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.replies import document_reply
 
-__all__ = ["COUNT_FIELDS", "PREFIX", "RULE_FIELDS", "SCHEDULES_FIELDS", "Schedules"]
+__all__ = [
+    "COUNT_FIELDS",
+    "PREFIX",
+    "RULE_FIELDS",
+    "SCHEDULES_FIELDS",
+    "RunsDocument",
+    "ScheduleDocument",
+    "Schedules",
+    "SchedulesDocument",
+]
 
 PREFIX: Final = b"/v1/schedules/"
 _COUNT_MAX: Final = 1000
@@ -49,6 +59,38 @@ RULE_FIELDS: Final[dict[str, Any]] = {
     **COUNT_FIELDS,
 }
 _NUMBERS: Final = ("every", "jitter")
+
+
+class ScheduleDocument(Struct, frozen=True):
+    """
+    A job that comes back: its rule, as it is stored, and its next runs.
+    """
+
+    key: str
+    generation: int
+    state: Literal["pending", "running", "dead"]
+    rule: Raw
+    runs: list[datetime]
+    target: str
+    handler: str
+
+
+class SchedulesDocument(Struct, frozen=True):
+    """
+    One page of jobs that come back, in the order of their keys; pass `cursor` on for the next, null on the last.
+    """
+
+    schedules: list[ScheduleDocument]
+    cursor: str | None
+
+
+class RunsDocument(Struct, frozen=True):
+    """
+    A rule, as it would be stored, and its runs; fewer than asked for where they end.
+    """
+
+    rule: Raw
+    runs: list[datetime]
 
 
 class Schedules:

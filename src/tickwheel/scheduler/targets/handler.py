@@ -66,6 +66,12 @@ class HandlerTarget:
         """
         return name in self._calls
 
+    def names(self) -> list[str]:
+        """
+        Return the names of all.
+        """
+        return list(self._calls)
+
     def policy(self, name: str) -> RetryPolicy | None:
         """
         Return the policy that the handler was registered with.

@@ -1,0 +1,251 @@
+"""
+The verbs on jobs, over HTTP: `scheduler._client` for a service.
+
+What is asked for is checked here, by the same code, before it is sent. So a bad value is the same error, and costs no
+request; only what the service alone knows comes back as a problem.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from typing import Any, Final
+
+from tickwheel.observe._tracing import TRACE
+from tickwheel.scheduler import _checks
+from tickwheel.scheduler._client import STEPS_MAX
+from tickwheel.scheduler._model import Answer, Job, Outcome, Page, RetryPolicy, State
+from tickwheel.scheduler._requests import PAGE_MAX, ListFields, SetRequest, When, due_at, job_query, set_write
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.remote import _wire
+from tickwheel.scheduler.remote._errors import error_of
+from tickwheel.scheduler.remote._transport import Transport
+
+__all__ = ["RemoteClient"]
+
+_ITEMS_MAX: Final = 10_000
+_BYTES_MAX: Final = 8 << 20
+"""Half of what a service takes by default."""
+_NOT_FOUND: Final = 404
+_ANY: Final = RetryPolicy()
+
+
+class RemoteClient:
+    """
+    The jobs of one service. All methods may be called from any thread.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    # ---- writes ----------------------------------------------------------------------------------------------------
+
+    def set(self, request: SetRequest) -> Future[Answer]:
+        """
+        Set one job.
+        """
+        body = _wire.to_json(*_asked(request))
+        headers = _condition(_checks.check_generation(request.if_generation))
+        return self._transport.submit(self._write("PUT", _wire.address(request.key), body, headers))
+
+    def set_many(self, requests: Iterable[SetRequest]) -> Future[list[Answer]]:
+        """
+        Set many jobs; all are checked before any is sent.
+        """
+        items = []
+        for request in requests:
+            body, payload = _asked(request)
+            body |= {"do": "set", "key": request.key, "if_generation": request.if_generation}
+            items.append(_wire.to_json(body, payload))
+        return self._transport.submit(self._batch(items, refuse_all=True))
+
+    def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Future[list[Answer]]:
+        """
+        Move jobs to one instant.
+        """
+        due_at(when.delay, when.at, _now())
+        to = {"delay": float(when.delay)} if when.delay is not None else {"at": _wire.seconds(when.at or 0)}
+        return self._each("move", keys, if_generation, method="PATCH", body=to)
+
+    def cancel(self, keys: Iterable[str], if_generation: int | None = None) -> Future[list[Answer]]:
+        """
+        Cancel jobs.
+        """
+        return self._each("cancel", keys, if_generation, method="DELETE")
+
+    def replay(self, keys: Iterable[str], if_generation: int | None = None) -> Future[list[Answer]]:
+        """
+        Replay dead jobs.
+        """
+        return self._each("replay", keys, if_generation, method="POST", action=":replay")
+
+    def drain(self, prefix: str) -> list[Job]:
+        """
+        Cancel everything pending under *prefix* and return it; blocks.
+        """
+        drained: list[Job] = []
+        cursor: str | None = None
+        while True:
+            page = self.page({"prefix": prefix, "state": State.PENDING, "cursor": cursor, "limit": PAGE_MAX})
+            answers = self.cancel([job.key for job in page.jobs]).result()
+            drained += [answer.job for answer in answers if answer.outcome is Outcome.CANCELLED and answer.job]
+            cursor = page.cursor
+            if cursor is None:
+                return drained
+
+    def _each(
+        self,
+        verb: str,
+        keys: Iterable[str],
+        if_generation: int | None,
+        *,
+        method: str,
+        action: str = "",
+        body: dict[str, Any] | None = None,
+    ) -> Future[list[Answer]]:
+        """
+        Do the same to each of *keys*: with a request of its own to one, in a batch to many.
+        """
+        checked, generation = _checks.check_keys(keys), _checks.check_generation(if_generation)
+        if len(checked) == 1:
+            data = None if body is None else _wire.to_json(body)
+            path = _wire.address(checked[0], action)
+            return self._transport.submit(self._write_one(method, path, data, _condition(generation)))
+        fields = (body or {}) | {"do": verb, "if_generation": generation}
+        return self._transport.submit(self._batch([_wire.to_json(fields | {"key": key}) for key in checked]))
+
+    async def _write(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+        status, document = await self._transport.ask(method, path, body, headers)
+        if status < 400:  # noqa: PLR2004  where errors begin
+            return _wire.answer_of(document)
+        refusal = _wire.refusal_of(document)
+        if refusal is None:
+            raise error_of(document, self._transport.url)
+        return refusal
+
+    async def _write_one(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> list[Answer]:
+        return [await self._write(method, path, body, headers)]
+
+    async def _batch(self, items: Sequence[bytes], *, refuse_all: bool = False) -> list[Answer]:
+        answers: list[Answer] = []
+        options = b'"with_jobs":true,"refuse_all":%b' % (b"true" if refuse_all else b"false")
+        for chunk in _chunks(items):
+            body = b'{%b,"items":[%b]}' % (options, b",".join(chunk))
+            document = await self._transport.document("POST", "/v1/jobs:batch", body)
+            answers += map(self._answer_of, document["results"])
+        return answers
+
+    def _answer_of(self, result: dict[str, Any]) -> Answer:
+        problem = result.get("problem")
+        if problem is None:
+            return _wire.answer_of(result)
+        refusal = _wire.refusal_of(problem)
+        if refusal is None:
+            raise error_of(problem, self._transport.url)
+        return refusal
+
+    # ---- reads -----------------------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> Job | None:
+        """
+        Read one job.
+        """
+        return self._transport.submit(self._get(_wire.address(_checks.check_key(key)))).result()
+
+    async def _get(self, path: str) -> Job | None:
+        status, document = await self._transport.ask("GET", path)
+        if status == _NOT_FOUND and _wire.refusal_of(document) is not None:
+            return None
+        if status >= 400:  # noqa: PLR2004  where errors begin
+            raise error_of(document, self._transport.url)
+        return _wire.job_of(document)
+
+    def page(self, fields: ListFields) -> Page:
+        """
+        Read a page of jobs.
+        """
+        query = job_query(fields, _now())
+        params: dict[str, Any] = {"limit": query.limit}
+        if query.prefix:
+            params["prefix"] = query.prefix
+        for name in ("state", "handler", "cursor"):
+            value = getattr(query, name)
+            if value is not None:
+                params[name] = str(value)
+        for name, at in (("due_from", fields.get("due_from")), ("due_until", fields.get("due_until"))):
+            if at is not None:
+                params[name] = repr(_wire.seconds(at))
+        document = self._read("/v1/jobs", params)
+        return Page(tuple(map(_wire.job_of, document["jobs"])), document["cursor"])
+
+    def upcoming(
+        self, due_from: datetime | float | None, due_until: datetime | float | None, limit: int
+    ) -> Sequence[Job]:
+        """
+        Read the next jobs.
+        """
+        job_query({"due_from": due_from, "due_until": due_until, "limit": limit}, _now())
+        given = (("due_from", due_from), ("due_until", due_until))
+        params: dict[str, Any] = {name: repr(_wire.seconds(at)) for name, at in given if at is not None}
+        document = self._read("/v1/jobs", {"order": "due", "limit": limit, **params})
+        return [_wire.job_of(job) for job in document["jobs"]]
+
+    def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+        """
+        Count the jobs that are due in each step.
+        """
+        if type(steps) is not int or not 1 <= steps <= STEPS_MAX:
+            raise InvalidJobError("steps", steps, f"pass an integer in 1..{STEPS_MAX}")
+        _checks.at_ms(since, _now())
+        _checks.span_ms("step", step)
+        params = {"since": repr(_wire.seconds(since)), "step": repr(float(step)), "steps": steps}
+        counts: list[int] = self._read("/v1/due", params)["counts"]
+        return counts
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Read the service's counters and figures.
+        """
+        stats: dict[str, Any] = self._read("/v1/stats", {})
+        return stats
+
+    def _read(self, path: str, params: dict[str, Any]) -> Any:
+        return self._transport.submit(self._transport.document("GET", path, params=params)).result()
+
+
+def _asked(request: SetRequest) -> tuple[dict[str, Any], bytes]:
+    """
+    Return the body and the payload of a checked *request*.
+    """
+    if not isinstance(request.target, str):
+        raise InvalidJobError("target", request.target, "pass the target's name")
+    if request.target in {"handler", "pull"} and not request.handler:
+        raise InvalidJobError("handler", request.handler, "name the handler that is to run the job")
+    _checks.check_handler(request.handler or "")
+    write = set_write(request, _now(), lambda _target, _handler: _ANY)
+    body = _wire.set_body(request)
+    trace = request.trace or TRACE.get()
+    return (body if trace is None else body | {"trace": trace}), write.job.payload
+
+
+def _condition(generation: int | None) -> dict[str, str]:
+    if generation is None:
+        return {}
+    return {"if-match": f'"{generation}"'} if generation else {"if-none-match": "*"}
+
+
+def _chunks(items: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
+    start = size = 0
+    for number, item in enumerate(items):
+        if number - start == _ITEMS_MAX or (size + len(item) > _BYTES_MAX and number > start):
+            yield items[start:number]
+            start, size = number, 0
+        size += len(item) + 1
+    if start < len(items):
+        yield items[start:]
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

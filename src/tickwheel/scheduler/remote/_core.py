@@ -1,0 +1,118 @@
+"""
+What both faces of the scheduler stand on, where a service fires the jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from tickwheel.errors import ClosedError
+from tickwheel.observe._events import EventHook
+from tickwheel.scheduler import _checks
+from tickwheel.scheduler._lifecycle import Lifecycle
+from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler.errors import UnsupportedError
+from tickwheel.scheduler.remote._client import RemoteClient
+from tickwheel.scheduler.remote._puller import Puller
+from tickwheel.scheduler.remote._pulls import RemotePulls
+from tickwheel.scheduler.remote._transport import Transport
+from tickwheel.scheduler.targets import Firing
+from tickwheel.scheduler.targets.handler import HandlerTarget
+
+__all__ = ["RemoteCore", "is_service"]
+
+_TOKEN: Final = "TICKWHEEL_TOKEN"  # noqa: S105  a name
+_TIMEOUT_S: Final = 10.0
+
+
+def is_service(store: object) -> bool:
+    """
+    Tell whether *store* is the address of a service.
+    """
+    return isinstance(store, str) and store.lower().startswith(("http://", "https://"))
+
+
+class _Handlers:
+    """
+    The handlers that are registered here.
+    """
+
+    def __init__(self) -> None:
+        self.handlers = HandlerTarget()
+
+
+class _NoHooks:
+    """
+    The events of firings, which are told where they happen.
+    """
+
+    def subscribe(self, hook: EventHook) -> Callable[[], None]:
+        """
+        Refuse.
+        """
+        what, remedy = f"{hook!r} cannot be told of a service's firings", "subscribe where the service is started"
+        raise UnsupportedError(what, remedy)
+
+
+class RemoteCore:
+    """
+    What `Scheduler` and `AsyncScheduler` share, for a service at *url*.
+    """
+
+    def __init__(self, url: str, options: SchedulerOptions, token: str | None, timeout: float | None) -> None:
+        timeout_s = _TIMEOUT_S if timeout is None else _checks.span_ms("timeout", timeout) / 1000
+        self._transport = Transport(url, token or os.environ.get(_TOKEN) or None, timeout_s)
+        self._options = options
+        self._lifecycle = Lifecycle()
+        self._puller: Puller | None = None
+        self.registry = _Handlers()
+        self.hooks = _NoHooks()
+        self.client = RemoteClient(self._transport)
+        self.pulls = RemotePulls(self._transport)
+
+    @property
+    def is_firing(self) -> bool:
+        """
+        Whether handlers pull.
+        """
+        return self._lifecycle.is_started
+
+    def start(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """
+        Make sure that the service is there, and let the registered handlers pull; async ones run on *loop*.
+        """
+        self._lifecycle.start(lambda: self._start(loop))
+
+    def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self._transport.submit(self._transport.document("GET", "/readyz")).result()
+        self._puller = Puller(self.pulls, self.registry.handlers, self._options, loop)
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller is a handler, which a stop may not wait for.
+        """
+        return self._puller is not None and self._puller.is_inside()
+
+    def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
+        """
+        Pull no more, let handlers finish, and let go of the connections.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return self._lifecycle.stop(lambda: self._stop(deadline), timeout, is_inside=is_inside)
+
+    def _stop(self, deadline: float | None) -> list[Firing]:
+        running = [] if self._puller is None else self._puller.stop(deadline)
+        self._transport.close()
+        return running
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return the service's counters and figures.
+        """
+        if not self._lifecycle.is_open:
+            raise ClosedError("scheduler")
+        return self.client.stats()

@@ -1,0 +1,182 @@
+"""
+Handlers of this process for jobs that a service fires: each pulls the queue of its name.
+
+A firing that is under way is leased anew in time, so a slow handler keeps it, and one whose process dies loses it soon.
+What a handler answers is told as it stands: done, again, dead. A snooze counts as an attempt here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import Any, Final
+
+from tickwheel.errors import ClosedError, TickwheelError
+from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler.errors import LeaseEndedError
+from tickwheel.scheduler.remote._pulls import RemotePulls
+from tickwheel.scheduler.targets import Call, Cancel, Firing, Retry, Snooze
+from tickwheel.scheduler.targets.handler import HandlerTarget
+from tickwheel.scheduler.targets.pull import JobLease
+
+__all__ = ["Puller"]
+
+_log = logging.getLogger("tickwheel.scheduler")
+
+_WAIT_S: Final = 20.0
+_LEASE_S: Final = 30.0
+_BEAT_S: Final = _LEASE_S / 3
+_PAUSE_S: Final = 1.0
+"""Between two tries of a service that does not answer."""
+
+
+class Puller:
+    """
+    Pulls for every handler that was registered before the start, until it is stopped.
+    """
+
+    def __init__(
+        self,
+        pulls: RemotePulls,
+        handlers: HandlerTarget,
+        options: SchedulerOptions,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self._pulls = pulls
+        self._handlers = handlers
+        self._loop = loop
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._polls: dict[str, Future[list[JobLease]]] = {}
+        self._running: dict[str, JobLease] = {}
+        self._inside = threading.local()
+        self._pool = ThreadPoolExecutor(options.workers, "tickwheel-puller")
+        self._beats = threading.Thread(target=self._beat, name="tickwheel-beats", daemon=True)
+        self._threads = []
+        for name in handlers.names():
+            limits = handlers.limits(name)
+            width = min(options.workers, (limits and limits.concurrency) or options.workers)
+            thread = threading.Thread(target=self._pull, args=(name, width), name=f"tickwheel-pull-{name}", daemon=True)
+            self._threads.append(thread)
+        for thread in (self._beats, *self._threads):
+            thread.start()
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs inside a handler.
+        """
+        return getattr(self._inside, "is_handler", False)
+
+    def stop(self, deadline: float | None) -> list[Firing]:
+        """
+        Pull no more, and wait for what runs until *deadline*; return what still does.
+        """
+        self._stopped.set()
+        with self._lock:
+            polls = list(self._polls.values())
+        for poll in polls:
+            poll.cancel()
+        for thread in self._threads:
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        while self._running and (deadline is None or time.monotonic() < deadline):
+            time.sleep(0.005)
+        self._pool.shutdown(wait=not self._running, cancel_futures=True)
+        return [Firing(lease.job, lease.attempt, 0.0) for lease in list(self._running.values())]
+
+    def _pull(self, name: str, width: int) -> None:
+        call = self._handlers.resolve(name)
+        places = threading.Semaphore(width)
+        while not self._stopped.is_set():
+            places.acquire()
+            limit = 1
+            while places.acquire(blocking=False):
+                limit += 1
+            leases = self._poll(name, limit)
+            for lease in leases:
+                with self._lock:
+                    self._running[lease.fire_id] = lease
+                self._pool.submit(self._run, call, lease, places.release)
+            if limit > len(leases):
+                places.release(limit - len(leases))
+
+    def _poll(self, name: str, limit: int) -> list[JobLease]:
+        try:
+            with self._lock:
+                if self._stopped.is_set():
+                    return []
+                poll = self._polls[name] = self._pulls.lease(name, limit, _WAIT_S, _LEASE_S)
+            return poll.result()
+        except (CancelledError, ClosedError):
+            return []
+        except TickwheelError as error:
+            _log.warning("pulling for handler %r failed, and is tried again: %s", name, error)
+            self._stopped.wait(_PAUSE_S)
+            return []
+
+    def _run(self, call: Call, lease: JobLease, leave: Callable[[], object]) -> None:
+        self._inside.is_handler = True
+        try:
+            self._settle(lease, self._answer(call, lease))
+        except LeaseEndedError as error:
+            _log.warning("%s", error)
+        except TickwheelError as error:
+            _log.warning("the end of %r could not be told, and it will be fired again: %s", lease.fire_id, error)
+        finally:
+            with self._lock:
+                self._running.pop(lease.fire_id, None)
+            leave()
+
+    def _answer(self, call: Call, lease: JobLease) -> object:
+        """
+        Return what the handler does, or the error that it raises.
+        """
+        firing = Firing(lease.job, lease.attempt, time.time() * 1000)
+        arguments = (lease.payload, firing) if call.wants_firing else (lease.payload,)
+        try:
+            result = call.function(*arguments)
+            if inspect.isawaitable(result):
+                result = self._awaited(result, call.timeout_s)
+        except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+            return error
+        return result
+
+    def _awaited(self, result: Any, timeout_s: float | None) -> object:
+        async def within() -> object:
+            async with asyncio.timeout(timeout_s):
+                return await result
+
+        if self._loop is None:
+            return asyncio.run(within())
+        return asyncio.run_coroutine_threadsafe(within(), self._loop).result()
+
+    def _settle(self, lease: JobLease, answer: object) -> None:
+        fire_id = lease.fire_id
+        match answer:
+            case BaseException():
+                text = str(answer) if isinstance(answer, TickwheelError) else f"{type(answer).__name__}: {answer}"
+                done = self._pulls.nack(fire_id, None, text, is_dead=False)
+            case Cancel():
+                done = self._pulls.nack(fire_id, None, answer.reason, is_dead=True)
+            case Snooze():
+                done = self._pulls.nack(fire_id, answer.delay, "snoozed", is_dead=False)
+            case Retry():
+                done = self._pulls.nack(fire_id, answer.after, answer.reason, is_dead=False)
+            case _:
+                done = self._pulls.ack(fire_id)
+        done.result()
+
+    def _beat(self) -> None:
+        """
+        Lease anew what runs.
+        """
+        while not self._stopped.wait(_BEAT_S):
+            for fire_id in list(self._running):
+                try:
+                    self._pulls.extend(fire_id, _LEASE_S).result()
+                except TickwheelError as error:
+                    _log.warning("the lease of %r could not be extended: %s", fire_id, error)

@@ -1,0 +1,229 @@
+"""
+Requests to a service, sent again until they are answered or their time is over.
+
+They run on an event loop in a thread of their own, which both faces of the scheduler share; connections are kept. Every
+write carries an Idempotency-Key, so that one which is sent twice, because its answer was lost, is done once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+import uuid
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from tickwheel.errors import ClosedError, MissingExtraError
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.remote._errors import error_of
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Transport"]
+
+_T = TypeVar("_T")
+
+_WAIT_S: Final = 0.05
+_WAIT_MAX_S: Final = 2.0
+_AGAIN: Final = frozenset({429, 503})
+_CONNECTIONS_MAX: Final = 100
+
+
+class Transport:
+    """
+    One service. `ask` runs on the loop of `submit`.
+
+    Args:
+        url: Of the service, such as "http://127.0.0.1:8765".
+        token: What it asks for, or None.
+        timeout_s: How long one request may take, with all its tries.
+
+    Raises:
+        StoreError: If the URL cannot be one.
+    """
+
+    def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
+        self.url = _checked(url)
+        self._token = token
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._client: httpx.AsyncClient | None = None
+
+    def __repr__(self) -> str:
+        """
+        Show the address, never the token.
+        """
+        return f"<Transport {self.url}>"
+
+    def submit(self, request: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """
+        Run *request* on the transport's loop. From any thread.
+
+        Raises:
+            ClosedError: After `close`.
+        """
+        with self._lock:
+            if self._is_closed:
+                request.close()
+                raise ClosedError("scheduler")
+            if self._loop is None:
+                self._client = self._connected()
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name="tickwheel-http", daemon=True)
+                self._thread.start()
+        return asyncio.run_coroutine_threadsafe(request, self._loop)
+
+    def close(self) -> None:
+        """
+        Let go of the connections; what still waits is cancelled. Twice is allowed.
+        """
+        with self._lock:
+            self._is_closed = True
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._wind_up(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            if self._thread is not None and self._thread is not threading.current_thread():
+                self._thread.join()
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        patience_s: float = 0.0,
+    ) -> tuple[int, Any]:
+        """
+        Return the status and the document that answer a request; a problem is an answer.
+
+        Args:
+            method: The HTTP method.
+            path: After the service's URL, percent-encoded.
+            body: JSON.
+            headers: Further ones.
+            params: The query.
+            patience_s: How much longer the service may take, as it was asked to wait.
+
+        Raises:
+            StoreError: If no answer came, or none that can be read.
+        """
+        sent = {"idempotency-key": uuid.uuid4().hex} if method != "GET" else {}
+        sent |= {"content-type": "application/json"} if body is not None else {}
+        sent |= headers or {}
+        deadline = asyncio.get_running_loop().time() + self._timeout_s + patience_s
+        tries = 0
+        while True:
+            until = min(deadline, asyncio.get_running_loop().time() + self._timeout_s / 2 + patience_s)
+            status, answer, wait_s = await self._try(method, path, until, body=body, headers=sent, params=params)
+            tries += 1
+            wait_s = max(wait_s, min(_WAIT_MAX_S, _WAIT_S * 2**tries) * random.uniform(0.5, 1))  # noqa: S311  no secret
+            if status not in _AGAIN and status > 0:
+                return status, answer
+            if asyncio.get_running_loop().time() + wait_s >= deadline:
+                if status > 0:
+                    return status, answer
+                what = f"{self.url} did not answer in {self._timeout_s:g} s, asked {tries} times ({answer})"
+                is_write = method != "GET"
+                raise StoreError(what, "see whether it runs there", is_transient=True, is_unknown=is_write)
+            await asyncio.sleep(wait_s)
+
+    async def document(self, *arguments: Any, **named: Any) -> Any:
+        """
+        Return the document that answers a request, as `ask` does.
+
+        Raises:
+            TickwheelError: For a problem, the error that it is.
+        """
+        status, answer = await self.ask(*arguments, **named)
+        if status >= 400:  # noqa: PLR2004  where errors begin
+            raise error_of(answer, self.url)
+        return answer
+
+    async def _try(
+        self,
+        method: str,
+        path: str,
+        until: float,
+        *,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        params: Mapping[str, Any] | None,
+    ) -> tuple[int, Any, float]:
+        """
+        Ask once; return status 0 and the reason where no answer came, and how long the service asks to wait.
+        """
+        import httpx  # noqa: PLC0415  an extra, loaded on first use
+
+        assert self._client is not None
+        try:
+            async with asyncio.timeout_at(until):
+                reply = await self._client.request(
+                    method, self.url + path, content=body, headers=dict(headers), params=params
+                )
+        except TimeoutError:
+            return 0, "no answer", 0.0
+        except httpx.TransportError as error:
+            return 0, str(error).lower() or type(error).__name__, 0.0
+        wait_s = 0.0
+        with suppress(ValueError):
+            wait_s = float(reply.headers.get("retry-after", 0))
+        try:
+            return reply.status_code, reply.json(), wait_s
+        except json.JSONDecodeError:
+            if reply.is_success:
+                return reply.status_code, reply.text, wait_s
+            problem = {
+                "detail": f"status {reply.status_code} without a problem",
+                "remedy": "is this the right address?",
+            }
+            return reply.status_code, problem, wait_s
+
+    def _connected(self) -> httpx.AsyncClient:
+        try:
+            import httpx  # noqa: PLC0415  an extra, loaded on first use
+        except ImportError:
+            raise MissingExtraError("httpx", "client") from None
+        headers = {"accept": "application/json"}
+        if self._token is not None:
+            headers["authorization"] = f"Bearer {self._token}"
+        limits = httpx.Limits(max_connections=_CONNECTIONS_MAX, max_keepalive_connections=_CONNECTIONS_MAX)
+        return httpx.AsyncClient(headers=headers, limits=limits, timeout=None, trust_env=False)  # noqa: S113  ours is above
+
+    async def _wind_up(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._client is not None:
+            await self._client.aclose()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    shown = url if parts.password is None and parts.username is None else f"{parts.scheme}://***@{parts.hostname}"
+    if parts.username is not None or parts.password is not None:
+        what, remedy = f"{shown!r} has a user in it", "pass token=, or set TICKWHEEL_TOKEN"
+        raise StoreError(what, remedy)
+    if not parts.hostname or parts.query or parts.fragment:
+        what, remedy = f"{shown!r} is no service's address", "write http://host:port"
+        raise StoreError(what, remedy)
+    return url.rstrip("/")

@@ -1,0 +1,138 @@
+"""
+What is asked and answered, as documents: the other side of `service.bodies` and `service.documents`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+from tickwheel.scheduler._checks import encode_payload
+from tickwheel.scheduler._model import Answer, Job, Outcome, RetryPolicy, State
+from tickwheel.scheduler._requests import SetRequest
+from tickwheel.scheduler.remote._errors import name_of
+
+__all__ = ["REFUSALS", "address", "answer_of", "job_of", "ms", "refusal_of", "seconds", "set_body", "to_json"]
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MS: Final = timedelta(milliseconds=1)
+_TEXT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
+
+REFUSALS: Final = {
+    "job_not_found": Outcome.NOT_FOUND,
+    "too_late": Outcome.TOO_LATE,
+    "wrong_generation": Outcome.WRONG_GENERATION,
+}
+"""Problems that are answers."""
+
+
+def to_json(document: Mapping[str, Any], payload: bytes | None = None) -> bytes:
+    """
+    Return *document* as JSON, with the *payload* as it is stored.
+    """
+    text = _TEXT.encode(document).encode()
+    return text if payload is None else b'%b%b"payload":%b}' % (text[:-1], b"," if document else b"", payload)
+
+
+def address(key: str, action: str = "") -> str:
+    """
+    Return the address of the job of *key*; a key of dots is no folder.
+    """
+    quoted = quote(key, safe="")
+    return f"/v1/jobs/{quoted if quoted.strip('.') else quoted.replace('.', '%2E')}{action}"
+
+
+def seconds(at: datetime | float) -> float:
+    """
+    Return *at* in seconds since the epoch.
+    """
+    return at.timestamp() if isinstance(at, datetime) else float(at)
+
+
+def ms(text: str) -> int:
+    """
+    Return the instant that *text* names, in ms since the epoch.
+    """
+    return (datetime.fromisoformat(text) - _EPOCH) // _MS
+
+
+def set_body(request: SetRequest) -> dict[str, Any]:
+    """
+    Return what *request* asks for, without key, payload and condition; it was checked.
+    """
+    body: dict[str, Any] = {"target": request.target, "mode": str(request.mode)}
+    for name in ("delay", "every", "expires", "max_wait"):
+        value = getattr(request, name)
+        if value is not None:
+            body[name] = float(value)
+    if request.at is not None:
+        body["at"] = seconds(request.at)
+    for name in ("handler", "cron", "trace"):
+        if getattr(request, name) is not None:
+            body[name] = getattr(request, name)
+    if request.every is not None or request.cron is not None:
+        body |= {"tz": request.tz, "misfire": str(request.misfire), "jitter": float(request.jitter)}
+    if request.retry is not None:
+        body["retry"] = _retry_body(request.retry)
+    return body
+
+
+def _retry_body(retry: RetryPolicy) -> dict[str, Any]:
+    return {
+        "attempts": retry.attempts,
+        "kind": retry.kind,
+        "base_s": retry.base_ms / 1000,
+        "max_s": retry.max_ms / 1000,
+        "jitter": retry.jitter,
+        "waits_s": [wait / 1000 for wait in retry.waits_ms],
+    }
+
+
+def job_of(document: Mapping[str, Any]) -> Job:
+    """
+    Return the job that *document* tells of.
+    """
+    retry, expires_at, recurrence = document["retry"], document["expires_at"], document["recurrence"]
+    return Job(
+        key=document["key"],
+        generation=document["generation"],
+        due_at=ms(document["due_at"]),
+        payload=encode_payload(document["payload"]),
+        target=document["target"],
+        handler=document["handler"],
+        attempt=document["attempt"],
+        retry=RetryPolicy(
+            retry["attempts"],
+            retry["kind"],
+            round(retry["base_s"] * 1000),
+            round(retry["max_s"] * 1000),
+            retry["jitter"],
+            tuple(round(wait * 1000) for wait in retry["waits_s"]),
+        ),
+        expires_at=None if expires_at is None else ms(expires_at),
+        recurrence=None if recurrence is None else _TEXT.encode(recurrence),
+        state=State(document["state"]),
+        error=document["error"],
+        trace=document["trace"],
+        first_set_at=ms(document["first_set_at"]),
+    )
+
+
+def answer_of(document: Mapping[str, Any]) -> Answer:
+    """
+    Return the answer that *document* tells of.
+    """
+    job = document.get("job")
+    return Answer(Outcome(document["outcome"]), None if job is None else job_of(job))
+
+
+def refusal_of(problem: Mapping[str, Any]) -> Answer | None:
+    """
+    Return the answer that *problem* is, or None where it is an error.
+    """
+    outcome = REFUSALS.get(name_of(dict(problem)))
+    job = problem.get("job")
+    return None if outcome is None else Answer(outcome, None if job is None else job_of(job))

@@ -1,0 +1,304 @@
+"""
+`Scheduler("http://…")`: the library's verbs against a real service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+import threading
+import time
+
+import pytest
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler import (
+    AccessError,
+    AsyncScheduler,
+    Cancel,
+    HandlerNotFoundError,
+    InvalidJobError,
+    LeaseEndedError,
+    Outcome,
+    Retry,
+    RetryPolicy,
+    Scheduler,
+    SetRequest,
+    State,
+    StoreError,
+    UnsupportedError,
+)
+
+pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+
+READ, WRITE = "r" * 40, "w" * 40
+AT_ONCE = RetryPolicy(attempts=2, base_ms=0, jitter=0)
+KEYS = (".", "..", "...", "a:run", "a/b", "%41", "é ☃", "a?b#c", "line\nend", '"', "x" * 512)
+
+
+def url_of(server) -> str:
+    """
+    Return the address of *server*.
+    """
+    return f"http://{server.host}:{server.port}"
+
+
+@pytest.fixture
+def client(server):
+    """
+    Return a scheduler on the service that all tests here share.
+    """
+    client = Scheduler(url_of(server))
+    yield client
+    client.stop()
+
+
+def whole(connection) -> bytes:
+    """
+    Return the next message that comes on *connection*, head and body.
+    """
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(65536) or b"\r\n\r\n"
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    while length and len(body) < int(length[1]):
+        more = connection.recv(65536)
+        data, body = data + more, body + more
+    return data
+
+
+@pytest.fixture
+def relay(server):
+    """
+    Return what relays connections to the service, and cuts the first ones off before their answer.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    cuts = []
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                ours, _ = listener.accept()
+                with ours, socket.create_connection((server.host, server.port)) as theirs:
+                    theirs.sendall(whole(ours))
+                    answer = whole(theirs)
+                    if cuts:
+                        cuts.pop()
+                    else:
+                        ours.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}", cuts
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_any_key_has_an_address(client, key):
+    """
+    Every key that a store takes is reached over HTTP, and no other.
+    """
+    assert client.set(key, delay=3600, target="log").outcome is Outcome.CREATED
+    assert client.get(key).key == key
+    assert client.move(key, delay=7200).outcome is Outcome.MOVED
+    assert key in [job.key for job in client.list(key).jobs]
+    assert client.cancel(key).outcome is Outcome.CANCELLED
+    assert client.get(key) is None
+
+
+def test_what_the_service_alone_knows(client):
+    """
+    A handler or target that the service does not have is the library's own error.
+    """
+    with pytest.raises(HandlerNotFoundError, match="no handler is named 'absent'") as caught:
+        client.set("k", delay=1, handler="absent")
+    assert caught.value.handler == "absent"
+    with pytest.raises(HandlerNotFoundError):
+        client.set_many([SetRequest("a", delay=1, handler="works"), SetRequest("b", delay=1, handler="absent")])
+    assert client.get("a") is None
+    with pytest.raises(InvalidJobError, match=r"every is 0\.5: give at least 1 s") as caught:
+        client.set("k", every=0.5, target="log")
+    assert (caught.value.name, caught.value.value) == ("every", 0.5)
+    assert client.forecast(time.time(), 60, 3) == [0, 0, 0]
+
+
+def test_a_lost_answer_is_asked_for_again(relay):
+    """
+    A write whose answer was lost is sent again and done once, and its answer is the first one.
+    """
+    url, cuts = relay
+    with contextlib.closing(Scheduler(url)) as client:
+        cuts += [None, None]
+        answer = client.set("once", delay=3600, target="log", if_generation=0)
+        assert answer.outcome is Outcome.CREATED
+        cuts.append(None)
+        assert client.cancel("once", if_generation=answer.job.generation).outcome is Outcome.CANCELLED
+        assert cuts == []
+
+
+def test_nobody_there():
+    """
+    Where nobody answers, the error says so in time, and that a write may have been done.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with contextlib.closing(Scheduler(f"http://127.0.0.1:{port}", timeout=0.3)) as client:
+        with pytest.raises(StoreError, match=rf"http://127.0.0.1:{port} did not answer in 0.3 s") as caught:
+            client.set("k", delay=1, target="log")
+        assert (caught.value.is_transient, caught.value.is_unknown) == (True, True)
+        with pytest.raises(StoreError):
+            client.start()
+        assert not client.is_started
+
+
+def test_a_service_that_never_answers():
+    """
+    A service that takes the request and says nothing costs no more than the timeout.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with contextlib.closing(Scheduler(url, timeout=0.3)) as client, pytest.raises(StoreError, match="no answer"):
+            client.get("k")
+
+
+def test_tokens(start, monkeypatch):
+    """
+    A token is passed or taken from the environment; without the right one the error says what to do, and shows none.
+    """
+    server = start(environment={"TICKWHEEL_READ_TOKEN": READ, "TICKWHEEL_WRITE_TOKEN": WRITE})
+    url = url_of(server)
+    monkeypatch.delenv("TICKWHEEL_TOKEN", raising=False)
+    for token, said in (
+        (None, "there is no token"),
+        ("x" * 40, "not one of this service"),
+        (READ, "only allows to read"),
+    ):
+        with contextlib.closing(Scheduler(url, token=token)) as client:
+            with pytest.raises(AccessError, match=said) as caught:
+                client.set("k", delay=3600, target="log")
+            assert "TICKWHEEL_TOKEN" in str(caught.value)
+            assert (token or "-----") not in f"{caught.value!r} {client._core._transport!r}"
+    with contextlib.closing(Scheduler(url, token=WRITE)) as client:
+        assert client.set("k", delay=3600, target="log").outcome is Outcome.CREATED
+    monkeypatch.setenv("TICKWHEEL_TOKEN", READ)
+    with contextlib.closing(Scheduler(url)) as client:
+        assert client.get("k").key == "k"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"store": "http://user:secret@host"}, "has a user in it: pass token="),
+        ({"store": "http://"}, "is no service's address: write http://host:port"),
+        ({"store": "https://host?x=1"}, "is no service's address"),
+        ({"store": "http://host", "timeout": 0}, "timeout is 0"),
+        ({"store": "http://host", "targets": {}}, "targets= was passed with a service"),
+        ({"store": "memory://", "token": "t"}, "token= or timeout= was passed with a store"),
+    ],
+)
+def test_bad_arguments(arguments, said):
+    """
+    What a service cannot have, or an address that is none, is refused with the remedy and without a password.
+    """
+    with pytest.raises((StoreError, UnsupportedError, InvalidJobError), match=said) as caught:
+        Scheduler(**arguments)
+    assert "secret" not in str(caught.value)
+
+
+def test_what_it_cannot_do(client):
+    """
+    Events are told where firings happen: here they are refused, with the place where they are.
+    """
+    with pytest.raises(UnsupportedError, match="subscribe where the service is started"):
+        client.subscribe(print)
+
+
+def test_workers(client):
+    """
+    A worker leases, extends, acknowledges and refuses over HTTP, and what comes too late is the same error.
+    """
+    client.set_many([SetRequest(f"w{n}", delay=0, target="pull", handler="work", payload={"n": n}) for n in range(3)])
+    leases = client.lease("work", limit=10)
+    assert [(lease.job.key, lease.payload["n"], lease.attempt) for lease in leases] == [
+        (f"w{n}", n, 1) for n in range(3)
+    ]
+    assert client.extend(leases[0].fire_id, 120) > leases[0].until
+    client.ack(leases[0].fire_id)
+    client.nack(leases[1].fire_id, is_dead=True, error="broken")
+    assert (client.get("w1").state, client.get("w1").error) == (State.DEAD, "broken")
+    assert client.replay_many(["w1", "w2"])[0].outcome is Outcome.REPLAYED
+    client.nack(leases[2].fire_id, delay=3600)
+    with pytest.raises(LeaseEndedError, match="refused") as caught:
+        client.ack(leases[2].fire_id)
+    assert caught.value.fire_id == leases[2].fire_id
+    assert client.lease("nothing here", wait=0.05) == []
+    client.drain("w")
+
+
+def test_handlers_pull(client):
+    """
+    A handler that is registered on the client runs here, for jobs with the target "pull"; its answers count as ever.
+    """
+    seen, is_done = [], threading.Event()
+
+    @client.handler("mail", concurrency=2)
+    def mail(payload, firing):
+        seen.append((payload, firing.attempt))
+        if payload == "poison":
+            return Cancel("no use")
+        if payload == "again" and firing.attempt == 1:
+            return Retry(0, "not yet")
+        if payload == "raises":
+            message = "broken"
+            raise ValueError(message)
+        if len(seen) >= 5:
+            is_done.set()
+        return None
+
+    with client:
+        for payload in ("poison", "again", "raises", "fine"):
+            client.set(f"m-{payload}", delay=0, target="pull", handler="mail", payload=payload, retry=AT_ONCE)
+        while {job.key: job.state for job in client.list("m-").jobs} != {"m-poison": "dead", "m-raises": "dead"}:
+            time.sleep(0.01)
+        assert (client.get("m-poison").error, client.get("m-raises").error) == ("no use", "ValueError: broken")
+    assert sorted(seen) == [("again", 1), ("again", 2), ("fine", 1), ("poison", 1), ("raises", 1), ("raises", 2)]
+    with pytest.raises(ClosedError):
+        client.get("m-poison")
+
+
+def test_asyncio(server):
+    """
+    `AsyncScheduler` has the same verbs, awaited, and many of them at once; async handlers run on its loop.
+    """
+    ran = []
+
+    async def main():
+        is_done = asyncio.Event()
+        client = AsyncScheduler(url_of(server))
+
+        @client.handler("async")
+        async def handler(payload):
+            ran.append((payload, asyncio.get_running_loop()))
+            is_done.set()
+
+        async with client:
+            answers = await asyncio.gather(*(client.set(f"a{n}", delay=3600, target="log") for n in range(50)))
+            assert {answer.outcome for answer in answers} == {Outcome.CREATED}
+            assert len(await client.drain("a")) == 50
+            waiting = asyncio.ensure_future(client.lease("slow", wait=60))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            await client.set("slow", delay=0, target="pull", handler="slow")
+            (lease,) = await client.lease("slow")
+            await client.ack(lease.fire_id)
+            await client.set("async", delay=0, target="pull", handler="async", payload=1)
+            await asyncio.wait_for(is_done.wait(), 20)
+        return asyncio.get_running_loop()
+
+    loop = asyncio.run(main())
+    assert ran == [(1, loop)]
