@@ -131,8 +131,8 @@ class Stager:
                     self._is_full = True
                 elif soonest is None or job.due_at < soonest:
                     soonest = job.due_at
-        if far:
-            self._near.drop(far)  # an older generation may be near
+            # An older generation may be near. Once the lock is free, a scan may bring this one.
+            self._near.drop(far)
         for epoch, staged in by_epoch.items():
             self._armer.add(self._near.stage(staged, epoch, is_news=True))
         if soonest is not None:
@@ -188,6 +188,7 @@ class Stager:
         has_changes, self._has_changes = self._has_changes, False
         with self._lock:
             shards = list(self._shards.items())
+            self._look_at = None  # before anything is read: a look that a commit asks for meanwhile is kept
         soonest: int | None = None
         for number, shard in shards:
             if has_changes or shard.mark is None:  # the mark comes before the first scan, or a change between is missed
@@ -196,8 +197,6 @@ class Stager:
             following = self._store.due(number, _LAST, shard.cursor, 1)
             if following and (soonest is None or following[0].due_at < soonest):
                 soonest = following[0].due_at
-        with self._lock:
-            self._look_at = None
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
 
