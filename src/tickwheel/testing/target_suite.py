@@ -290,12 +290,13 @@ class TargetSuite:
 
     def test_missing_library(self) -> None:
         """
-        Without the library the job is parked, or the target is not made, and the extra is named.
+        Without the library a job cannot be run, and the error names the extra.
         """
         missing = {name: None for name in sys.modules if name.partition(".")[0] == self.library}
         place = self.make_place()
+        target = place.make_target()
         with mock.patch.dict(sys.modules, {self.library: None, **missing}):
-            error = caught(MissingExtraError, lambda: place.make_target().resolve(place.handler))
+            error = caught(MissingExtraError, lambda: target.resolve(place.handler))
         assert f"pip install 'tickwheel[{self.extra}]'" in str(error)
 
     def test_closed_cleanly(self) -> None:

@@ -31,7 +31,7 @@ class Wire:
         self._lock = threading.Lock()
         self._ends: set[socket.socket] = set()
         self._listener: socket.socket | None = None
-        self._swallows = False
+        self._answers: int | None = None
         self.port = 0
         self.mend()
 
@@ -43,11 +43,11 @@ class Wire:
         with self._lock:
             return len(self._ends) // 2
 
-    def swallow(self) -> None:
+    def swallow(self, after: int = 0) -> None:
         """
-        Let no answer through any more, until it is mended.
+        Let so many more answers through, and then none until it is mended.
         """
-        self._swallows = True
+        self._answers = after
 
     def cut(self) -> None:
         """
@@ -72,7 +72,7 @@ class Wire:
         """
         Relay as at first; connections that were reset stay so.
         """
-        self._swallows = False
+        self._answers = None
         with self._lock:
             if self._listener is None:
                 self._listener = socket.create_server((self._to[0], self.port), reuse_port=True)
@@ -102,8 +102,11 @@ class Wire:
     def _relay(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
         with suppress(OSError):
             while data := source.recv(_CHUNK):
-                if not (is_answer and self._swallows):
-                    sink.sendall(data)
+                if is_answer and self._answers is not None:
+                    self._answers -= 1
+                    if self._answers < 0:
+                        continue
+                sink.sendall(data)
         for end in (source, sink):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

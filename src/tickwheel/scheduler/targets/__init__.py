@@ -6,11 +6,17 @@ Where a fired job goes.
     pull       a queue that workers lease from
     webhook    an HTTP POST
 
+and, made by their users and passed as `targets=`, each from its own module:
+
+    redis_stream, amqp, nats, kafka        a message to a broker
+    celery, rq, dramatiq, taskiq           a task into its queue, see `apply_at`
+
 The protocol of a target, and what one may answer, stand in `_contract`.
 """
 
 from __future__ import annotations
 
 from tickwheel.scheduler.targets._contract import Call, Cancel, End, Firing, Limits, Retry, Snooze, Target
+from tickwheel.scheduler.targets._task import apply_at
 
-__all__ = ["Call", "Cancel", "End", "Firing", "Limits", "Retry", "Snooze", "Target"]
+__all__ = ["Call", "Cancel", "End", "Firing", "Limits", "Retry", "Snooze", "Target", "apply_at"]

@@ -1,0 +1,147 @@
+"""
+What queues of tasks get: the payload of a job, read as the call that it stands for.
+
+    payload                                         call
+    {"args": [1, 2], "kwargs": {"a": 3}}            task(1, 2, a=3)
+    {"args": [1], "options": {"queue": "slow"}}     task(1), with options of the queue's own
+    null                                            task()
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol, TypeVar
+from uuid import uuid4
+
+from tickwheel.scheduler.errors import InvalidJobError
+
+__all__ = ["Task", "apply_at", "check_task_name", "task_of"]
+
+_KINDS = (
+    ("apply_async", "celery", "name"),
+    ("send_with_options", "dramatiq", "actor_name"),
+    ("kiq", "taskiq", "task_name"),
+)
+"""How the tasks of each library are known: by a method that only they have. What is left is a function, as RQ has."""
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class Task(NamedTuple):
+    """
+    A call, and what its queue is to know.
+    """
+
+    args: list[Any]
+    kwargs: dict[str, Any]
+    options: dict[str, Any]
+
+
+class _Sets(Protocol[_T_co]):
+    """
+    A `Scheduler` or an `AsyncScheduler`.
+    """
+
+    def set(
+        self,
+        key: str,
+        *,
+        delay: float | None,
+        at: datetime | float | None,
+        target: str,
+        handler: str | None,
+        payload: Any,
+    ) -> _T_co: ...
+
+
+def apply_at(
+    scheduler: _Sets[_T_co],
+    task: Any,
+    args: tuple[Any, ...] | list[Any] = (),
+    kwargs: dict[str, Any] | None = None,
+    *,
+    eta: datetime | float | None = None,
+    countdown: float | None = None,
+    key: str | None = None,
+    target: str | None = None,
+    **options: Any,
+) -> _T_co:
+    """
+    Let a task of Celery, RQ, Dramatiq or taskiq be enqueued at its instant, and not before.
+
+    The wheel holds it until then: it can be moved and cancelled by its key, no worker keeps it in memory, and no
+    visibility timeout runs while it waits. The queue gets it once it is due.
+
+    Args:
+        scheduler: One that has the library's target, or a client of the store that such a one fires.
+        task: A task of Celery, an actor of Dramatiq, a task of taskiq, a function for RQ, or the name of one.
+        args: Its arguments, as JSON has them.
+        kwargs: Its arguments by name.
+        eta: An aware datetime, or seconds since the epoch.
+        countdown: Seconds from now; one of the two.
+        key: The job's; setting it again replaces what is pending. None for one that nobody else has.
+        target: What the target is called here; None for "celery", "rq", "dramatiq" or "taskiq", as *task* tells.
+        **options: For the queue, such as `queue="slow"`.
+
+    Returns:
+        What `set` returns: the answer, or, of an `AsyncScheduler`, what is to be awaited for it.
+
+    Raises:
+        InvalidJobError: As `set` does, or where a name does not tell the target.
+    """
+    kind, name = _known(task)
+    target = target or kind
+    if target is None:
+        raise InvalidJobError("target", target, f"{name!r} may be anybody's: pass target='celery' or another")
+    payload: dict[str, Any] = {"args": list(args), "kwargs": kwargs or {}}
+    if options:
+        payload["options"] = options
+    return scheduler.set(
+        key or f"{name}/{uuid4()}", delay=countdown, at=eta, target=target, handler=name, payload=payload
+    )
+
+
+def check_task_name(handler: str, example: str) -> None:
+    """
+    Refuse what is no name of a task.
+
+    Raises:
+        InvalidJobError: Showing the *example*.
+    """
+    if not handler or not handler.isprintable() or " " in handler:
+        raise InvalidJobError("handler", handler, f"name the task, such as {example!r}")
+
+
+def task_of(payload: bytes) -> Task:
+    """
+    Return the call that *payload* stands for.
+
+    Raises:
+        InvalidJobError: If it is none.
+    """
+    found = json.loads(payload)
+    parts = {} if found is None else found
+    if not isinstance(parts, dict) or not parts.keys() <= {"args", "kwargs", "options"}:
+        raise InvalidJobError("payload", found, 'pass {"args": [...], "kwargs": {...}}, or use apply_at')
+    task = Task(parts.get("args", []), parts.get("kwargs", {}), parts.get("options", {}))
+    for name, value, kind in (
+        ("args", task.args, list),
+        ("kwargs", task.kwargs, dict),
+        ("options", task.options, dict),
+    ):
+        if not isinstance(value, kind):
+            raise InvalidJobError(name, value, f"pass a {'list' if kind is list else 'dict'}")
+    return task
+
+
+def _known(task: Any) -> tuple[str | None, str]:
+    """
+    Return the usual name of a task's target, and the task's own.
+    """
+    if isinstance(task, str):
+        return None, task
+    for method, target, name in _KINDS:
+        if hasattr(task, method):
+            return target, str(getattr(task, name))
+    return "rq", f"{task.__module__}.{task.__qualname__}"

@@ -1,0 +1,73 @@
+"""
+The Celery target: a task is sent to its queue at its instant, with no ETA of Celery's own.
+
+A worker that gets a task with an ETA holds it in memory, unacknowledged; once the broker's visibility timeout has
+passed, another worker gets it, too (kombu#337). Here the job waits in the store, and the queue gets it when it is due.
+The task's id is the same for all attempts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets._headers import headers
+from tickwheel.scheduler.targets._library import library
+from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets._task import check_task_name, task_of
+
+__all__ = ["CeleryTarget"]
+
+
+class CeleryTarget:
+    """
+    Sends tasks by their names; the process that fires need not have their code.
+
+    Args:
+        app: The `celery.Celery` application, whose broker and routes are used.
+        timeout_s: How long sending one may take.
+    """
+
+    def __init__(self, app: Any, *, timeout_s: float = 30.0) -> None:
+        if not hasattr(app, "send_task"):
+            raise InvalidJobError("app", app, "pass the celery.Celery application")
+        self._app = app
+        self._timeout_s = timeout_s
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is no name of a task.
+        """
+        check_task_name(handler, "tasks.send_mail")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that sends the task *handler*.
+        """
+        self.check(handler)
+        library("celery", "celery")
+        return Call(self._send, wants_payload=False, wants_firing=True, timeout_s=self._timeout_s)
+
+    async def close(self) -> None:
+        """
+        Close the application's pools of connections; it makes new ones if somebody goes on using it.
+        """
+        self._app.close()
+
+    def _send(self, firing: Firing) -> Cancel | None:
+        try:
+            task = task_of(firing.job.payload)
+        except InvalidJobError as error:
+            return Cancel(str(error))
+        url = self._app.conf.broker_write_url or self._app.conf.broker_url or ""
+        try:
+            self._app.send_task(
+                firing.job.handler,
+                task.args,
+                task.kwargs,
+                **{"task_id": firing.message_id, "headers": headers(firing), "retry": False, **task.options},
+            )
+        except Exception as error:  # noqa: BLE001  every transport has errors of its own
+            raise Place.masking(url).failed(error) from None
+        return None

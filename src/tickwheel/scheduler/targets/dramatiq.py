@@ -1,0 +1,84 @@
+"""
+The Dramatiq target: a message is enqueued at its instant, with no delay of Dramatiq's own.
+
+The message's id is the same for all attempts.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets._headers import headers
+from tickwheel.scheduler.targets._library import library
+from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets._task import check_task_name, task_of
+
+__all__ = ["DramatiqTarget"]
+
+
+class DramatiqTarget:
+    """
+    Enqueues messages for actors by their names; the process that fires need not have their code.
+
+    Args:
+        broker: A `dramatiq.Broker`; whoever made it closes it.
+        queue: The name of the queue; a job's option "queue_name" takes precedence, and that of a known actor follows.
+        timeout_s: How long enqueuing one may take.
+    """
+
+    def __init__(self, broker: Any, *, queue: str = "default", timeout_s: float = 30.0) -> None:
+        if not hasattr(broker, "enqueue"):
+            raise InvalidJobError("broker", broker, "pass a dramatiq.Broker")
+        self._broker = broker
+        self._queue = queue
+        self._timeout_s = timeout_s
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is no name of an actor.
+        """
+        check_task_name(handler, "send_mail")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that enqueues a message for the actor *handler*.
+        """
+        self.check(handler)
+        library("dramatiq", "dramatiq")
+        return Call(self._send, wants_payload=False, wants_firing=True, timeout_s=self._timeout_s)
+
+    async def close(self) -> None:
+        """
+        The broker belongs to its maker.
+        """
+
+    def _send(self, firing: Firing) -> Cancel | None:
+        actor = firing.job.handler
+        try:
+            task = task_of(firing.job.payload)
+        except InvalidJobError as error:
+            return Cancel(str(error))
+        options = {"tickwheel": headers(firing), **task.options}
+        known = self._broker.actors.get(actor)
+        queue = options.pop("queue_name", self._queue if known is None else known.queue_name)
+        message = library("dramatiq", "dramatiq").Message(
+            queue, actor, tuple(task.args), task.kwargs, options, firing.message_id, int(time.time() * 1000)
+        )
+        try:
+            self._broker.declare_queue(queue)
+            self._broker.enqueue(message)
+        except Exception as error:  # noqa: BLE001  every broker has errors of its own
+            raise Place.masking(*_secrets(self._broker)).failed(error) from None
+        return None
+
+
+def _secrets(broker: Any) -> list[str]:
+    """
+    Return the URL and password of a broker, wherever it keeps them.
+    """
+    pool = getattr(getattr(broker, "client", None), "connection_pool", None)
+    found = [getattr(pool, "connection_kwargs", {}).get("password"), *getattr(broker, "parameters", [])]
+    return [str(each) for each in found if isinstance(each, str)]

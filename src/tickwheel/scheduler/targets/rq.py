@@ -1,0 +1,81 @@
+"""
+The RQ target: a function is put into its queue at its instant, and the queue needs no scheduler of its own.
+
+The RQ job's id is the same for all attempts, and a repeat of one that RQ still knows is not put there twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets._headers import headers
+from tickwheel.scheduler.targets._library import library
+from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets._task import Task, check_task_name, task_of
+
+__all__ = ["RqTarget"]
+
+
+class RqTarget:
+    """
+    Enqueues functions by their dotted names; the process that fires need not have their code.
+
+    Args:
+        connection: A `redis.Redis` for RQ; whoever made it closes it.
+        queue: The name of the queue; a job's option "queue" takes precedence.
+        timeout_s: How long enqueuing one may take.
+    """
+
+    def __init__(self, connection: Any, *, queue: str = "default", timeout_s: float = 30.0) -> None:
+        if not hasattr(connection, "connection_pool"):
+            raise InvalidJobError("connection", connection, "pass a redis.Redis")
+        self._connection = connection
+        self._queue = queue
+        self._timeout_s = timeout_s
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is no dotted name of a function.
+        """
+        check_task_name(handler, "tasks.send_mail")
+        if "." not in handler or not all(part.isidentifier() for part in handler.split(".")):
+            raise InvalidJobError("handler", handler, "name the function with its module, such as 'tasks.send_mail'")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that enqueues the function *handler*.
+        """
+        self.check(handler)
+        library("rq", "rq")
+        return Call(self._send, wants_payload=False, wants_firing=True, timeout_s=self._timeout_s)
+
+    async def close(self) -> None:
+        """
+        The connection belongs to its maker.
+        """
+
+    def _send(self, firing: Firing) -> Cancel | None:
+        try:
+            task = task_of(firing.job.payload)
+        except InvalidJobError as error:
+            return Cancel(str(error))
+        try:
+            self._enqueue(firing, task)
+        except library("rq.exceptions", "rq").DuplicateJobError:  # an attempt before this one was not confirmed
+            return None
+        except Exception as error:  # noqa: BLE001  redis' own, and those of its sockets
+            secret = self._connection.connection_pool.connection_kwargs.get("password") or ""
+            raise Place("redis", "redis of RQ", [secret]).failed(error) from None
+        return None
+
+    def _enqueue(self, firing: Firing, task: Task) -> None:
+        options = {"meta": headers(firing), **task.options}
+        queue = library("rq", "rq").Queue(options.pop("queue", self._queue), connection=self._connection)
+        queue.enqueue_call(
+            firing.job.handler,
+            tuple(task.args),
+            task.kwargs,
+            **{"job_id": firing.message_id, "unique": True, **options},
+        )

@@ -1,0 +1,84 @@
+"""
+The taskiq target: a task is kicked at its instant, and no scheduler of taskiq's own is needed.
+
+The task's id is the same for all attempts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets._headers import headers
+from tickwheel.scheduler.targets._library import library
+from tickwheel.scheduler.targets._link import Link
+from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets._task import check_task_name, task_of
+
+__all__ = ["TaskiqTarget"]
+
+
+class TaskiqTarget:
+    """
+    Kicks tasks by their names; the process that fires need not have their code.
+
+    Args:
+        broker: A `taskiq.AsyncBroker`, started and shut down here; make one for this target alone.
+        timeout_s: How long kicking one may take.
+    """
+
+    def __init__(self, broker: Any, *, timeout_s: float = 30.0) -> None:
+        if not hasattr(broker, "kick"):
+            raise InvalidJobError("broker", broker, "pass a taskiq.AsyncBroker")
+        self._timeout_s = timeout_s
+        self._broker = broker
+        self._link: Link[Any] = Link(self._start, lambda started: started.shutdown(), lambda _started: True)
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is no name of a task.
+        """
+        check_task_name(handler, "tasks:send_mail")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that kicks the task *handler*.
+        """
+        self.check(handler)
+        library("taskiq", "taskiq")
+        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+
+    async def close(self) -> None:
+        """
+        Shut the broker down.
+        """
+        await self._link.close()
+
+    async def _send(self, firing: Firing) -> Cancel | None:
+        try:
+            task = task_of(firing.job.payload)
+        except InvalidJobError as error:
+            return Cancel(str(error))
+        place = Place.masking(str(getattr(self._broker, "url", "")), *_passwords(self._broker))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                broker = await self._link.get()
+                kicker = library("taskiq.kicker", "taskiq").AsyncKicker(firing.job.handler, broker, {})
+                kicker = kicker.with_task_id(firing.message_id).with_labels(**headers(firing), **task.options)
+                await kicker.kiq(*task.args, **task.kwargs)
+        except TimeoutError:
+            raise place.silent(self._timeout_s) from None
+        except Exception as error:  # noqa: BLE001  every broker has errors of its own
+            raise place.failed(error.__cause__ or error) from None
+        return None
+
+    async def _start(self) -> Any:
+        await self._broker.startup()
+        return self._broker
+
+
+def _passwords(broker: Any) -> list[str]:
+    password = getattr(getattr(broker, "connection_pool", None), "connection_kwargs", {}).get("password")
+    return [password] if isinstance(password, str) else []

@@ -1,0 +1,22 @@
+"""
+A Celery application for a worker process; its broker stands in the environment.
+"""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+
+app = Celery("celery_worker", broker=os.environ["TICKWHEEL_BROKER"])
+app.conf.worker_hijack_root_logger = False
+app.conf.broker_connection_retry_on_startup = True
+
+
+@app.task(name="tasks.note", bind=True)
+def note(self, line):
+    """
+    Note the line and the task's id.
+    """
+    with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123
+        notes.write(f"{line} {self.request.id}\n")

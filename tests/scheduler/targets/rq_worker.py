@@ -1,0 +1,17 @@
+"""
+A function for an RQ worker process.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rq import get_current_job
+
+
+def note(line):
+    """
+    Note the line and the RQ job's id.
+    """
+    with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123
+        notes.write(f"{line} {get_current_job().id}\n")

@@ -1,0 +1,189 @@
+"""
+The targets for Celery, RQ, Dramatiq and taskiq keep the suite, with the real libraries on a real Redis.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+
+import pytest
+
+from tickwheel.scheduler.targets.celery import CeleryTarget
+from tickwheel.scheduler.targets.dramatiq import DramatiqTarget
+from tickwheel.scheduler.targets.rq import RqTarget
+from tickwheel.scheduler.targets.taskiq import TaskiqTarget
+from tickwheel.testing.target_suite import Received, TargetSuite
+from tickwheel.testing.wire import Wire
+
+NUMBERS = itertools.count()
+SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+
+
+@pytest.fixture
+def client(redis_server):
+    """
+    Return a client that goes straight to an empty database of the server.
+    """
+    import redis  # noqa: PLC0415  only where it is installed
+
+    with redis.Redis.from_url(f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/1") as made:
+        made.flushdb()
+        yield made
+
+
+@pytest.fixture
+def queue_place(redis_server, cut, client):
+    """
+    Return the class of a queue's place, by a wire, and close what it makes.
+    """
+    wire = Wire(redis_server.port)
+
+    class QueuePlace(cut):
+        """
+        A queue named "jobs" in that database.
+        """
+
+        handler = "tasks.note"
+
+        def __init__(self):
+            super().__init__(wire)
+            self.url = f"redis://:{SECRET}@127.0.0.1:{wire.port}/1"
+            self.client = client
+            self.made = []
+
+        def payload(self, value):
+            """
+            Return the call with one argument.
+            """
+            return {"args": [value]}
+
+    yield QueuePlace
+    wire.close()
+
+
+class TestCelery(TargetSuite):
+    """
+    Celery, with kombu's Redis transport.
+    """
+
+    library, extra = "celery", "celery"
+    bad_handlers = ("", "a b", "a\n")
+
+    @pytest.fixture(autouse=True)
+    def _place(self, queue_place):
+        celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
+
+        class Place(queue_place):
+            def make_target(self):
+                app = celery.Celery("suite", broker=self.url)
+                app.conf.task_default_queue = "jobs"
+                self.made.append(app)
+                return CeleryTarget(app)
+
+            def received(self):
+                return [self._read(json.loads(entry)) for entry in reversed(self.client.lrange("jobs", 0, -1))]
+
+            def _read(self, entry):
+                (value,), _, _ = json.loads(base64.b64decode(entry["body"]))
+                return Received(entry["headers"]["id"], entry["headers"]["tickwheel-fire-id"], value)
+
+        self.make_place = Place
+
+
+class TestRq(TargetSuite):
+    """
+    RQ.
+    """
+
+    library, extra = "rq", "rq"
+    bad_handlers = ("", "a b", "note", "tasks.no-te", "tasks.")
+    knows_repeats = True
+
+    @pytest.fixture(autouse=True)
+    def _place(self, queue_place):
+        rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
+        import redis  # noqa: PLC0415
+
+        made = []
+
+        class Place(queue_place):
+            def make_target(self):
+                connection = redis.Redis.from_url(self.url, retry=None, retry_on_error=[])
+                made.append(connection)
+                return RqTarget(connection, queue="jobs")
+
+            def lose_confirms(self):
+                self.wire.swallow(after=1)  # the queue's name is added first
+
+            def received(self):
+                jobs = rq.Queue("jobs", connection=self.client).get_jobs()
+                return [Received(each.id, each.meta["tickwheel-fire-id"], each.args[0]) for each in jobs]
+
+        self.make_place = Place
+        yield
+        for connection in made:
+            connection.close()
+
+
+class TestDramatiq(TargetSuite):
+    """
+    Dramatiq, with its Redis broker.
+    """
+
+    library, extra = "dramatiq", "dramatiq"
+    bad_handlers = ("", "a b")
+
+    @pytest.fixture(autouse=True)
+    def _place(self, queue_place):
+        pytest.importorskip("dramatiq", reason="dramatiq is not installed: pip install 'tickwheel[dramatiq]'")
+        from dramatiq.brokers.redis import RedisBroker  # noqa: PLC0415
+
+        made = []
+
+        class Place(queue_place):
+            def make_target(self):
+                broker = RedisBroker(url=self.url)
+                made.append(broker)
+                return DramatiqTarget(broker, queue="jobs")
+
+            def received(self):
+                order = self.client.lrange("dramatiq:jobs", 0, -1)  # first, as the other only grows
+                found = self.client.hgetall("dramatiq:jobs.msgs")
+                return [self._read(json.loads(found[each])) for each in order]
+
+            def _read(self, entry):
+                return Received(
+                    entry["message_id"], entry["options"]["tickwheel"]["tickwheel-fire-id"], entry["args"][0]
+                )
+
+        self.make_place = Place
+        yield
+        for broker in made:
+            broker.client.close()
+
+
+class TestTaskiq(TargetSuite):
+    """
+    The taskiq library, with the list broker of taskiq-redis.
+    """
+
+    library, extra = "taskiq", "taskiq"
+    bad_handlers = ("", "a b")
+
+    @pytest.fixture(autouse=True)
+    def _place(self, queue_place):
+        taskiq_redis = pytest.importorskip("taskiq_redis", reason="taskiq-redis is not installed")
+
+        class Place(queue_place):
+            def make_target(self):
+                return TaskiqTarget(taskiq_redis.ListQueueBroker(self.url, queue_name="jobs"))
+
+            def received(self):
+                return [self._read(json.loads(entry)) for entry in reversed(self.client.lrange("jobs", 0, -1))]
+
+            def _read(self, entry):
+                return Received(entry["task_id"], entry["labels"]["tickwheel-fire-id"], entry["args"][0])
+
+        self.make_place = Place
