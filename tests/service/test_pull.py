@@ -1,0 +1,212 @@
+"""
+Pull workers over HTTP: long polls, late acknowledgements, disconnects, restarts, and a worker without any library.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+WORKER = Path(__file__).parents[2] / "examples" / "pull_worker.py"
+
+
+def put(server, key, queue, **more):
+    """
+    Set a job that is due in *queue*; return its fire id.
+    """
+    answer = server.job("PUT", key, {"delay": 0, "target": "pull", "handler": queue, **more})
+    assert answer.status == 201
+    return f"{key}/{answer.json['job']['generation']}/1"
+
+
+def pull(server, action, **body):
+    """
+    Send one request of a worker.
+    """
+    return server.ask("POST", f"/v1/pull:{action}", body)
+
+
+def lease(server, queue, **more):
+    """
+    Return what is leased.
+    """
+    answer = pull(server, "lease", queue=queue, **more)
+    assert answer.status == 200, answer.json
+    return answer.json["leases"]
+
+
+def polling(server, queue, wait=60):
+    """
+    Return a connection on which a worker waits.
+    """
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=30)
+    body = json.dumps({"queue": queue, "wait": wait})
+    connection.request("POST", "/v1/pull:lease", body, {"content-type": "application/json"})
+    return connection
+
+
+def test_life_of_a_lease(server):
+    """
+    A firing is leased with its job, extended, acknowledged once and again, and gone.
+    """
+    fire_id = put(server, "life", "life", payload={"n": 1}, retry={"attempts": 2})
+    (found,) = lease(server, "life", seconds=30)
+    assert (found["fire_id"], found["attempt"], found["is_last_attempt"]) == (fire_id, 1, False)
+    assert (found["job"]["key"], found["job"]["payload"]) == ("life", {"n": 1})
+    assert server.job("GET", "life").json["state"] == "running"
+    assert pull(server, "extend", fire_id=fire_id, seconds=90).json["until"] > found["until"]
+    assert [pull(server, "ack", fire_id=fire_id).json for _ in range(2)] == [{"outcome": "acknowledged"}] * 2
+    assert server.job("GET", "life").status == 404
+    late = pull(server, "nack", fire_id=fire_id)
+    assert (late.status, late.json["type"]) == (409, "/problems/lease_ended")
+    assert "acknowledged" in late.json["detail"]
+
+
+def test_a_late_acknowledgement(server):
+    """
+    What comes after the lease is refused with what has become of the firing; the repeat has another fire id.
+    """
+    fire_id = put(server, "late", "late", retry={"base_s": 0, "jitter": 0})
+    assert [each["fire_id"] for each in lease(server, "late", seconds=0.1)] == [fire_id]
+    (again,) = lease(server, "late")
+    assert again["fire_id"] == fire_id[:-1] + "2"
+    for action in ("ack", "nack", "extend"):
+        answer = pull(server, action, fire_id=fire_id)
+        assert (answer.status, answer.json["type"]) == (409, "/problems/lease_ended")
+        assert "its time of 0.1 s was over, and it is fired again" in answer.json["detail"]
+    assert pull(server, "nack", fire_id=again["fire_id"], is_dead=True, error="no use").status == 200
+    assert server.job("GET", "late").json["error"] == "no use"
+
+
+def test_the_same_lease_again(server):
+    """
+    With an Idempotency-Key a lease whose answer was lost brings the same firings again.
+    """
+    fire_id = put(server, "twice", "twice")
+    body, headers = {"queue": "twice"}, {"idempotency-key": "lease-1"}
+    answers = [server.ask("POST", "/v1/pull:lease", body, headers).json for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert [each["fire_id"] for each in answers[0]["leases"]] == [fire_id]
+
+
+def test_a_worker_that_goes_away(server):
+    """
+    A worker that hangs up while it waits takes nothing with it: the next one gets the firing, as its first attempt.
+    """
+    for _ in range(20):
+        polling(server, "gone").close()
+    fire_id = put(server, "gone", "gone")
+    assert [each["fire_id"] for each in lease(server, "gone")] == [fire_id]
+
+
+def test_too_many_wait(start):
+    """
+    One worker more than may wait is told to come back; those that wait are served.
+    """
+    server = start()
+    waiting = []
+    try:
+        for _ in range(1000):
+            connection = socket.create_connection((server.host, server.port), timeout=30)
+            body = b'{"queue":"q","wait":300}'
+            kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            connection.sendall(f"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\n{kind}".encode() + body)
+            waiting.append(connection)
+        refused = pull(server, "lease", queue="other", wait=0)
+        while refused.status == 200:  # not all of them wait yet
+            refused = pull(server, "lease", queue="other", wait=0)
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        assert "1000 workers wait already" in refused.json["detail"]
+        put(server, "k", "q")
+        assert waiting[0].recv(100).startswith(b"HTTP/1.1 200 ")
+    finally:
+        for connection in waiting:
+            connection.close()
+
+
+def test_a_stop_answers_those_who_wait(start):
+    """
+    SIGTERM while workers wait: each is answered with nothing, at once, and the process ends in order.
+    """
+    server = start()
+    waiting = [polling(server, "q") for _ in range(20)]
+    assert lease(server, "other", wait=0.2) == []  # by now all of them wait
+    assert server.stop(signal.SIGTERM) == 0
+    for connection in waiting:
+        answer = connection.getresponse()
+        assert (answer.status, json.load(answer)) == (200, {"leases": []})
+        connection.close()
+    assert not [line for line in server.errors if "Traceback" in line]
+
+
+def test_a_lease_and_a_restart(start):
+    """
+    A lease ends with the service, whether it was stopped or killed: the job is fired again, with the next attempt.
+    """
+    first = start()
+    fire_id = put(first, "k", "q")
+    lease(first, "q")
+    assert first.stop(signal.SIGTERM) == 0
+    second = start()
+    assert pull(second, "ack", fire_id=fire_id).status == 409
+    assert [each["fire_id"] for each in lease(second, "q")] == [fire_id[:-1] + "2"]
+    second.process.kill()
+    second.process.wait()
+    third = start()
+    (found,) = lease(third, "q")
+    assert found["attempt"] == 3
+    assert pull(third, "ack", fire_id=found["fire_id"]).status == 200
+
+
+def test_jobs_that_nobody_pulls_hold_nothing_up(server):
+    """
+    Jobs that wait for a worker use up no attempt, and others fire beside them.
+    """
+    items = [{"do": "set", "key": f"idle/{n}", "delay": 0, "target": "pull", "handler": "idle"} for n in range(2000)]
+    assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
+    with server.live() as live:
+        server.job("PUT", "beside", {"delay": 0, "handler": "works"})
+        live.firing("beside", "succeeded")
+    assert server.job("GET", "idle/0").json["attempt"] == 0
+    assert server.ask("POST", "/v1/jobs:cancel", {"prefix": "idle/"}).json == {"cancelled": 2000}
+
+
+def test_the_example_of_a_worker(server):
+    """
+    The worker of the examples, which has only the standard library, does its work and parks what cannot be done.
+    """
+    environment = os.environ | {"TICKWHEEL_URL": f"http://{server.host}:{server.port}"}
+    command = [sys.executable, str(WORKER), "example", "3"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        ended = threading.Timer(60, worker.kill)
+        ended.start()
+        for number, payload in enumerate(({"to": "Ada"}, "cannot be done", [1, 2])):
+            put(server, f"example/{number}", "example", payload=payload)
+        out, errors = worker.communicate()
+        ended.cancel()
+    assert (worker.returncode, errors) == (0, "")
+    assert sorted(out.splitlines()) == ["worked on [1, 2]", 'worked on {"to": "Ada"}']
+    dead = server.job("GET", "example/1").json
+    assert (dead["state"], dead["error"]) == ("dead", "'cannot be done' is no work")
+
+
+def test_the_example_without_a_service():
+    """
+    The worker asks again where no service answers.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    command = [sys.executable, str(WORKER)]
+    environment = os.environ | {"TICKWHEEL_URL": url}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout.readline().startswith("no answer, asking again:")
+        worker.kill()

@@ -1,0 +1,182 @@
+"""
+Jobs that come back, counts of what falls due, shards, and MessagePack.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+FAR = {"do": "set", "delay": 3600, "target": "log"}
+PACKED = "application/msgpack"
+
+
+def times(document):
+    """
+    Return the runs that *document* tells of.
+    """
+    return [datetime.fromisoformat(run) for run in document["runs"]]
+
+
+def test_schedules(server):
+    """
+    Jobs that come back are listed with their next runs, page by page, and found by key; others are not among them.
+    """
+    for number in range(5):
+        server.job("PUT", f"s/{number}", {"every": 60 + number, "target": "log"})
+        server.job("PUT", f"s/{number}/once", {"delay": 3600, "target": "log"})
+    found, cursor, pages = [], "", 0
+    while cursor is not None:
+        page = server.ask("GET", f"/v1/schedules?prefix=s/&limit=2&count=3{cursor and '&cursor=' + cursor}").json
+        found, cursor, pages = found + page["schedules"], page["cursor"], pages + 1
+    assert [schedule["key"] for schedule in found] == [f"s/{number}" for number in range(5)]
+    assert pages >= 3
+    for number, schedule in enumerate(found):
+        first, second, third = times(schedule)
+        assert second - first == third - second == timedelta(seconds=60 + number)
+        assert schedule["rule"]["every_ms"] == 60_000 + 1000 * number
+    one = server.ask("GET", "/v1/schedules/s%2F1?count=2").json
+    assert one == found[1] | {"runs": found[1]["runs"][:2]}
+    missing = server.ask("GET", "/v1/schedules/s%2F1%2Fonce")
+    assert (missing.status, missing.json["type"]) == (404, "/problems/job_not_found")
+    assert "fires once" in missing.json["detail"]
+    server.ask("POST", "/v1/jobs:cancel", {"prefix": "s/"})
+
+
+@pytest.mark.parametrize(
+    ("query", "runs"),
+    [
+        (
+            "cron=0+9+*+*+1-5&tz=Europe/Berlin&at=2030-03-29T00:00:00Z&count=2",
+            ["2030-03-29T08:00:00Z", "2030-04-01T07:00:00Z"],
+        ),
+        ("every=90&at=2030-01-01T00:00:00Z&count=3", [f"2030-01-01T00:0{m}Z" for m in ("0:00", "1:30", "3:00")]),
+        ("cron=0+0+1+1+*&at=2030-06-01T00:00:00Z", ["2031-01-01T00:00:00Z"]),
+    ],
+)
+def test_when_a_rule_would_fire(server, query, runs):
+    """
+    A rule's next runs are told without anything being stored.
+    """
+    answer = server.ask("GET", f"/v1/schedules:next?{query}")
+    assert (answer.status, answer.json["runs"]) == (200, runs)
+
+
+@pytest.mark.parametrize(
+    "query", ["", "cron=x", "every=0", "every=nan", "every=x", "every=1&cron=*", "every=60&count=0"]
+)
+def test_rules_that_are_none(server, query):
+    """
+    A rule that cannot be read, or is missing, is refused by name.
+    """
+    answer = server.ask("GET", f"/v1/schedules:next?{query}")
+    assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
+
+
+def test_the_least_interval(server, start):
+    """
+    An interval that would keep the service busy is refused, alone and in a batch; who runs the service may allow it.
+    """
+    answer = server.job("PUT", "busy", {"every": 0.001, "target": "log"})
+    assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
+    assert answer.json["detail"].startswith("every is 0.001: give at least 1 s")
+    items = [{"do": "set", "key": "busy", "every": 0.5, "target": "log"}]
+    (result,) = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
+    assert (result["status"], result["outcome"]) == (422, "refused")
+    assert server.job("GET", "busy").status == 404
+    other = start("--every-min", "0.5")
+    assert other.job("PUT", "busy", {"every": 0.5, "target": "log"}).status == 201
+
+
+def test_counts_and_shards(server):
+    """
+    What falls due is counted in steps of any length, and the shards have an owner.
+    """
+    for number in range(3):
+        server.job("PUT", f"c{number}", {"at": f"2040-01-01T00:0{number}:30Z", "target": "log"})
+    answer = server.ask("GET", "/v1/due?since=2040-01-01T00:00:00Z&step=60&steps=4")
+    assert answer.json == {"counts": [1, 1, 1, 0]}
+    assert server.ask("GET", "/v1/due?step=0").status == 422
+    shards = server.ask("GET", "/v1/shards").json
+    assert shards["shards"] == [{"shard": 0, "owner": shards["owner"]}]
+    assert shards["epoch"] >= 1
+    server.ask("POST", "/v1/jobs:cancel", {"prefix": "c"})
+
+
+def packed(server, document, accept=PACKED, kind=PACKED):
+    """
+    Send a batch in MessagePack.
+    """
+    data = msgspec.msgpack.encode(document) if not isinstance(document, bytes) else document
+    return server.ask("POST", "/v1/jobs:batch", raw=data, headers={"content-type": kind, "accept": accept})
+
+
+def test_ten_thousand_in_messagepack(server):
+    """
+    A batch may come in MessagePack, and goes out in it where that is asked for; the results are the same.
+    """
+    items = [FAR | {"key": f"p/{n:05}", "payload": {"n": n, "text": "é"}} for n in range(10_000)]
+    answer = packed(server, {"items": items})
+    assert (answer.status, answer.headers["content-type"]) == (200, PACKED)
+    results = msgspec.msgpack.decode(answer.body)["results"]
+    assert [(each["key"], each["outcome"]) for each in results] == [(item["key"], "created") for item in items]
+    assert server.job("GET", "p/00007").json["payload"] == {"n": 7, "text": "é"}
+    job = server.ask("GET", "/v1/jobs/p%2F00007", headers={"accept": "application/vnd.msgpack"})
+    assert msgspec.msgpack.decode(job.body) == server.job("GET", "p/00007").json
+    assert job.headers["etag"] == server.job("GET", "p/00007").headers["etag"]
+    assert packed(server, {"items": []}, accept="application/json").json == {"results": []}
+    assert server.ask("POST", "/v1/jobs:cancel", {"prefix": "p/"}).json == {"cancelled": 10_000}
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"\xc1", 400),
+        (b"\x81\xa5items\x91", 400),
+        (b"\x91" * 100_000 + b"\xc0", 422),
+        ({"items": [FAR | {"key": "deep", "payload": eval("[" * 90 + "]" * 90)}]}, 200),  # noqa: S307  brackets
+        ({"items": [FAR | {"key": "deep", "payload": eval("[" * 150 + "]" * 150)}]}, 400),  # noqa: S307  as above
+        ({"items": 5}, 422),
+        ({"items": [FAR | {"key": 5}]}, 422),
+        ({"items": [], "more": 1}, 422),
+        ({1: 2}, 422),
+    ],
+)
+def test_messagepack_that_is_none(server, body, status):
+    """
+    A body that cannot be read or used is refused as its JSON would be.
+    """
+    answer = packed(server, body)
+    assert answer.status == status, answer.body
+    if status >= 400:
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("payload", [float("nan"), b"bytes", msgspec.msgpack.Ext(5, b"x"), {"a": {b"b": 1}}])
+def test_payloads_that_json_cannot_carry(server, payload):
+    """
+    What MessagePack has and JSON has not is refused, item by item.
+    """
+    answer = packed(server, {"items": [FAR | {"key": "odd", "payload": payload}]}, accept="*/*")
+    (result,) = answer.json["results"]
+    assert (result["status"], result["problem"]["type"]) == (422, "/problems/invalid_value")
+
+
+def test_batches_that_refuse_all(server):
+    """
+    With `refuse_all` one bad set refuses the batch, and with `with_jobs` each result carries its job.
+    """
+    items = [FAR | {"key": "all/1"}, FAR | {"key": ""}]
+    answer = server.ask("POST", "/v1/jobs:batch", {"items": items, "refuse_all": True})
+    assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
+    assert server.job("GET", "all/1").status == 404
+    mixed = server.ask("POST", "/v1/jobs:batch", {"items": [{"do": "cancel", "key": "a"}], "refuse_all": True})
+    assert mixed.status == 422
+    answer = server.ask("POST", "/v1/jobs:batch", {"items": items[:1], "refuse_all": True, "with_jobs": True})
+    assert answer.json["results"][0]["job"] == server.job("GET", "all/1").json
+    (replayed,) = server.ask("POST", "/v1/jobs:batch", {"items": [{"do": "replay", "key": "all/1"}]}).json["results"]
+    assert replayed["status"] == 404
+    server.job("DELETE", "all/1")
