@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "doctor": "doctor",
     "bench": "bench",
     "load": "load",
+    "chaos": "chaos",
     "lab": "lab",
 }
 """Each command, and the module that has it as `command`, in the order of the help text."""

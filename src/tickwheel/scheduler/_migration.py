@@ -1,0 +1,375 @@
+"""
+Jobs on their way from one store to another.
+
+Each takes four steps, in batches, and is fireable in at most one store at any instant:
+
+    1  parked      the source makes it a dead letter with a mark in place of its error
+    2  staged      the target gets a copy that is a dead letter with a mark, too
+    3  removed     the source forgets it
+    4  activated   the target makes it what it was
+
+So whatever ends a migration, and whoever owns the stores before the next one, nothing is lost and nothing fires twice:
+the next one finds the marks and goes on with the step that follows. Every step is conditional on the generation that
+the one before it left, and the first one on the epoch of the source's shards: a caller who sets, replays or cancels a
+job meanwhile wins.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+from tickwheel.scheduler._model import (
+    Adopt,
+    Answer,
+    Begin,
+    Cancel,
+    Job,
+    JobQuery,
+    Outcome,
+    Set,
+    Settle,
+    Settled,
+    State,
+    Write,
+)
+from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.stores import Store
+
+__all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked"]
+
+_MARK: Final = "on its way to another store; if no 'tickwheel migrate' runs, run it again: "
+_SCRATCH: Final = "tickwheel/migrate"
+"""A key of our own, by which two stores are known to be two."""
+
+_FAR: Final = 2**62
+_RENEWALS: Final = 3
+"""How often a lease is renewed in its length."""
+
+_LOOK_S: Final = 0.2
+_SHARD_SAMPLES: Final = 5_000
+"""Enough keys to meet each of 256 shards."""
+
+
+class SameStoreError(ValueError):
+    """
+    Source and target are one store.
+    """
+
+
+class _Mark(NamedTuple):
+    """
+    What the error of a parked job says: which migration it belongs to, what it was, and whose copy it is.
+    """
+
+    source: str
+    target: str
+    state: str
+    error: str | None
+    generation: int
+
+    def text(self) -> str:
+        return _MARK + json.dumps(self)
+
+    @classmethod
+    def of(cls, job: Job) -> _Mark | None:
+        if job.state is not State.DEAD or not (job.error or "").startswith(_MARK):
+            return None
+        return cls(*json.loads((job.error or "").removeprefix(_MARK)))
+
+
+@dataclass(slots=True)
+class MigrationReport:
+    """
+    What came of a migration.
+
+    Attributes:
+        moved: How many jobs are in the target now, and no longer in the source.
+        finished: How many of them an earlier migration had left on their way.
+        changed: How many somebody else set, replayed or cancelled while they were on their way; theirs holds.
+        conflicts: Keys that both stores have, which were left where they were.
+        others: Keys of the source that run, or that are on their way to a third store.
+        left: How many jobs the source has now.
+        is_complete: Whether these are the conflicts and the others and nothing else, and all that was moved is as it
+            was.
+    """
+
+    moved: int = 0
+    finished: int = 0
+    changed: int = 0
+    conflicts: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    left: int = 0
+    is_complete: bool = False
+
+
+def identity_of(store: Store) -> str:
+    """
+    Return how a mark names *store*, the same in every run.
+    """
+    place, _, query = store.url.partition("?")
+    path = place.removeprefix("sqlite:///")
+    if path != place:
+        place = f"sqlite:///{Path(path).resolve()}"
+    words = [(name, value) for name, value in parse_qsl(query) if name not in ("lease_s", "shards", "synchronous")]
+    return f"{place}?{urlencode(words)}" if words else place
+
+
+def is_parked(job: Job) -> bool:
+    """
+    Return whether *job* is on its way.
+    """
+    return _Mark.of(job) is not None
+
+
+class Migration:
+    """
+    One run; both stores are open, and the source is fired by nobody.
+    """
+
+    def __init__(
+        self,
+        source: Store,
+        target: Store,
+        *,
+        batch: int = 1_000,
+        wait_s: float = 15.0,
+        on_progress: Callable[[int], None] = lambda _: None,
+        on_step: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """
+        Remember what to do.
+
+        Args:
+            source: Where the jobs are.
+            target: Where they go; it may be served meanwhile.
+            batch: How many make one step.
+            wait_s: How long to wait for the leases of an owner that died.
+            on_progress: Called with how many jobs a batch moved.
+            on_step: Called with the name of each step that a batch has done.
+        """
+        self._source, self._target = source, target
+        self._names = identity_of(source), identity_of(target)
+        self._batch, self._wait_s = batch, wait_s
+        self._on_progress, self._on_step = on_progress, on_step
+        self._owner = f"tickwheel migrate to {self._names[1]}"
+        self._epochs: dict[int, int] = {}
+        self._renew_at = 0.0
+        self._renew_s = 0.0
+        self._is_faithful = True
+        self.report = MigrationReport()
+
+    def run(self) -> MigrationReport:
+        """
+        Move all jobs, those that an interrupted run has left on their way first.
+
+        Raises:
+            StoreInUseError: If another owner fires the source's jobs.
+            SameStoreError: If source and target are one store.
+            StoreError: If a store fails; run it again to go on.
+        """
+        self._fence()
+        try:
+            self._tell_apart()
+            self._finish()
+            while self._pass():
+                pass
+        finally:
+            with suppress(StoreError):  # what ended the run is the better news, and a lease runs out
+                self._source.release(self._owner)
+        self.report.left = sum(self._source.count().values())
+        stay = len(self.report.conflicts) + len(self.report.others)
+        self.report.is_complete = self._is_faithful and self.report.left == stay
+        return self.report
+
+    def _fence(self) -> None:
+        shards = {self._source.shard_of(str(number)) for number in range(_SHARD_SAMPLES)}
+        give_up = time.monotonic() + self._wait_s
+        while True:
+            try:
+                leases = self._source.acquire(self._owner)
+            except StoreInUseError:
+                if time.monotonic() >= give_up:
+                    raise
+                leases = []
+            if {lease.shard for lease in leases} >= shards:
+                break
+            # Shares that others still want are given back at once: they must not go without while this waits.
+            self._source.release(self._owner)
+            if time.monotonic() >= give_up:
+                what = f"{self._source.url}: {len(shards) - len(leases)} of {len(shards)} shards have an owner"
+                raise StoreInUseError(what, "stop the schedulers that fire its jobs", is_transient=True)
+            time.sleep(_LOOK_S)
+        self._epochs = {lease.shard: lease.epoch for lease in leases}
+        terms = [lease.until - lease.granted_at for lease in leases if lease.until is not None]
+        self._renew_s = min(terms, default=3_000) / 1000 / _RENEWALS
+        self._renew_at = time.monotonic() + self._renew_s
+
+    def _keep(self) -> None:
+        """
+        Renew the source's leases in time.
+        """
+        if time.monotonic() < self._renew_at:
+            return
+        self._renew_at = time.monotonic() + self._renew_s
+        held = {lease.shard: lease.epoch for lease in self._source.renew(self._owner)}
+        if held != self._epochs:
+            raise self._lost()
+
+    def _lost(self) -> StoreError:
+        what = f"{self._source.url}: another owner has taken the source over"
+        return StoreInUseError(what, "stop it, and run the migration again: it goes on where it was", is_transient=True)
+
+    def _tell_apart(self) -> None:
+        """
+        Make sure that there are two stores, and that no generation of the first will come again in the second.
+        """
+        (answer,) = self._source.apply([Set(Job(_SCRATCH, 0, _FAR))])
+        is_same = self._target.get(_SCRATCH) is not None
+        self._source.apply([Cancel(_SCRATCH)])
+        if is_same:
+            message = f"{self._names[0]!r} and {self._names[1]!r} are one store: name two"
+            raise SameStoreError(message)
+        last = answer.job.generation if answer.job else 0
+        self._target.apply([Adopt(Job(_SCRATCH, last, _FAR, state=State.DEAD)), Cancel(_SCRATCH)])
+
+    def _finish(self) -> None:
+        """
+        Activate what the source has forgotten already; what it still has comes with the first pass.
+        """
+        cursor = None
+        while True:
+            page = self._target.page(JobQuery(state=State.DEAD, cursor=cursor, limit=self._batch))
+            staged = [job for job in page.jobs if self._mark_of(job) and self._source.get(job.key) is None]
+            self.report.finished += len(staged)
+            self._activate(staged)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def _pass(self) -> int:
+        """
+        Move all jobs that the source has, and return how many were taken up.
+        """
+        cursor, taken = None, 0
+        while True:
+            page = self._source.page(JobQuery(cursor=cursor, limit=self._batch))
+            taken += self._move(page.jobs)
+            cursor = page.cursor
+            if cursor is None:
+                return taken
+
+    def _move(self, jobs: Iterable[Job]) -> int:
+        settled = {*self.report.conflicts, *self.report.others}
+        fresh, parked = [], []
+        for job in jobs:
+            if job.key in settled:
+                continue
+            if self._mark_of(job):
+                parked.append(job)
+            elif job.state is State.RUNNING or is_parked(job):
+                self.report.others.append(job.key)
+            else:
+                fresh.append(job)
+        self.report.finished += len(parked)
+        parked += self._park(fresh)
+        staged = self._stage(parked)
+        self._activate(self._remove(staged))
+        return len(fresh) + len(parked)
+
+    def _park(self, jobs: list[Job]) -> list[Job]:
+        writes: list[Write] = []
+        for job in jobs:
+            error = _Mark(*self._names, job.state.value, job.error, 0).text()
+            if job.state is State.DEAD:
+                writes.append(Adopt(replace(job, error=error), job.generation))
+            else:
+                epoch = self._epochs[self._source.shard_of(job.key)]
+                writes += (Begin(job, epoch), Settle(job, epoch, Settled.DEAD, job.attempt, error=error))
+        answers = self._write(self._source, writes, "parked")
+        if any(answer.outcome is Outcome.NOT_OWNER for answer in answers):
+            raise self._lost()
+        done = (Outcome.CREATED, Outcome.SETTLED)
+        return [answer.job for answer in answers if answer.job and answer.outcome in done]
+
+    def _stage(self, parked: list[Job]) -> list[tuple[Job, Job]]:
+        copies = [self._copy(job) for job in parked]
+        answers = self._write(self._target, [Adopt(copy) for copy in copies], "staged")
+        staged, again, clashing = [], [], []
+        for job, copy, answer in zip(parked, copies, answers, strict=True):
+            found = answer.job
+            if answer.outcome is Outcome.CREATED and found:
+                staged.append((job, found))
+            elif found and found.state is State.DEAD and found.error == copy.error:
+                staged.append((job, found))  # an earlier run came as far as this
+            elif found and found.state is State.DEAD and (self._mark_of(found) or _was(job) is State.PENDING):
+                again.append((job, Adopt(copy, found.generation)))  # a dead letter does not hold its key
+            else:
+                clashing.append(job)
+        for (job, _), answer in zip(again, self._target.apply([write for _, write in again]), strict=True):
+            if answer.outcome is Outcome.CREATED and answer.job:
+                staged.append((job, answer.job))
+            else:
+                clashing.append(job)
+        self.report.conflicts += [job.key for job in clashing]
+        self._source.apply([Adopt(_restored(job), job.generation) for job in clashing])
+        return staged
+
+    def _remove(self, staged: list[tuple[Job, Job]]) -> list[Job]:
+        answers = self._write(self._source, [Cancel(job.key, job.generation) for job, _ in staged], "removed")
+        removed: list[Job] = []
+        stale: list[Job] = []
+        for (_, copy), answer in zip(staged, answers, strict=True):
+            (removed if answer.outcome is Outcome.CANCELLED else stale).append(copy)
+        self._target.apply([Cancel(copy.key, copy.generation) for copy in stale])
+        self.report.changed += len(stale)
+        return removed
+
+    def _activate(self, copies: list[Job]) -> None:
+        jobs = [_restored(copy) for copy in copies]
+        writes = [Adopt(job, copy.generation) for job, copy in zip(jobs, copies, strict=True)]
+        answers = self._write(self._target, writes, "activated")
+        for job, answer in zip(jobs, answers, strict=True):
+            if answer.outcome is not Outcome.CREATED or answer.job is None:
+                self.report.changed += 1
+                continue
+            self.report.moved += 1
+            if replace(answer.job, generation=job.generation) != job:
+                self._is_faithful = False
+        self._on_progress(len(copies))
+
+    def _copy(self, parked: Job) -> Job:
+        mark = _Mark.of(parked)
+        assert mark is not None
+        return replace(parked, error=mark._replace(generation=parked.generation).text())
+
+    def _mark_of(self, job: Job) -> _Mark | None:
+        """
+        Return the mark of a *job* that is on the way of this migration.
+        """
+        mark = _Mark.of(job)
+        return mark if mark and (mark.source, mark.target) == self._names else None
+
+    def _write(self, store: Store, writes: Sequence[Write], step: str) -> Sequence[Answer]:
+        self._keep()
+        answers: Sequence[Answer] = store.apply(writes) if writes else ()
+        if writes:
+            self._on_step(step)
+        return answers
+
+
+def _was(parked: Job) -> State:
+    mark = _Mark.of(parked)
+    assert mark is not None
+    return State(mark.state)
+
+
+def _restored(parked: Job) -> Job:
+    mark: Any = _Mark.of(parked)
+    return replace(parked, state=State(mark.state), error=mark.error)

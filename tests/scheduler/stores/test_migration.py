@@ -1,0 +1,333 @@
+"""
+Jobs go from any store to any other, whatever ends the migration, and none of them is lost or fires twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from tickwheel.scheduler import _model as model
+from tickwheel.scheduler._migration import Migration, SameStoreError
+from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.stores import open_store
+
+NUMBERS = itertools.count()
+PATIENCE_S = 30.0
+STEPS = ("parked", "staged", "removed", "activated")
+PAIRS = [pair for pair in itertools.product(("sqlite", "postgres", "redis"), repeat=2) if pair != ("redis", "redis")]
+DUE, FAR = 1_000, 10**14
+BATCH = 7
+
+KILLED_AT = """
+import os, signal, sys
+from tickwheel.scheduler._migration import Migration
+from tickwheel.scheduler.stores import open_store
+
+source, target, step, turn = sys.argv[1:]
+seen = 0
+
+def on_step(name):
+    global seen
+    seen += name == step
+    if seen == int(turn):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Migration(open_store(source), open_store(target), batch=7, on_step=on_step).run()
+"""
+
+
+@pytest.fixture
+def new_url(request, tmp_path):
+    """
+    Return what makes the URL of an empty store of a kind.
+    """
+
+    def make(kind):
+        name = f"migration_{next(NUMBERS)}"
+        if kind == "sqlite":
+            return f"sqlite:///{tmp_path}/{name}.db"
+        if kind == "redis":
+            return request.getfixturevalue("redis_server").url(f"?prefix={name}&lease_s=1")
+        server = request.getfixturevalue("postgres")
+        server.execute(f"CREATE DATABASE {name}")
+        request.addfinalizer(lambda: server.execute(f"DROP DATABASE {name} WITH (FORCE)"))
+        return f"{server.url(name)}&lease_s=1"
+
+    return make
+
+
+@pytest.fixture
+def stores(request, new_url):
+    """
+    Return two open stores and their URLs, of the kinds that the test names.
+    """
+    urls = [new_url(kind) for kind in getattr(request, "param", ("sqlite", "sqlite"))]
+    opened = [open_store(url) for url in urls]
+    yield (*opened, *urls)
+    for store in opened:
+        with suppress(StoreError):
+            store.close()
+
+
+def fill(store):
+    """
+    Set jobs of every kind, and return them as they are, by key.
+    """
+    leases = {lease.shard: lease.epoch for lease in owned(store)}
+    jobs = [model.Job(f"due {i:02}", 0, DUE + i, b"%d" % i, handler="h", trace="t", first_set_at=5) for i in range(20)]
+    jobs += [model.Job(f"far {i}", 0, FAR + i, expires_at=FAR + 50, recurrence="every 5 s") for i in range(5)]
+    store.apply([model.Set(job) for job in jobs])
+    for key, how in (("dead", model.Settled.DEAD), ("retried", model.Settled.AGAIN)):
+        job = store.apply([model.Set(model.Job(key, 0, FAR, target="log"))])[0].job
+        epoch = leases[store.shard_of(key)]
+        store.apply([model.Begin(job, epoch), model.Settle(job, epoch, how, 3, error="it \x01 broke")])
+    begun = store.apply([model.Set(model.Job("begun", 0, DUE))])[0].job
+    store.apply([model.Begin(begun, leases[store.shard_of("begun")])])
+    store.release("filler")
+    return {job.key: job for job in everything(store)}
+
+
+def owned(store, owner="filler"):
+    """
+    Return the leases on all shards, once a killed owner's have run out.
+    """
+    shards = {store.shard_of(str(i)) for i in range(2_000)}
+    give_up = time.monotonic() + PATIENCE_S
+    while time.monotonic() < give_up:
+        with suppress(StoreInUseError):
+            leases = store.acquire(owner)
+            if {lease.shard for lease in leases} == shards:
+                return leases
+            store.release(owner)
+        time.sleep(0.02)  # leases run out by the store's clock
+    pytest.fail("the shards never came free")
+
+
+def everything(store):
+    """
+    Return all jobs.
+    """
+    jobs, cursor = [], None
+    while True:
+        page = store.page(model.JobQuery(cursor=cursor, limit=50))
+        jobs += page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return jobs
+
+
+def fire(store):
+    """
+    Be a scheduler: fire what is due, and return the fire ids by key.
+    """
+    fired = []
+    for lease in owned(store, "a scheduler"):
+        jobs = store.due(lease.shard, FAR - 1, None, 1_000)
+        for job, answer in zip(jobs, store.apply([model.Begin(job, lease.epoch) for job in jobs]), strict=True):
+            assert answer.outcome is model.Outcome.BEGUN
+            fired.append((job.key, job.generation))
+        store.apply([model.Settle(job, lease.epoch) for job in jobs])
+    store.release("a scheduler")
+    return fired
+
+
+def as_moved(job):
+    """
+    Return *job* without what a migration changes: its generation, and that it runs.
+    """
+    state = model.State.PENDING if job.state is model.State.RUNNING else job.state
+    return replace(job, generation=0, state=state)
+
+
+@pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
+def test_all_is_moved(stores):
+    """
+    Pending and dead jobs arrive as they were, the source is empty, and generations go on above.
+    """
+    source, target, _, _ = stores
+    before = fill(source)
+    report = Migration(source, target, batch=BATCH).run()
+    assert (report.moved, report.left, report.is_complete) == (len(before), 0, True)
+    after = {job.key: job for job in everything(target)}
+    assert {key: as_moved(job) for key, job in after.items()} == {key: as_moved(job) for key, job in before.items()}
+    assert all(after[key].generation > before[key].generation for key in before)
+    assert source.count() == {"pending": 0, "running": 0, "dead": 0}
+    assert target.apply([model.Set(model.Job("new", 0, FAR))])[0].job.generation > max(
+        job.generation for job in before.values()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("stores", [pair for pair in PAIRS if len({*pair}) == 2], indirect=True, ids="-".join)
+def test_killed_between_steps(stores, step):
+    """
+    Killed after any step, both stores fire before it is resumed: every job fires once, and all the others arrive.
+    """
+    source, target, *urls = stores
+    before = fill(source)
+    command = [sys.executable, "-c", KILLED_AT, *urls, step, str(random.randint(1, 3))]
+    assert subprocess.run(command, check=False, timeout=PATIENCE_S * 2).returncode == -signal.SIGKILL
+    fired = [*fire(target), *fire(source)]
+    report = Migration(source, target, batch=BATCH).run()
+    assert report.is_complete
+    fired += fire(target)
+    assert Counter(key for key, _ in fired) == Counter(key for key, job in before.items() if job.due_at < FAR)
+    staying = {key: as_moved(job) for key, job in before.items() if job.due_at >= FAR}
+    assert {job.key: as_moved(job) for job in everything(target)} == staying
+    assert everything(source) == []
+
+
+@pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("postgres", "redis")], indirect=True, ids="-".join)
+def test_every_call_fails_once(stores):
+    """
+    Whichever write to either store fails, before or after it took effect, the next run ends what this one began.
+    """
+    source, target, _, _ = stores
+    for turn in itertools.count(1):
+        before = fill(source)
+        broken = Breaking(turn)
+        try:
+            Migration(broken.over(source), broken.over(target), batch=50).run()
+        except StoreError:
+            assert Migration(source, target, batch=50).run().is_complete
+        found = {job.key: as_moved(job) for job in everything(target)}
+        assert found == {key: as_moved(job) for key, job in before.items()}
+        target.apply([model.Cancel(key) for key in before])
+        if broken.calls < turn:
+            break
+    assert turn > 10
+
+
+class Breaking:
+    """
+    Lets one of all writes fail: the odd ones before they take effect, the even ones after.
+    """
+
+    def __init__(self, turn):
+        self.turn = turn
+        self.calls = 0
+
+    def over(self, store):
+        """
+        Return *store* with the fault in it.
+        """
+        outer = self
+
+        class Store:
+            def __getattr__(self, name):
+                return getattr(store, name)
+
+            def apply(self, writes):
+                outer.calls += 1
+                if outer.calls == outer.turn and outer.turn % 2:
+                    raise StoreError("it failed", "try again", is_transient=True, is_unknown=True)
+                answers = store.apply(writes)
+                if outer.calls == outer.turn:
+                    raise StoreError("it failed", "try again", is_transient=True, is_unknown=True)
+                return answers
+
+        return Store()
+
+
+@pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("redis", "sqlite")], indirect=True, ids="-".join)
+def test_owner_is_found(stores):
+    """
+    A source that somebody fires is refused, at once if so asked, and left as it was.
+    """
+    source, target, url, _ = stores
+    before = fill(source)
+    other = open_store(url)
+    owned(other, "a scheduler")
+    with pytest.raises(StoreInUseError, match="stop"):
+        Migration(source, target, wait_s=0).run()
+    assert {job.key: as_moved(job) for job in everything(source)} == {key: as_moved(job) for key, job in before.items()}
+    assert everything(target) == []
+    assert len(other.renew("a scheduler")) == len({source.shard_of(str(i)) for i in range(2_000)})
+    other.close()
+
+
+def test_what_callers_do_meanwhile_holds(stores):
+    """
+    A job that is set, replayed or cancelled in either store while it is on its way ends as the caller wants it.
+    """
+    source, target, _, _ = stores
+    source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("a", "b", "c", "d", "e")])
+    meddled = set()
+
+    def meddle(step):
+        if step in meddled:
+            return
+        meddled.add(step)
+        if step == "parked":
+            source.apply([model.Set(model.Job("a", 0, FAR, b"new")), model.Cancel("b")])
+        elif step == "staged":
+            source.apply([model.Replay("c", FAR + 1)])
+        elif step == "removed":
+            target.apply([model.Set(model.Job("d", 0, FAR, b"new")), model.Cancel("e")])
+
+    report = Migration(source, target, on_step=meddle).run()
+    assert report.is_complete
+    found = {job.key: (job.payload, job.due_at) for job in everything(target)}
+    assert found == {"a": (b"new", FAR), "c": (b"old", FAR + 1), "d": (b"new", FAR)}
+    assert everything(source) == []
+
+
+def test_conflicts_stay(stores):
+    """
+    A key that is live in both stores stays in both, and is told; a dead letter of the target gives way.
+    """
+    source, target, _, _ = stores
+    source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("both", "dead", "free")])
+    target.apply([model.Set(model.Job("both", 0, FAR, b"new"))])
+    target.apply([model.Adopt(model.Job("dead", 0, FAR, state=model.State.DEAD))])
+    report = Migration(source, target).run()
+    assert (report.conflicts, report.moved, report.left, report.is_complete) == (["both"], 2, 1, True)
+    assert [(job.key, job.payload, job.state) for job in everything(source)] == [("both", b"old", "pending")]
+    assert {job.key: job.payload for job in everything(target)} == {"both": b"new", "dead": b"old", "free": b"old"}
+    target.apply([model.Cancel("both")])
+    assert Migration(source, target).run().moved == 1
+
+
+def test_one_store_is_not_two(stores):
+    """
+    A store under two names is found to be one, and nothing happens to it.
+    """
+    source, _, url, _ = stores
+    before = fill(source)
+    again = open_store(url)
+    with pytest.raises(SameStoreError, match="are one store: name two"):
+        Migration(source, again).run()
+    again.close()
+    assert len(everything(source)) == len(before)
+
+
+def test_another_migration_is_left_alone(stores, new_url):
+    """
+    Jobs that are on their way to a third store are told of, and wait for their own migration.
+    """
+    source, target, _, _ = stores
+    third = open_store(new_url("sqlite"))
+    before = fill(source)
+
+    def end(step):
+        if step == "staged":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Migration(source, third, on_step=end).run()
+    report = Migration(source, target).run()
+    assert (report.moved, sorted(report.others)) == (0, sorted(before))
+    report = Migration(source, third).run()
+    assert (report.moved, report.finished, report.is_complete) == (len(before), len(before), True)
+    third.close()
