@@ -97,12 +97,25 @@ fuzz: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## ten million random operati
 sanitize: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## run the tests of the native engine under valgrind
 	PYTHONMALLOC=malloc valgrind --quiet --error-exitcode=9 --leak-check=no --undef-value-errors=no \
 	    --suppressions=scripts/valgrind.supp $(BIN)/python -P -m pytest -p no:cacheprovider \
-	    tests/core tests/timers/test_native_engine.py --ignore tests/core/test_endurance.py $(ARGS)
+	    tests/core tests/timers/test_native_engine.py tests/aio tests/cache \
+	    --ignore tests/core/test_endurance.py --ignore tests/aio/test_conformance.py $(ARGS)
 
-conformance: $(VENV)/.dev $(VENV)/.wheel ## run other people's tests on asyncio's loop and on ours (ARGS="cpython")
-	$(BIN)/python -P tests/conformance/mixins.py -q
-	$(BIN)/python -P tests/conformance/timeouts.py
-	$(BIN)/python -P tests/conformance/run.py $(ARGS)
+# CPython's tests are where its interpreter ships them (Debian's does not), the libraries' in their sdists.
+conformance: ## run other people's tests on asyncio's loop and on ours; a table at the end (ARGS="--only tornado")
+	@benches=; \
+	for version in 3.11 3.12 3.13; do \
+	    python=$$(scripts/find-python $$version) || continue; \
+	    newest=.venv-$$version; benches="$$benches $$newest/bin/python"; \
+	    PYTHON="$$python" $(MAKE) --no-print-directory VENV=$$newest $$newest/.conformance $$newest/.wheel; \
+	done; \
+	$(MAKE) --no-print-directory VENV=$$newest $$newest/.suites; \
+	env -u PYTHONPATH $$newest/bin/python tests/conformance/run.py --sources $$newest/suites $$benches $(ARGS)
+
+$(VENV)/.suites: $(VENV)/.conformance
+	@rm -rf $(VENV)/suites && mkdir -p $(VENV)/suites
+	@$(PIP) download --no-deps --no-binary :all: --dest $(VENV)/suites -c requirements/conformance.txt aiohttp anyio
+	@for sdist in $(VENV)/suites/*.tar.gz; do tar -xf $$sdist -C $(VENV)/suites; done
+	@touch $@
 
 conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## run cachetools' own TTL and TLRU tests against our classes
 	@rm -rf $(VENV)/cachetools && mkdir -p $(VENV)/cachetools

@@ -1,5 +1,7 @@
 """
-CPython's mixins of tests for any event loop, run on ours: `python tests/conformance/mixins.py`.
+CPython's mixins of tests for any event loop, run on asyncio's: `python tests/conformance/mixins.py`.
+
+With `swap/loop` on the path, that is ours.
 """
 
 from __future__ import annotations
@@ -18,17 +20,7 @@ from test.test_asyncio import (
     utils,
 )
 
-from tickwheel.aio import EventLoop
-
 support.verbose = False
-
-
-class Policy(asyncio.DefaultEventLoopPolicy):
-    """
-    Makes our loops, for the tests that ask for a new one.
-    """
-
-    _loop_factory = EventLoop
 
 
 class EventLoopTests(test_events.EventLoopTestsMixin, test_events.SubprocessTestsMixin, utils.TestCase):
@@ -40,7 +32,7 @@ class EventLoopTests(test_events.EventLoopTestsMixin, test_events.SubprocessTest
         """
         Return a loop to test.
         """
-        return EventLoop()
+        return asyncio.SelectorEventLoop()
 
     def setUp(self):
         """
@@ -66,7 +58,7 @@ class SockTests(test_sock_lowlevel.BaseSockTestsMixin, utils.TestCase):
     The sock_* methods.
     """
 
-    create_event_loop = staticmethod(EventLoop)
+    create_event_loop = staticmethod(asyncio.SelectorEventLoop)
 
 
 class StartServerTests(test_server.BaseStartServer, unittest.TestCase):
@@ -74,7 +66,7 @@ class StartServerTests(test_server.BaseStartServer, unittest.TestCase):
     Servers.
     """
 
-    new_loop = staticmethod(EventLoop)
+    new_loop = staticmethod(asyncio.SelectorEventLoop)
 
 
 class BufferedProtocolTests(test_buffered_proto.BaseTestBufferedProtocol, unittest.TestCase):
@@ -82,7 +74,7 @@ class BufferedProtocolTests(test_buffered_proto.BaseTestBufferedProtocol, unitte
     Buffered protocols.
     """
 
-    new_loop = staticmethod(EventLoop)
+    new_loop = staticmethod(asyncio.SelectorEventLoop)
 
 
 class SendfileTests(test_sendfile.SendfileMixin, test_sendfile.SockSendfileMixin, utils.TestCase):
@@ -90,9 +82,8 @@ class SendfileTests(test_sendfile.SendfileMixin, test_sendfile.SockSendfileMixin
     Sending files.
     """
 
-    create_event_loop = staticmethod(EventLoop)
+    create_event_loop = staticmethod(asyncio.SelectorEventLoop)
 
 
 if __name__ == "__main__":
-    asyncio.set_event_loop_policy(Policy())
     unittest.main()

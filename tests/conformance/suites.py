@@ -1,0 +1,96 @@
+"""
+Whose tests are run, and how.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+__all__ = ["EACH_PYTHON", "NEWEST_PYTHON", "Suite"]
+
+MIXINS: Final = str(Path(__file__).with_name("mixins.py"))
+
+PYTEST: Final = ("-o", "addopts=", "-p", "no:cacheprovider", "-q", "--tb=short")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """
+    Other people's tests.
+
+    Attributes:
+        name: What it is called in the table.
+        module: What must be there for it.
+        runner: pytest, trial, or the module or file that runs them by unittest.
+        arguments: For the runner.
+        sdist: The project whose unpacked sdist is the working folder; empty: any.
+        swap: What is swapped in the second run, a folder of `swap`.
+    """
+
+    name: str
+    module: str
+    runner: str
+    arguments: tuple[str, ...]
+    sdist: str = ""
+    swap: str = "loop"
+
+
+EACH_PYTHON: Final = (
+    Suite("test.test_asyncio", "test.test_asyncio", "unittest", ("-v", "test.test_asyncio")),
+    Suite("its mixins for loops", "test.test_asyncio", MIXINS, ("-v",)),
+    Suite(
+        "its timeouts, on ours",
+        "test.test_asyncio",
+        "unittest",
+        ("-v", "test.test_asyncio.test_timeouts", "test.test_asyncio.test_waitfor"),
+        swap="timeouts",
+    ),
+)
+"""CPython's own, which differ from version to version."""
+
+# Of aiohttp, what runs on a loop; what only parses, and what measures or needs containers, is left out.
+AIOHTTP: Final = """
+    base_protocol client_connection client_functional client_proto client_session client_ws_functional connector
+    flowcontrol_streams helpers leaks loop proxy_functional resolver run_app streams tcp_helpers test_utils web_app
+    web_functional web_protocol web_request_handler web_runner web_sendfile_functional web_server
+    web_websocket_functional
+"""
+# Of twisted, what runs on its reactor.
+TWISTED: Final = """
+    application defer defgen internet iosim process protocols ssl stdio task tcp threads udp unix
+"""
+
+
+def named(pattern: str, names: str) -> tuple[str, ...]:
+    """
+    Return the pattern with each of the names.
+    """
+    return tuple(pattern.format(name) for name in names.split())
+
+
+NEWEST_PYTHON: Final = (
+    Suite("tornado", "tornado.test", "tornado.test", ("--verbose",)),
+    Suite(
+        "twisted",
+        "twisted.trial",
+        "trial",
+        (
+            "--reactor=asyncio",
+            "--temp-directory=trial",
+            "twisted.internet.test",
+            *named("twisted.test.test_{}", TWISTED),
+        ),
+    ),
+    Suite(
+        "anyio", "anyio", "pytest", (*PYTEST, "-k", "not trio and not uvloop", "-m", "not network", "tests"), "anyio"
+    ),
+    Suite(
+        "aiohttp",
+        "aiohttp",
+        "pytest",
+        (*PYTEST, "-m", "not dev_mode and not internal", *named("tests/test_{}.py", AIOHTTP)),
+        "aiohttp",
+    ),
+)
