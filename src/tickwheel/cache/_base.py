@@ -8,6 +8,7 @@ what is not worth native code.
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, ItemsView, Iterator, MutableMapping, ValuesView
 from dataclasses import replace
 from datetime import timedelta
@@ -86,8 +87,13 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
         if wheel is not None:
             self.disarm()
 
+    @abstractmethod
     def _life_rules(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """
+        Return how long entries live, as keywords of `_open`.
+
+        That is `life_ns`, or `lifetime`, a function of key and value that returns time and deadline in nanoseconds.
+        """
 
     @staticmethod
     def getsizeof(value: Any) -> float:  # noqa: ARG004 - a subclass looks at it

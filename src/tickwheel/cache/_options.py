@@ -63,8 +63,7 @@ class Leaving:
     Tells the callbacks what has left; what they raise is logged, so that one cannot spoil a lookup or another's call.
 
     Args:
-        on_expire: Told of what has expired.
-        on_evict: Told of everything else.
+        options: With the callbacks, `on_expire` for what has expired and `on_evict` for everything else.
     """
 
     def __init__(self, options: Options) -> None:
