@@ -8,7 +8,14 @@ from enum import IntEnum
 from typing import Self
 
 from tickwheel.errors import MissingExtraError, TickwheelError
-from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
+from tickwheel.scheduler.errors import (
+    AccessError,
+    HandlerNotFoundError,
+    StoreError,
+    StoreFormatError,
+    StoreInUseError,
+    UnsupportedError,
+)
 
 __all__ = ["ExitCode", "Refused", "exit_code_of", "table"]
 
@@ -41,6 +48,8 @@ class ExitCode(IntEnum):
     MISSING_EXTRA = 9, "a library is not installed"
     REFUSED = 10, "refused for safety: a public address without a token"
     BROKEN = 11, "a threshold of a load was missed, or a promise was broken under chaos"
+    NO_ACCESS = 11, "the service asks for a token, or for another one"
+    NO_ANSWER = 12, "the store or service did not answer in time"
     INTERRUPTED = 130, "interrupted by Ctrl-C"
 
 
@@ -57,7 +66,7 @@ class Refused(Exception):  # noqa: N818  an answer, not an error
         self.code = code
 
 
-def exit_code_of(error: TickwheelError) -> ExitCode:
+def exit_code_of(error: TickwheelError) -> ExitCode:  # noqa: PLR0911  a table, one row an error
     """
     Return the code of a command that ends with *error*.
     """
@@ -69,8 +78,10 @@ def exit_code_of(error: TickwheelError) -> ExitCode:
         case StoreFormatError():
             return ExitCode.NO_STORE
         case StoreError():
-            return ExitCode.FAILED if error.is_transient else ExitCode.NO_STORE
-        case ValueError():
+            return ExitCode.NO_ANSWER if error.is_transient else ExitCode.NO_STORE
+        case AccessError():
+            return ExitCode.NO_ACCESS
+        case ValueError() | HandlerNotFoundError() | UnsupportedError():
             return ExitCode.USAGE
     return ExitCode.FAILED
 

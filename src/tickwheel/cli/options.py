@@ -34,7 +34,7 @@ def store_option(function: F) -> F:
         envvar="TICKWHEEL_STORE",
         show_default=True,
         show_envvar=True,
-        help="Where the jobs are.",
+        help="Where the jobs are: a store, or a service at http://HOST:PORT, with its token in TICKWHEEL_TOKEN.",
     )(function)
 
 

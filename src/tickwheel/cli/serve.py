@@ -89,6 +89,8 @@ def command(
     """
     from tickwheel import service  # noqa: PLC0415  its libraries are an extra of their own
 
+    if store.startswith(("http://", "https://")):
+        raise Refused(ExitCode.USAGE, f"--store {store!r} is a service already: name the store that it is to serve")
     logs.set_up(log_level, as_json=log_json)
     options = service.ServiceOptions(
         host=host,

@@ -33,7 +33,7 @@ __all__ = ["command"]
 )
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
 @click.option("--payload", type=JSON, help="What the target gets; - reads it from stdin.")
-@click.option("--target", default="handler", show_default=True, help="Where it goes: handler, webhook, log.")
+@click.option("--target", default="handler", show_default=True, help="Where it goes: handler, webhook, log, pull.")
 @click.option("--handler", metavar="NAME", help="Which one: the handler's name, the webhook's address.")
 @click.option("--attempts", type=int, metavar="N", help="How often at most it is tried.")
 @click.option("--expires", type=DURATION, help="Do not fire it when it is later than this.")

@@ -1,0 +1,110 @@
+"""
+The commands against a service, whose address stands where a store's would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tickwheel.cli.exits import ExitCode
+
+TOKEN = "t" * 40
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """
+    Return the address of a service that asks for a token.
+    """
+    command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", "--port", "0"]
+    environment = os.environ | {"TICKWHEEL_WRITE_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
+    folder = tmp_path_factory.mktemp("served")
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        watch = threading.Timer(60, server.kill)
+        watch.start()
+        page = next(line for line in server.stdout if line.startswith("page"))
+        yield page.split()[1].rstrip("/")
+        server.terminate()
+        server.communicate()
+        watch.cancel()
+
+
+@pytest.fixture
+def ask(run, url, monkeypatch):
+    """
+    Return what runs a command against the service, with its token in the environment.
+    """
+    monkeypatch.setenv("TICKWHEEL_TOKEN", TOKEN)
+    monkeypatch.setenv("TICKWHEEL_STORE", url)
+    return run
+
+
+def test_life_of_a_job(ask):
+    """
+    A job is set, shown, moved, listed, run and cancelled as in a store.
+    """
+    answer = ask("set", "tea", "--delay", "1h", "--target", "log", "--payload", '{"cups": 2}')
+    assert (answer.returncode, answer.stdout[:17]) == (0, "created tea, due "), answer.stderr
+    assert ask("move", "tea", "--delay", "3h").stdout.startswith("moved tea")
+    facts = json.loads(ask("get", "tea", "--json").stdout)
+    assert (facts["state"], facts["payload"], facts["generation"] > 1) == ("pending", {"cups": 2}, True)
+    assert "tea\tpending\t" in ask("list").stdout
+    assert ask("cancel", "tea", "--if-generation", "1").returncode == ExitCode.WRONG_GENERATION
+    assert ask("cancel", "tea").stdout == "cancelled tea\n"
+    assert ask("get", "tea").returncode == ExitCode.NOT_FOUND
+
+
+def test_schedules_files_and_dead_letters(ask):
+    """
+    What comes back, goes in and out of files, and dies is handled as in a store.
+    """
+    assert ask("import", "crontab", "-", "--prefix", "c/", stdin="0 9 * * * tea").stdout == "imported 1 job\n"
+    assert "0 9 * * * in UTC" in ask("schedule", "list").stdout
+    lines = ask("export", "c/").stdout
+    assert ask("cancel", "c/1").returncode == 0
+    assert ask("import", "jsonl", "-", stdin=lines).stdout == "imported 1 job\n"
+    assert ask("dead", "list").stdout == ""
+    assert ask("cancel", "c/1").returncode == 0
+
+
+def test_doctor_and_top(ask, url):
+    """
+    The doctor looks at the service, and top watches it.
+    """
+    assert "sqlite:///tickwheel.db: 0 pending" in ask("doctor").stdout
+    assert "pending" in ask("top", "--url", url, "--once").stdout
+
+
+def test_what_goes_wrong(ask, run, url, monkeypatch):
+    """
+    Each way to fail has its exit code, and its message the remedy.
+    """
+    answer = ask("set", "k", "--delay", "1", "--handler", "absent")
+    assert (answer.returncode, "no handler is named 'absent'" in answer.stderr) == (ExitCode.USAGE, True)
+    answer = ask("set", "k", "--every", "1ms", "--target", "log")
+    assert (answer.returncode, "--every-min" in answer.stderr) == (ExitCode.USAGE, True)
+    answer = ask("serve")
+    assert (answer.returncode, "is a service already" in answer.stderr) == (ExitCode.USAGE, True)
+    monkeypatch.setenv("TICKWHEEL_TOKEN", "wrong")
+    answer = ask("list")
+    assert (answer.returncode, "TICKWHEEL_TOKEN" in answer.stderr) == (ExitCode.NO_ACCESS, True)
+    assert "wrong" not in answer.stderr.replace(url, "")
+    assert run("list", "--store", "http://user:secret@host").returncode == ExitCode.NO_STORE
+
+
+def test_nobody_there(run, monkeypatch):
+    """
+    A service that does not answer has an exit code of its own.
+    """
+    monkeypatch.setattr("tickwheel.scheduler.remote._core._TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    answer = run("list", "--store", f"http://127.0.0.1:{port}")
+    assert (answer.returncode, "did not answer in 0.2 s" in answer.stderr) == (ExitCode.NO_ANSWER, True)
