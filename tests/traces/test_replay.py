@@ -4,9 +4,6 @@ Real workloads: every trace, replayed through the keyed verbs on a manual clock,
 
 from __future__ import annotations
 
-import csv
-import gzip
-import importlib.util
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +12,10 @@ from typing import Any
 import pytest
 
 from tickwheel import TimerWheel
+from tickwheel.lab.trace import read_trace
 from tickwheel.testing import ManualClock
 from tickwheel.wheels.heap import HeapWheel
 
-SHARED = Path(__file__).parents[3] / "shared"
 TRACES = (
     pytest.param("captured_asyncio", marks=pytest.mark.slow),
     "dns_request_timeout_5s",
@@ -30,22 +27,6 @@ TRACES = (
 WHEELS: dict[str, Callable[[], Any]] = {"native": lambda: None, "heap": HeapWheel}
 END_S = 365 * 86_400
 """Long after the last deadline: the longest delay of the traces is 14 days."""
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Callable[[Path], dict[str, int]]:
-    """
-    Return the oracle: a heap and a dict, written by others.
-    """
-    path = SHARED / "suites" / "replay_oracle.py"
-    if not path.exists():
-        pytest.skip("../shared/suites/replay_oracle.py is not here")
-    spec = importlib.util.spec_from_file_location("replay_oracle", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.replay
 
 
 def replay(path: Path, make_wheel: Callable[[], Any]) -> dict[str, int]:
@@ -64,21 +45,19 @@ def replay(path: Path, make_wheel: Callable[[], Any]) -> dict[str, int]:
 
     wheel = TimerWheel(wheel=make_wheel(), clock=clock, on_expire=on_expire, on_error=raise_it)
     start_ns = clock.monotonic_ns()
-    with gzip.open(path, "rt") as lines:
-        for row in csv.DictReader(lines):
-            now_us, key = int(row["t_us"]), row["key"]
-            clock.advance((now_us - time_us) / 1e6)  # no time fires what is due at once
-            time_us = now_us
-            if row["op"] == "S":
-                deadlines[key] = now_us + max(int(row["delay_us"]), 0)
-                count["move" if key in wheel else "set"] += 1
-                wheel.set(key, deadlines[key], int(row["delay_us"]) / 1e6)
-            elif wheel.cancel(key):
-                del deadlines[key]
-                count["cancel"] += 1
-            else:
-                count["late_cancel"] += 1
-            peak = max(peak, len(wheel))
+    for now_us, op, key, delay_us in read_trace(path):
+        clock.advance((now_us - time_us) / 1e6)  # no time fires what is due at once
+        time_us = now_us
+        if op == "S":
+            deadlines[key] = now_us + max(delay_us, 0)
+            count["move" if key in wheel else "set"] += 1
+            wheel.set(key, deadlines[key], delay_us / 1e6)
+        elif wheel.cancel(key):
+            del deadlines[key]
+            count["cancel"] += 1
+        else:
+            count["late_cancel"] += 1
+        peak = max(peak, len(wheel))
     clock.advance(0)
     count["fired_within_span"] = count["fire"]
     clock.advance(END_S)
@@ -96,11 +75,9 @@ def raise_it(error: BaseException, _: object) -> None:
 
 @pytest.mark.parametrize("kind", WHEELS)
 @pytest.mark.parametrize("trace", TRACES)
-def test_the_counts_of_the_oracle(oracle, trace, kind):
+def test_the_counts_of_the_oracle(traces, oracle, trace, kind):
     """
     Sets, moves, cancels, late cancels, firings and the peak are those of the oracle, to the last one.
     """
-    path = SHARED / "traces" / f"{trace}.timers.csv.gz"
-    if not path.exists():
-        pytest.skip(f"../shared/traces/{path.name} is not here")
+    path = traces / f"{trace}.timers.csv.gz"
     assert replay(path, WHEELS[kind]) == oracle(path)

@@ -4,7 +4,6 @@ The group of commands: it imports one when it is called, and says what went wron
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Final
 import click
 from click.shell_completion import shell_complete
 
+from tickwheel.cli._lazy import LazyGroup
 from tickwheel.cli.exits import ExitCode, Refused, exit_code_of, table
 from tickwheel.errors import TickwheelError
 
@@ -46,26 +46,12 @@ _COMPLETE: Final = "_TICKWHEEL_COMPLETE"
 """Set by the shell's completion: `eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"`, or zsh_source, fish_source."""
 
 
-class _Commands(click.Group):
+class _Commands(LazyGroup):
     """
-    A group that imports a command when it is asked for.
+    The commands, and the exit codes that they end with.
     """
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """
-        Return the names, in the order of the table.
-        """
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """
-        Import the command.
-        """
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"tickwheel.cli.{COMMANDS[cmd_name]}")
-        command: click.Command = module.command
-        return command
+    modules = {name: f"tickwheel.cli.{module}" for name, module in COMMANDS.items()}  # noqa: RUF012
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """

@@ -7,36 +7,19 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Final
-
 import click
+
+from tickwheel.cli._lazy import LazyGroup
 
 __all__ = ["command"]
 
-COMMANDS: Final = ("replay", "compare", "tune", "generate", "watch")
 
-
-class _LabCommands(click.Group):
+class _LabCommands(LazyGroup):
     """
-    A group that imports a command when it is asked for.
+    The commands of the lab.
     """
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """
-        Return the names, in the order of the table.
-        """
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """
-        Import the command.
-        """
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"tickwheel.cli.lab.{cmd_name}")
-        command: click.Command = module.command
-        return command
+    modules = {name: f"tickwheel.cli.lab.{name}" for name in ("replay", "compare", "tune", "generate", "watch")}  # noqa: RUF012
 
 
 @click.group("lab", cls=_LabCommands)

@@ -1,5 +1,5 @@
 """
-The real traces, where they are.
+The real traces, and what others say comes of them, where they are.
 """
 
 import importlib.util
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).parents[3] / "shared"
+SHARED = Path(__file__).parents[2] / "shared"
 
 
 @pytest.fixture(scope="session")

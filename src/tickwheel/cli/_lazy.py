@@ -1,0 +1,35 @@
+"""
+A group of commands that imports one when it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+import click
+
+__all__ = ["LazyGroup"]
+
+
+class LazyGroup(click.Group):
+    """
+    A group whose `modules` say, for each command in the order of the help text, which module has it as `command`.
+    """
+
+    modules: Mapping[str, str]
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """
+        Return the names, in the order of the table.
+        """
+        return list(self.modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """
+        Import the command.
+        """
+        if cmd_name not in self.modules:
+            return None
+        command: click.Command = importlib.import_module(self.modules[cmd_name]).command
+        return command

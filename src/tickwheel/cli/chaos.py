@@ -1,0 +1,160 @@
+"""
+`tickwheel chaos`: a service in trouble, and whether it kept its promise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.options import json_option
+from tickwheel.cli.output import print_json, print_rows
+from tickwheel.cli.values import DURATION
+from tickwheel.lab.chaos.history import History, Outcome
+from tickwheel.lab.chaos.judge import Verdict, judge
+from tickwheel.lab.chaos.plan import FAULTS, NEEDS_STORE_LINK, FaultError, plan_of
+from tickwheel.lab.chaos.run import PATIENCE_S, ChaosOptions, run_chaos
+
+__all__ = ["command"]
+
+_SHOWN: Final = 20
+_IN_FLIGHT_S: Final = 0.05
+"""What a message may be under way beside the latency of its link."""
+
+
+class _Faults(click.ParamType[tuple[str, ...]]):
+    """
+    Names of faults, separated by commas.
+    """
+
+    name = "faults"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """
+        Return the names.
+        """
+        kinds = tuple(part.strip() for part in str(value).split(","))
+        for kind in kinds:
+            if kind not in FAULTS:
+                self.fail(f"{kind!r} is no fault: take some of {', '.join(FAULTS)}", param, ctx)
+        return kinds
+
+
+@click.command("chaos")
+@click.option(
+    "--store", metavar="URL", help="Where the jobs are; one made for this.  [default: a SQLite file that is removed]"
+)
+@click.option("--seconds", type=DURATION, default=30.0, show_default="30s", help="How long there is trouble.")
+@click.option("--latency", type=DURATION, default=0.15, show_default="150ms", help="Of the links, to and fro.")
+@click.option("--jitter", type=DURATION, default=0.03, show_default="30ms", help="By how much it is more or less.")
+@click.option(
+    "--fault", "faults", type=_Faults(), metavar="NAMES", help=f"Which, of {', '.join(FAULTS)}.  [default: all]"
+)
+@click.option("--every", type=DURATION, default=2.0, show_default="2s", help="How far faults are apart.")
+@click.option("--rate", type=click.FloatRange(0.1, 1_000), default=20.0, show_default=True, help="Jobs a second.")
+@click.option(
+    "--due-within", type=DURATION, default=5.0, show_default="5s", help="Jobs are due by then, evenly spread."
+)
+@click.option("--seed", type=int, help="The same seed makes the same jobs and faults.  [default: a new one]")
+@click.option("--history", type=click.Path(dir_okay=False, path_type=Path), help="Write there what happened, as JSON.")
+@json_option
+def command(
+    *,
+    store: str | None,
+    seconds: float,
+    latency: float,
+    jitter: float,
+    faults: tuple[str, ...] | None,
+    every: float,
+    rate: float,
+    due_within: float,
+    seed: int | None,
+    history: Path | None,
+    as_json: bool,
+) -> None:
+    """
+    Start a service, torment it while jobs are set, moved and cancelled, and judge what arrives.
+
+    Between the service and its target, and its store where that is a server, lies a slow link, which is cut and closed;
+    the process is paused and killed.
+    """
+    _check(seconds=seconds, every=every, due_within=due_within)
+    if not 0 <= jitter <= latency <= 10:  # noqa: PLR2004 a request may take 15 s
+        raise Refused(
+            ExitCode.USAGE, f"--latency {latency:g} s, --jitter {jitter:g} s: pass 0 <= jitter <= latency <= 10s"
+        )
+    kinds = _kinds(faults, has_link=store is not None and not store.startswith("sqlite:"))
+    if seed is None:
+        seed = int.from_bytes(os.urandom(4), "big")
+    plan = plan_of(seed, seconds, kinds, every)
+    with tempfile.TemporaryDirectory(prefix="tickwheel-chaos-") as folder:
+        service = (sys.executable, "-m", "tickwheel.cli.chaos_service", "{store}", "{port}")
+        url = store or f"sqlite:///{folder}/jobs.db"
+        options = ChaosOptions(service, url, Path(folder), seconds, rate, due_within, latency, jitter, seed)
+        with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+            task = bar.add_task(f"chaos, seed {seed}", total=seconds + PATIENCE_S)
+
+            def tell(passed: float, words: str) -> None:
+                bar.update(task, advance=passed, description=f"chaos, seed {seed}: {words}")
+
+            found = asyncio.run(run_chaos(options, plan, tell))
+    if history is not None:
+        history.write_text(found.as_json() + "\n", "utf-8")
+    verdict = judge(found, (latency + jitter + _IN_FLIGHT_S) * 1e3)
+    _tell(found, verdict, seed, as_json=as_json)
+    if verdict.violations:
+        shown = verdict.violations[:_SHOWN]
+        more = len(verdict.violations) - len(shown)
+        raise Refused(ExitCode.BROKEN, "\n".join([*shown, f"and {more} more"] if more else shown))
+
+
+def _check(**durations: float) -> None:
+    for name, seconds in durations.items():
+        if not 0 < seconds <= 86_400:  # noqa: PLR2004 a day
+            option = name.replace("_", "-")
+            raise Refused(ExitCode.USAGE, f"--{option} is {seconds:g} s: pass a duration of up to a day")
+
+
+def _kinds(faults: tuple[str, ...] | None, *, has_link: bool) -> tuple[str, ...]:
+    if faults is None:
+        return tuple(kind for kind in FAULTS if has_link or kind not in NEEDS_STORE_LINK)
+    for kind in faults:
+        if kind in NEEDS_STORE_LINK and not has_link:
+            message = f"--fault {kind}: SQLite is a file and has no link: pass --store postgresql://HOST:PORT/NAME"
+            raise FaultError(message)
+    return faults
+
+
+def _tell(history: History, verdict: Verdict, seed: int, *, as_json: bool) -> None:
+    writes = Counter((write.verb, write.outcome) for write in history.writes)
+    faults = Counter(fault.kind for fault in history.faults)
+    late = sorted(verdict.late_ms) or [0.0]
+    figures: dict[str, object] = {
+        **{f"{verb} acknowledged": writes[verb, Outcome.ACKNOWLEDGED] for verb in ("set", "move", "cancel")},
+        "refused": sum(count for (_, outcome), count in writes.items() if outcome is Outcome.REFUSED),
+        "unknown, asked again": sum(count for (_, outcome), count in writes.items() if outcome is Outcome.UNKNOWN),
+        "faults": ", ".join(f"{count} {kind}" for kind, count in sorted(faults.items())),
+        "arrived": len(history.deliveries),
+        "repeated after a fault": verdict.repeated,
+        "late, median": f"{late[len(late) // 2]:,.0f} ms",
+        "late, most": f"{late[-1]:,.0f} ms",
+        "lost": len(verdict.lost),
+        "doubled": len(verdict.doubled),
+        "early": len(verdict.early),
+        "unexpected": len(verdict.unexpected),
+        "seed": seed,
+    }
+    if as_json:
+        print_json(figures)
+    else:
+        print_rows(("what", "count"), figures.items(), right=["count"])

@@ -1,0 +1,28 @@
+"""
+The service that `tickwheel chaos` torments: `python -m tickwheel.cli.chaos_service STORE PORT`.
+
+As `tickwheel serve`, but its webhooks may reach this machine, where the target is.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tickwheel import service
+from tickwheel.scheduler import AsyncScheduler
+from tickwheel.scheduler.targets.webhook import WebhookTarget
+
+__all__ = ["main"]
+
+
+def main(store: str, port: int) -> None:
+    """
+    Serve until SIGTERM.
+    """
+    scheduler = AsyncScheduler(store, targets={"webhook": WebhookTarget(allow=["127.0.0.0/8"])})
+    options = service.ServiceOptions(port=port)
+    service.serve(scheduler, options, lambda address: print(f"page  {address}/", flush=True))  # noqa: T201 its parent reads it
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,170 @@
+"""
+What of a history breaks the promise.
+
+    lost          a job was acknowledged, was not cancelled, and never arrived
+    doubled       a fire id arrived twice; or a job that had been taken arrived again, and no fault lies in between
+    early         a job arrived before the instant that was acknowledged, or before the one that it carries
+    unexpected    what was never set, or was moved or cancelled before, arrived; or it carries another instant
+
+A job is fired at least once, so one that arrives again after a fault is no violation: the answer of the target, or the
+note of it, was lost with the fault. It comes with another attempt in its fire id, and is counted as repeated.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeVar
+
+from tickwheel.lab.chaos.history import Delivery, Fault, History, Outcome, Write
+
+__all__ = ["Verdict", "judge", "owed"]
+
+T = TypeVar("T", Write, Delivery)
+
+
+@dataclass(slots=True)
+class Verdict:
+    """
+    What was found, each violation in a sentence.
+
+    Attributes:
+        lost, doubled, early, unexpected: The violations.
+        repeated: Arrivals of what had been taken already, which a fault explains.
+        late_ms: How late each job was that arrived, first arrivals only.
+    """
+
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    early: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    repeated: int = 0
+    late_ms: list[float] = field(default_factory=list)
+
+    @property
+    def violations(self) -> list[str]:
+        """
+        All of them, each with its kind.
+        """
+        kinds = ("lost", "doubled", "early", "unexpected")
+        return [f"{kind}: {text}" for kind in kinds for text in getattr(self, kind)]
+
+
+def judge(history: History, in_flight_ms: float) -> Verdict:
+    """
+    Return the verdict on *history*.
+
+    Args:
+        history: Of a run that has come to rest.
+        in_flight_ms: How long a message may be under way to the target by itself.
+    """
+    verdict = Verdict()
+    writes, deliveries = _by_key(history.writes), _by_key(history.deliveries)
+    # A process that is stopped between beginning a firing and sending it sends it when it goes on.
+    stalled_ms = in_flight_ms + max((fault.ended_at - fault.began_at for fault in history.faults), default=0.0)
+    for key in {**writes, **deliveries}:
+        life = _Life(writes.get(key, []))
+        arrived = deliveries.get(key, [])
+        verdict.lost += life.lost(key, arrived)
+        verdict.unexpected += life.unexpected(arrived, in_flight_ms, stalled_ms)
+        verdict.early += life.early(arrived)
+        _judge_repeats(arrived, history.faults, verdict)
+        if arrived:
+            verdict.late_ms.append(arrived[0].arrived_at - arrived[0].due_at)
+    return verdict
+
+
+def owed(writes: Iterable[Write], deliveries: Iterable[Delivery]) -> set[str]:
+    """
+    Return the keys of which something is still to arrive.
+    """
+    arrived = _by_key(deliveries)
+    return {key for key, of_key in _by_key(writes).items() if _Life(of_key).lost(key, arrived.get(key, []))}
+
+
+class _Life:
+    """
+    What the writes of one key allow and demand.
+    """
+
+    def __init__(self, writes: Sequence[Write]) -> None:
+        self._writes = writes
+        self._due = {write.generation: write.due_at for write in writes if _is_new(write)}
+        self._is_sure = all(write.outcome is not Outcome.UNKNOWN for write in writes)
+
+    def lost(self, key: str, arrived: Iterable[Delivery]) -> list[str]:
+        generation = self._owed()
+        if generation is None or any(one.is_accepted and one.generation >= generation for one in arrived):
+            return []
+        return [f"{key}/{generation}, due {self._due[generation]:.0f}"]
+
+    def _owed(self) -> int | None:
+        # The generation of which, or of a later one, something has to arrive.
+        generation = None
+        for write in self._writes:
+            if _is_new(write):
+                generation = write.generation
+            elif write.verb == "cancel" and write.outcome is not Outcome.REFUSED:
+                generation = None
+        return generation
+
+    def unexpected(self, arrived: Iterable[Delivery], in_flight_ms: float, stalled_ms: float) -> Iterator[str]:
+        for one in arrived:
+            due_at = self._due.get(one.generation)
+            if due_at is None and (self._is_sure or not self._writes):
+                yield f"{_fire_id(one)} arrived, and that generation was never set"
+            elif due_at is not None and one.due_at < due_at:
+                yield f"{_fire_id(one)} carries {one.due_at:.0f}, and {due_at:.0f} was acknowledged"
+            for write in self._writes:
+                # A set may come while the job is firing, and lets that firing end; the others are refused then.
+                until = write.ended_at + (stalled_ms if write.verb == "set" else in_flight_ms)
+                if _overrules(write, one) and one.arrived_at > until:
+                    yield f"{_fire_id(one)} arrived {one.arrived_at - write.ended_at:.0f} ms after its {write.verb}"
+
+    def early(self, arrived: Iterable[Delivery]) -> Iterator[str]:
+        for one in arrived:
+            due_at = max(one.due_at, self._due.get(one.generation, 0.0))
+            if one.arrived_at < due_at:
+                yield f"{_fire_id(one)} arrived {due_at - one.arrived_at:.1f} ms before {due_at:.0f}"
+
+
+def _judge_repeats(arrived: Sequence[Delivery], faults: Sequence[Fault], verdict: Verdict) -> None:
+    seen: set[tuple[int, int]] = set()
+    taken: dict[int, list[Delivery]] = defaultdict(list)
+    for one in arrived:
+        if (one.generation, one.attempt) in seen:
+            verdict.doubled.append(f"{_fire_id(one)} arrived again")
+        seen.add((one.generation, one.attempt))
+        taken[one.generation].append(one)
+    for of_generation in taken.values():
+        for before, after in pairwise(of_generation):
+            if not before.is_accepted or before.attempt == after.attempt:
+                continue
+            if any(fault.began_at <= after.arrived_at and fault.ended_at >= before.arrived_at for fault in faults):
+                verdict.repeated += 1
+            else:
+                verdict.doubled.append(f"{_fire_id(after)} arrived after {_fire_id(before)} was taken, without a fault")
+
+
+def _is_new(write: Write) -> bool:
+    return write.outcome is Outcome.ACKNOWLEDGED and write.verb != "cancel"
+
+
+def _overrules(write: Write, one: Delivery) -> bool:
+    if write.outcome is not Outcome.ACKNOWLEDGED:
+        return False
+    # A cancel names the generation that it ended.
+    return one.generation <= write.generation if write.verb == "cancel" else one.generation < write.generation
+
+
+def _fire_id(one: Delivery) -> str:
+    return f"{one.key}/{one.generation}/{one.attempt}"
+
+
+def _by_key(events: Iterable[T]) -> dict[str, list[T]]:
+    by_key: dict[str, list[T]] = {}
+    for event in events:
+        by_key.setdefault(event.key, []).append(event)
+    return by_key

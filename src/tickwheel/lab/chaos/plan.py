@@ -1,0 +1,67 @@
+"""
+Which faults come when, from a seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tickwheel.errors import TickwheelError
+
+__all__ = ["FAULTS", "NEEDS_STORE_LINK", "FaultError", "PlannedFault", "plan_of"]
+
+FAULTS: Final[dict[str, tuple[float, float]]] = {
+    "kill": (0.0, 0.0),
+    "pause": (0.3, 3.0),
+    "errors": (0.2, 2.0),
+    "cut-target": (0.0, 0.0),
+    "close-target": (0.2, 2.0),
+    "cut-store": (0.0, 0.0),
+    "close-store": (0.2, 2.0),
+}
+"""
+Each fault, and how long it lasts, in seconds from and to.
+
+kill: SIGKILL, and started again at once. pause: SIGSTOP, and SIGCONT later. errors: the target answers 503. cut: every
+connection breaks. close: no new connection is taken, and those there break.
+"""
+NEEDS_STORE_LINK: Final = frozenset({"cut-store", "close-store"})
+
+
+class FaultError(TickwheelError, ValueError):
+    """
+    A fault was named that there is not, or that this store cannot have.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """
+    One fault: which, how long after the one before has ended, and for how long; in seconds.
+    """
+
+    kind: str
+    after_s: float
+    for_s: float
+
+
+def plan_of(seed: int, seconds: float, kinds: Sequence[str], every_s: float) -> list[PlannedFault]:
+    """
+    Return faults for *seconds*, each of *kinds* in turn as the dice fall, about *every_s* apart.
+
+    Every kind comes before any comes again, so that a short run has some of each.
+    """
+    dice = random.Random(seed)  # noqa: S311 no secret
+    plan: list[PlannedFault] = []
+    at, turn = 0.0, list[str]()
+    while True:
+        turn = turn or dice.sample(list(kinds), len(kinds))
+        kind = turn.pop()
+        fault = PlannedFault(kind, dice.uniform(0.5, 1.5) * every_s, dice.uniform(*FAULTS[kind]))
+        at += fault.after_s + fault.for_s
+        if at > seconds:
+            return plan
+        plan.append(fault)

@@ -1,0 +1,131 @@
+"""
+`tickwheel chaos` for some seconds, on SQLite and on a PostgreSQL of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tickwheel.lab.chaos.history import History
+
+PATIENCE_S = 60.0
+SHORT = ["--seconds", "5s", "--every", "700ms", "--rate", "20", "--due-within", "2s", "--latency", "30ms"]
+SHORT += ["--jitter", "10ms", "--json", "--history", "history.json"]
+
+
+def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict[str, object], History]:
+    """
+    Return the figures and the history of a run that found nothing wrong.
+    """
+    assert answer.returncode == 0, answer.stderr
+    figures = json.loads(answer.stdout)
+    assert [figures[kind] for kind in ("lost", "doubled", "early", "unexpected")] == [0, 0, 0, 0]
+    assert figures["set acknowledged"] >= 100
+    assert figures["arrived"] >= 50
+    return figures, History.from_json((folder / "history.json").read_text())
+
+
+def test_sqlite(run, tmp_path: Path) -> None:
+    """
+    Killed, paused, cut off and refused, a service on SQLite loses, doubles and hurries nothing.
+    """
+    figures, history = judged(run("chaos", *SHORT, "--seed", "3", "--fault", "kill,pause,cut-target"), tmp_path)
+    assert {fault.kind for fault in history.faults} >= {"kill"}
+    assert figures["seed"] == 3
+    assert all(delivery.arrived_at >= delivery.due_at for delivery in history.deliveries)
+
+
+def find(program: str) -> str | None:
+    """
+    Return where *program* is: on the path, or where Debian keeps its newest version.
+    """
+    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), key=lambda path: int(path.parts[4]))
+    return shutil.which(program) or (str(places[-1]) if places else None)
+
+
+@pytest.fixture
+def postgres(tmp_path_factory) -> Iterator[str]:
+    """
+    Return the URL of a database on a server of its own, on a free port of loopback.
+    """
+    if find("initdb") is None:
+        pytest.skip("no PostgreSQL is installed")
+    folder = tmp_path_factory.mktemp("postgres", numbered=True)
+    user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # the server refuses to run as root
+    as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+    if user:
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        for parent in list(folder.parents)[:2]:
+            parent.chmod(0o755)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    made = [find("initdb"), "-D", folder / "data", "-U", "tick", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=folder, **as_user)
+    command = [
+        find("postgres"),
+        "-D",
+        folder / "data",
+        "-k",
+        folder,
+        "-p",
+        str(port),
+        "-c",
+        "listen_addresses=127.0.0.1",
+    ]
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **as_user) as server,
+    ):
+        try:
+            until = time.monotonic() + PATIENCE_S
+            while subprocess.run(
+                [find("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)], check=False
+            ).returncode:
+                assert server.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < until
+                time.sleep(0.05)  # a server says nowhere else that it is up
+            yield f"postgresql://tick@127.0.0.1:{port}/postgres"
+        finally:
+            server.send_signal(signal.SIGINT)
+
+
+def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
+    """
+    With a slow link to its PostgreSQL that is cut and closed, a service loses, doubles and hurries nothing.
+    """
+    faults = "kill,pause,cut-store,close-store,errors"
+    _, history = judged(run("chaos", *SHORT, "--seed", "5", "--store", postgres, "--fault", faults), tmp_path)
+    assert len({fault.kind for fault in history.faults}) >= 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--fault", "rain"], "'rain' is no fault: take some of kill, pause,"),
+        (["--fault", "cut-store"], "--fault cut-store: SQLite is a file and has no link"),
+        (["--seconds", "0"], "--seconds is 0 s: pass a duration of up to a day"),
+        (["--every", "-1s"], "--every is -1 s: pass a duration"),
+        (["--latency", "10ms"], "--latency 0.01 s, --jitter 0.03 s: pass 0 <= jitter <= latency <= 10s"),
+        (["--latency", "nan"], "pass 0 <= jitter <= latency <= 10s"),
+        (["--store", "postgresql://host/name"], "names no port: chaos puts itself between, so name host and port"),
+    ],
+)
+def test_bad_input(run, arguments: list[str], problem: str) -> None:
+    """
+    What is wrong is said with the value and the remedy, before anything is started.
+    """
+    answer = run("chaos", *arguments)
+    assert answer.returncode == 2
+    assert problem in answer.stderr
