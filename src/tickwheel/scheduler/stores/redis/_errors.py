@@ -62,6 +62,8 @@ _TEXTS: Final = {
     "DB index is out of range": _Words("there is no such database", "name another"),
     "SELECT is not allowed": _Words("a cluster has database 0 only", "leave the database out"),
     "invalid DB index": _Words("there is no such database", "name another"),
+    "can't run this command": _RIGHTS,
+    "can't access": _RIGHTS,
     "Lua redis lib command arguments": _Words("a value cannot be stored", "pass texts and integers in int64"),
 }
 _CODE: Final = re.compile(r"[A-Z]{2,}\b")

@@ -1,0 +1,488 @@
+"""
+What the Redis store does when the server, the connection or another node is not as it should be.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import signal
+import socket
+import sys
+import threading
+import time
+
+import pytest
+
+from tickwheel.errors import MissingExtraError
+from tickwheel.scheduler import _model as model
+from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores.redis import _connections
+from tickwheel.scheduler.stores.redis._server import loss_window
+
+NUMBERS = itertools.count()
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def server(make_redis):
+    """
+    Return a server of this test alone.
+    """
+    return make_redis("--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "local")
+
+
+@pytest.fixture
+def make(redis_server):
+    """
+    Return what opens stores of one prefix; they are closed in the end.
+    """
+    opened = []
+    prefix = f"server-{next(NUMBERS)}"
+
+    def make_one(options="", on=redis_server, account=""):
+        opened.append(open_store(on.url(f"?prefix={prefix}{options}", account)))
+        return opened[-1]
+
+    make_one.prefix = f"{{{prefix}}}"
+    yield make_one
+    for store in opened:
+        store.close()
+
+
+def set_one(store, key="key", due_at=0, payload=b"null"):
+    """
+    Set a job and return it.
+    """
+    return store.apply([model.Set(model.Job(key, 0, due_at, payload))])[0].job
+
+
+def until(call):
+    """
+    Return what *call* returns once that is something; transient errors on the way are expected.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while time.monotonic() < give_up:
+        try:
+            if result := call():
+                return result
+        except StoreError as error:
+            if not error.is_transient:
+                raise
+    pytest.fail(f"nothing came within {PATIENCE_S} s")
+
+
+def test_nobody_listens():
+    """
+    A server that is not there is a transient error, of which it is known that nothing was written.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        with pytest.raises(StoreError, match="the connection failed") as caught:
+            open_store(f"redis://127.0.0.1:{free.getsockname()[1]}/0")
+    assert (caught.value.is_transient, caught.value.is_unknown) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("account", "message"),
+    [
+        ("guarded:hush-hush@", "the server refuses this user"),
+        (":hush-hush@", "the server refuses this user"),
+        ("", "the server refuses this user"),
+    ],
+)
+def test_wrong_password(make_redis, account, message):
+    """
+    A wrong password, or none, is told, is not shown, and is not tried again.
+    """
+    server = make_redis("--requirepass", "right")
+    with pytest.raises(StoreError, match=message) as caught:
+        open_store(server.url("", account))
+    assert not caught.value.is_transient
+    assert "hush" not in str(caught.value)
+    assert account == "" or ":***@" in str(caught.value)
+    open_store(server.url("", ":right@")).close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("redis://127.0.0.1:1/x", "names the database 'x': write its number"),
+        ("redis://127.0.0.1:port/0", "cannot be understood .*: write redis://"),
+        ("redis://127.0.0.1:1/0?shards=many", "shards is 'many' in .*: write a whole number up to 256"),
+        ("redis://127.0.0.1:1/0?decode_responses=1", "has the option 'decode_responses': known are: shards, lease_s"),
+        ("redis://127.0.0.1:1/0?prefix=", "prefix is '' in .*: write some printable characters without braces"),
+        ("redis://127.0.0.1:1/0?prefix={a}", "prefix is '{a}'"),
+        ("unix:///nowhere/socket?db=x", "names the database 'x'"),
+        ("unix:///nowhere/socket", "the connection failed"),
+    ],
+)
+def test_wrong_urls(url, message):
+    """
+    What a URL says wrong is named.
+    """
+    with pytest.raises(StoreError, match=message):
+        open_store(url)
+
+
+def test_no_such_database(redis_server):
+    """
+    A database that the server does not have is named.
+    """
+    with pytest.raises(StoreError, match=r"there is no such database .*: name another") as caught:
+        open_store(f"redis://127.0.0.1:{redis_server.port}/99")
+    assert not caught.value.is_transient
+
+
+def test_missing_driver(make, monkeypatch):
+    """
+    Without the driver the error names the extra that brings it.
+    """
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(MissingExtraError, match=r"redis is not installed: pip install 'tickwheel\[redis\]'"):
+        make()
+
+
+def test_newer_schema(redis_server, make):
+    """
+    A store of a newer version is refused.
+    """
+    make().close()
+    redis_server.execute("HSET", f"{make.prefix}:meta", "version", 99)
+    with pytest.raises(StoreFormatError, match="has schema version 99, and this tickwheel knows 1 to 1: upgrade"):
+        make()
+
+
+@pytest.mark.parametrize("name", ["meta", "jobs", "due:0"])
+def test_keys_of_somebody_else(redis_server, make, name):
+    """
+    A key that holds something else is left as it is, and the remedy named.
+    """
+    redis_server.execute("SET", f"{make.prefix}:{name}", "theirs")
+    with pytest.raises(StoreFormatError, match=r"holds something else .*: choose another prefix="):
+        set_one(make("&shards=1"))
+    assert redis_server.execute("GET", f"{make.prefix}:{name}") == b"theirs"
+
+
+def test_number_of_shards_stays(make):
+    """
+    A store keeps the number of shards that it was made with.
+    """
+    first = make("&shards=3")
+    assert len(first.acquire("owner")) == 3
+    with pytest.raises(StoreError, match="asks for 5 shards, and the store has 3: write shards=3, or leave it out"):
+        make("&shards=5")
+    second = make()
+    assert [second.shard_of(f"{i}") for i in range(50)] == [first.shard_of(f"{i}") for i in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_durable", "words"),
+    [
+        (("--appendonly", "yes", "--appendfsync", "always"), True, ""),
+        (("--appendonly", "yes", "--appendfsync", "everysec"), False, "the last two seconds"),
+        (("--appendonly", "yes", "--appendfsync", "no"), False, "not yet written to the disk"),
+        (("--save", "60 1"), False, "since the last snapshot, when the server crashes: set appendonly yes"),
+        ((), False, "everything, when the server stops: set appendonly yes"),
+    ],
+)
+def test_what_may_be_lost(make_redis, caplog, settings, is_durable, words):
+    """
+    The store says what its server may lose, as an ability and as a warning.
+    """
+    server = make_redis(*settings)
+    with caplog.at_level(logging.WARNING, "tickwheel.scheduler"):
+        store = open_store(server.url())
+    assert (store.abilities.is_durable, words in store.abilities.loss_window) == (is_durable, True)
+    assert bool(caplog.messages) is not is_durable
+    assert all("may lose" in message for message in caplog.messages)
+    store.close()
+    server.stop()
+
+
+def test_settings_may_not_be_read(make_redis):
+    """
+    A user who may not read the settings can use the store, and is told of the worst that they may be.
+    """
+    server = make_redis("--appendonly", "yes")
+    server.execute("ACL", "SETUSER", "plain", "on", ">pw", "~*", "&*", "+@all", "-config", "-info")
+    store = open_store(server.url("", "plain:pw@"))
+    assert "may not read appendfsync" in store.abilities.loss_window
+    assert set_one(store).key == "key"
+    store.close()
+
+
+def test_rights_are_looked_at_first(make_redis):
+    """
+    A user who lacks one command is told so on open, before anything could be written by halves.
+    """
+    server = make_redis()
+    server.execute("ACL", "SETUSER", "half", "on", ">pw", "~*", "&*", "+@all", "-zrem")
+    with pytest.raises(StoreError, match=r"the server refuses this user a command .*user_script") as caught:
+        open_store(server.url("", "half:pw@"))
+    assert not caught.value.is_transient
+    server.execute("ACL", "SETUSER", "silent", "on", ">pw", "~*", "resetchannels", "+@all")
+    store = open_store(server.url("", "silent:pw@"))
+    owner = open_store(server.url())
+    owner.acquire("owner")
+    assert set_one(store).key == "key"  # only the hint is missing
+    assert sum(len(owner.changes(shard, 10, 0).jobs) for shard in range(4)) == 1
+    for each in (store, owner):
+        each.close()
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_eviction_is_refused(make_redis, policy):
+    """
+    A server that may evict keys is refused, with the remedy.
+    """
+    server = make_redis("--maxmemory-policy", policy)
+    with pytest.raises(StoreError, match=f"has maxmemory-policy {policy}, .*: CONFIG SET maxmemory-policy noeviction"):
+        open_store(server.url())
+    server.execute("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    open_store(server.url()).close()
+
+
+def test_no_memory(server, make):
+    """
+    Without memory a set is refused as permanent and leaves nothing, and what runs can be settled.
+    """
+    store = make("&shards=1", server)
+    (lease,) = store.acquire("owner")
+    running, waiting = set_one(store, "running"), set_one(store, "waiting")
+    store.apply([model.Begin(running, lease.epoch)])
+    server.execute("CONFIG", "SET", "maxmemory", "1mb")
+    with pytest.raises(StoreError, match=r"the server has no memory left .*: raise its maxmemory") as caught:
+        set_one(store, "more", payload=b"x" * 1_000_000)
+    assert not caught.value.is_transient
+    assert store.get("more") is None
+    answers = store.apply([model.Settle(running, lease.epoch), model.Begin(waiting, lease.epoch)])
+    assert [answer.outcome for answer in answers] == ["settled", "begun"]
+    assert store.apply([model.Settle(waiting, lease.epoch)])[0].outcome == "settled"
+    assert len(store.renew("owner")) == 1
+    server.execute("CONFIG", "SET", "maxmemory", "0")
+    assert set_one(store, "more").key == "more"
+
+
+def test_scripts_are_lost(redis_server, make):
+    """
+    A server that has forgotten its scripts is given them again.
+    """
+    store = make()
+    set_one(store)
+    redis_server.execute("SCRIPT", "FLUSH")
+    assert store.count()["pending"] == 1
+    redis_server.execute("SCRIPT", "FLUSH")
+    assert set_one(store, "more").key == "more"
+
+
+def test_lost_connections(redis_server, make):
+    """
+    When the server ends all connections, the next calls make new ones, and nothing is lost.
+    """
+    store = make()
+    job = set_one(store)
+    assert redis_server.execute("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") >= 1
+    assert until(lambda: store.get("key")) == job
+    assert until(lambda: set_one(store, "more")).key == "more"
+
+
+def test_replica(make_redis):
+    """
+    A replica is refused as transient: it may become the primary.
+    """
+    primary = make_redis()
+    replica = make_redis("--replicaof", f"127.0.0.1 {primary.port}")
+    with pytest.raises(
+        StoreError, match=r"the server is a replica and takes no writes .*: connect to its primary"
+    ) as e:
+        open_store(replica.url())
+    assert e.value.is_transient
+    replica.execute("REPLICAOF", "NO", "ONE")
+    open_store(replica.url()).close()
+
+
+def test_crash_of_the_server(server, make):
+    """
+    When the server is killed and comes back, what was answered is there, and the owner goes on in its epochs.
+    """
+    store = make("", server)
+    epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
+    jobs = [set_one(store, f"{i}") for i in range(20)]
+    store.apply([model.Begin(job, epochs[store.shard_of(job.key)]) for job in jobs[:10]])
+    server.stop(signal.SIGKILL)
+    with pytest.raises(StoreError) as caught:
+        set_one(store, "meanwhile")
+    assert (caught.value.is_transient, caught.value.is_unknown) == (True, False)
+    server.start()
+    assert until(store.count) == {"pending": 10, "running": 10, "dead": 0}
+    assert {lease.shard: lease.epoch for lease in until(lambda: store.renew("owner"))} == epochs
+    answers = store.apply([model.Settle(job, epochs[store.shard_of(job.key)]) for job in jobs[:10]])
+    assert {answer.outcome for answer in answers} == {model.Outcome.SETTLED}
+    other = make("", server)
+    set_one(other, "news")
+    assert until(lambda: store.wait_for_change(PATIENCE_S))
+
+
+def test_server_is_killed_under_load(server, make):
+    """
+    With each answer synced, a server that is killed in the middle of writes has every job that was answered.
+    """
+    make("", server)
+    answered, lost = set(), []
+
+    def write(name):
+        store = open_store(server.url(f"?prefix={make.prefix[1:-1]}"))
+        try:
+            for batch in itertools.count():
+                keys = [f"{name} {batch} {i}" for i in range(10)]
+                store.apply([model.Set(model.Job(key, 0, 0, b"x" * 100)) for key in keys])
+                answered.update(keys)
+                seen.set()
+        except StoreError as error:
+            lost.append(error)
+        store.close()
+
+    for turn in range(3):
+        seen = threading.Event()
+        threads = [threading.Thread(target=write, args=(f"{turn} {name}",)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        seen.wait(PATIENCE_S)
+        server.stop(signal.SIGKILL)
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        server.start()
+    store = make("", server)
+    assert all(error.is_transient for error in lost)
+    assert len(lost) == 6
+    assert len(answered) >= 30
+    assert [key for key in answered if store.get(key) is None] == []
+    count = store.count()["pending"]
+    assert count % 10 == 0  # whole batches
+    assert count >= len(answered)
+
+
+def test_server_that_stands_still(server, make, monkeypatch):
+    """
+    A server that does not answer in time leaves it unknown whether a write took effect, and says so.
+    """
+    monkeypatch.setattr(_connections, "_ANSWER_S", 0.2)
+    store = make("", server)
+    job = set_one(store)
+    server.pause()
+    with pytest.raises(StoreError, match="the connection failed") as caught:
+        store.apply([model.Cancel("key")])
+    with pytest.raises(StoreError):
+        store.get("key")
+    server.resume()
+    assert caught.value.is_transient
+    assert until(lambda: set_one(store, "more")).generation > job.generation
+
+
+def test_server_that_loads(server, make):
+    """
+    A server that still loads its data is a transient error, and nothing was written.
+    """
+    server.execute("EVAL", "for i = 1, 5000 do redis.call('SET', 'filler:' .. i, i) end", 0)
+    server.stop()
+    server.settings += ("--key-load-delay", "200")
+    starting = threading.Thread(target=server.start)
+    starting.start()
+    errors = []
+    while starting.is_alive():
+        try:
+            make("", server)
+        except StoreError as error:
+            errors.append(error)
+    starting.join()
+    assert any("still loading its data" in str(error) for error in errors)
+    assert all((error.is_transient, error.is_unknown) == (True, False) for error in errors)
+
+
+def test_shards_are_shared(make):
+    """
+    A node that comes gets its share at the next renewal of the one that has all, and what it leaves goes back.
+    """
+    first, second = make("&shards=4"), make()
+    assert len(first.acquire("first")) == 4
+    assert second.acquire("second") == []
+    kept = first.renew("first")
+    assert len(kept) == 2
+    taken = second.acquire("second")
+    assert {lease.shard for lease in kept}.isdisjoint(lease.shard for lease in taken)
+    assert len(taken) == 2
+    second.release("second")
+    assert len(first.acquire("first")) == 4
+
+
+def test_epochs_are_unique(make):
+    """
+    No two leases share an epoch, of whatever shards.
+    """
+    store = make("&shards=5")
+    first = [lease.epoch for lease in store.acquire("owner")]
+    store.release("owner")
+    second = [lease.epoch for lease in store.acquire("owner")]
+    assert len({*first, *second}) == 10
+    assert min(second) > max(first)
+
+
+def test_node_that_does_not_renew(make):
+    """
+    A node that is paused past its lease loses its shards; its writes are refused when it comes back.
+    """
+    paused, heir = make("&shards=2&lease_s=1"), make("&lease_s=1")
+    epochs = {lease.shard: lease.epoch for lease in paused.acquire("paused")}
+    job = set_one(paused)
+    epoch = epochs[paused.shard_of("key")]
+    paused.apply([model.Begin(job, epoch)])
+    taken = until(lambda: leases if len(leases := heir.acquire("heir")) == 2 else None)
+    assert sum(lease.rescued for lease in taken) == 1
+    assert [answer.outcome for answer in paused.apply([model.Settle(job, epoch)])] == [model.Outcome.NOT_OWNER]
+    assert paused.renew("paused") == []
+    assert heir.get("key").state is model.State.PENDING
+    assert heir.get("key").attempt == 1
+
+
+def test_node_of_a_cluster(make_redis):
+    """
+    In a cluster the node that holds the store's slot can be used; another names the one to connect to.
+    """
+    holder, other = make_redis("--cluster-enabled", "yes"), make_redis("--cluster-enabled", "yes")
+    slot = holder.execute("CLUSTER", "KEYSLOT", "{tickwheel}:jobs")
+    holder.execute("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+    other.execute("CLUSTER", "MEET", "127.0.0.1", holder.port)
+    until(lambda: str(holder.port).encode() in other.execute("CLUSTER", "NODES"))
+    assert 0 <= slot <= 16383
+    store = until(lambda: open_store(holder.url()))
+    (job,) = [set_one(store)]
+    assert store.get("key") == job
+    store.close()
+    refusal = until(lambda: refused_by(other))
+    assert f"127.0.0.1:{holder.port}" in refusal
+    assert "connect to the node that is named here" in refusal
+
+
+def refused_by(server):
+    """
+    Return what a node says that does not hold the store, once it knows who does.
+    """
+    try:
+        open_store(server.url()).close()
+    except StoreError as error:
+        if error.is_transient:
+            raise
+        return str(error)
+    return None
+
+
+def test_loss_window_of_any_settings():
+    """
+    Whatever is known of the settings, only a server that is known to sync each answer loses nothing.
+    """
+    for aof, fsync, save in itertools.product(("yes", "no", None), ("always", "everysec", "no", None), ("", "60 1")):
+        facts = {"appendonly": aof, "appendfsync": fsync, "save": save}
+        window = loss_window({name: value for name, value in facts.items() if value is not None})
+        assert (window == "") is (fsync == "always" and aof != "no"), facts
