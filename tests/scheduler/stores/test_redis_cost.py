@@ -1,0 +1,100 @@
+"""
+What the Redis store costs the server, in commands and bytes: counts, not times.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler import _model as model
+from tickwheel.scheduler.stores import open_store
+
+FAR = 10**12
+
+
+@pytest.fixture
+def server(make_redis):
+    """
+    Return a server of this test alone.
+    """
+    return make_redis()
+
+
+@pytest.fixture
+def store(server):
+    """
+    Return an open store with fifty jobs due soon and five thousand far ahead.
+    """
+    store = open_store(server.url("?shards=1"))
+    store.acquire("owner")
+    store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(50)])
+    for start in range(0, 5_000, 1_000):
+        store.apply([model.Set(model.Job(f"far {start + i}", 0, FAR + i)) for i in range(1_000)])
+    yield store
+    store.close()
+
+
+def commands_of(server, call):
+    """
+    Return how often which command ran while *call* was made.
+    """
+    server.execute("CONFIG", "RESETSTAT")
+    call()
+    found = server.execute("INFO", "commandstats")
+    own = ("evalsha", "script|load", "config|resetstat", "info", "hello")
+    return {name.removeprefix("cmdstat_"): facts["calls"] for name, facts in found.items() if name[8:] not in own}
+
+
+@pytest.mark.parametrize(
+    ("call", "commands"),
+    [
+        (lambda store: store.due(0, 10**9, None, 20), {"zrange": 1, "hmget": 2}),
+        (lambda store: store.due(0, 2**63, (FAR + 100, 0), 20), {"zrange": 1, "hmget": 2}),
+        (lambda store: store.due(0, 10**9, None, 5_000), {"zrange": 1, "hmget": 2}),
+        (lambda store: store.next_due_at(0), {"zrange": 1}),
+        (lambda store: store.get("near 7"), {"hmget": 2, "time": 1, "get": 1}),
+        (lambda store: store.count(), {"zcard": 2, "hlen": 1}),
+        (lambda store: store.page(model.JobQuery(limit=10)), {"zrange": 1, "hget": 10, "hmget": 2}),
+        (lambda store: store.page(model.JobQuery(state=model.State.DEAD)), {"zrange": 1}),
+        (lambda store: store.changes(0, FAR, 0), {"zremrangebyscore": 1, "zrange": 1, "get": 1}),
+    ],
+)
+def test_commands_of_a_look(server, store, call, commands):
+    """
+    A look takes as many commands as what it returns needs, however many jobs lie in the future.
+    """
+    assert commands_of(server, lambda: call(store)) == commands
+
+
+def test_commands_of_a_batch(server, store):
+    """
+    A thousand jobs are set, begun and settled in a few commands, not in thousands.
+    """
+    (lease,) = store.renew("owner")
+    writes = [model.Set(model.Job(f"job {i}", 0, i)) for i in range(1_000)]
+    jobs = []
+    counts = commands_of(server, lambda: jobs.extend(answer.job for answer in store.apply(writes)))
+    assert sum(counts.values()) <= 20
+    counts = commands_of(server, lambda: store.apply([model.Begin(job, lease.epoch) for job in jobs]))
+    assert sum(counts.values()) <= 10
+    counts = commands_of(server, lambda: store.apply([model.Settle(job, lease.epoch) for job in jobs]))
+    assert sum(counts.values()) <= 10
+    assert store.count()["pending"] == 5_050
+
+
+def test_memory_of_a_job(server, store):
+    """
+    A pending job of 100 bytes of payload takes at most 560 bytes of the server's memory, and gives all of it back.
+    """
+
+    def used():
+        return server.execute("INFO", "memory")["used_memory_dataset"]
+
+    before, keys = used(), [f"reminder/{i:012d}" for i in range(20_000)]
+    for start in range(0, 20_000, 1_000):
+        chunk = keys[start : start + 1_000]
+        store.apply([model.Set(model.Job(key, 0, FAR + start, b"x" * 100, handler="mail")) for key in chunk])
+    assert used() - before < 560 * 20_000
+    for start in range(0, 20_000, 1_000):
+        store.apply([model.Cancel(key) for key in keys[start : start + 1_000]])
+    assert used() - before < 60 * 20_000  # hash tables shrink later
