@@ -53,7 +53,7 @@ class Record:
         """
 
         def chosen(items):
-            return [item for item in items if isinstance(item, kind) and key in {None, item.key}]
+            return [item for item in items if isinstance(item, kind) and (key is None or item.key == key)]
 
         return chosen(self.wait_for(lambda: chosen(self.items)))
 

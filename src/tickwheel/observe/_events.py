@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 __all__ = [
+    "CircuitClosed",
+    "CircuitOpened",
     "Event",
     "EventHook",
     "JobCancelled",
@@ -194,6 +196,26 @@ class StoreFailed:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class CircuitOpened:
+    """
+    A receiver has failed *failures* times in a row: for *open_s* seconds its jobs are put off and not sent.
+    """
+
+    place: str
+    failures: int
+    open_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitClosed:
+    """
+    A receiver that had failed works again.
+    """
+
+    place: str
+
+
 Event: TypeAlias = (
     JobSet
     | JobMoved
@@ -209,6 +231,8 @@ Event: TypeAlias = (
     | OwnershipGained
     | OwnershipLost
     | StoreFailed
+    | CircuitOpened
+    | CircuitClosed
 )
 
 EventHook: TypeAlias = Callable[[Event], object]

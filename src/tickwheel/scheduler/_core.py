@@ -58,6 +58,7 @@ class Core:
         self._owner: Owner | None = None
         self.hooks = Hooks()
         self.registry = Registry(targets, options.retry)
+        self.registry.report_to(self.hooks.tell)
         self.pulls = Pulls(self.registry.pulls)
         made = make_store(store, self._clock) if isinstance(store, str) else store
         self.client = Client(
@@ -163,6 +164,7 @@ class Core:
             **sizes,
             "lateness": self._figures.lateness.figures(),
             "by_target": {target: dict(counts) for target, counts in self._figures.by_target.copy().items()},
+            "targets": self.registry.figures(),
             "commits": commits.commits,
             "commit": {
                 "writes": commits.writes,

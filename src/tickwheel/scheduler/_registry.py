@@ -5,11 +5,13 @@ What a scheduler knows of its targets and handlers.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
+from tickwheel.observe._events import Event
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._model import Job, RetryPolicy
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.targets import Call, Limits, Target
+from tickwheel.scheduler.targets import Call, Limits, Reporting, Target
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.log import LogTarget
 from tickwheel.scheduler.targets.pull import PullTarget
@@ -81,6 +83,20 @@ class Registry:
             if len(self._calls) < _CALLS_MAX:
                 self._calls[name] = call
         return call
+
+    def report_to(self, tell: Callable[[Event], object]) -> None:
+        """
+        Let the targets that have something to tell give their events to *tell*.
+        """
+        for target in self._targets.values():
+            if isinstance(target, Reporting):
+                target.report_to(tell)
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return what the targets tell of themselves, by their names.
+        """
+        return {name: each.figures() for name, each in self._targets.items() if isinstance(each, Reporting)}
 
     def closers(self) -> list[Callable[[], Awaitable[None]]]:
         """

@@ -2,7 +2,8 @@
 Which addresses a webhook may not reach: those inside, which the sender of a URL could not reach from outside.
 
 Refused are loopback, private, shared, link-local (where clouds keep their metadata), multicast, reserved and
-unspecified addresses, also where an IPv6 address only wraps one of them (mapped, 6to4, Teredo, NAT64).
+unspecified addresses, also where an IPv6 address only wraps one of them (mapped, 6to4, Teredo, NAT64, ISATAP). Any
+other IPv6 address is public only in the one block that public addresses are given from, 2000::/3.
 """
 
 from __future__ import annotations
@@ -16,6 +17,15 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_GIVEN = ipaddress.IPv6Network("2000::/3")
+_ISATAP = 0x5EFE
+"""What stands before the IPv4 address in an interface identifier of RFC 5214, but for its universal bit."""
+_SPECIAL: tuple[Network, ...] = (
+    ipaddress.IPv4Network("192.0.0.0/24"),  # protocol assignments
+    ipaddress.IPv4Network("192.88.99.0/24"),  # once the relays of 6to4
+    ipaddress.IPv6Network("3fff::/20"),  # documentation
+)
+"""What some of the supported Pythons take for public."""
 
 
 class AddressRefusedError(OSError):
@@ -53,8 +63,16 @@ class Guard:
         for each in _wrapped(parsed):
             if any(each.version == network.version and each in network for network in self._allowed):
                 continue
-            if not each.is_global or each.is_multicast:
+            if not _is_public(each):
                 raise AddressRefusedError(address)
+
+
+def _is_public(address: Address) -> bool:
+    if any(address.version == network.version and address in network for network in _SPECIAL):
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address not in _GIVEN:
+        return False
+    return address.is_global and not address.is_multicast
 
 
 def _wrapped(address: Address) -> list[Address]:
@@ -69,5 +87,11 @@ def _wrapped(address: Address) -> list[Address]:
         if address.teredo is not None:
             return list(address.teredo)
         if address in _NAT64:
-            return [ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)]
+            return [_lowest(address)]
+        if (int(address) >> 32) & 0xFDFF_FFFF == _ISATAP:
+            return [address, _lowest(address)]
     return [address]
+
+
+def _lowest(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)

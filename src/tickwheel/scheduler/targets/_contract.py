@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from tickwheel.observe._events import Event
 from tickwheel.scheduler._model import Answer, Job
 
-__all__ = ["Call", "Cancel", "End", "Firing", "Limits", "Retry", "Snooze", "Target"]
+__all__ = ["Call", "Cancel", "End", "Firing", "Limits", "Reporting", "Retry", "Snooze", "Target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,4 +203,21 @@ class Target(Protocol):
     async def close(self) -> None:
         """
         Let go of connections; awaited once on the event loop that awaited the calls. Never before the last call ended.
+        """
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """
+    What a target has besides, if it has something to tell of itself.
+    """
+
+    def report_to(self, tell: Callable[[Event], object]) -> None:
+        """
+        Give events to *tell* from now on; from any thread, and without waiting.
+        """
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return what is to stand in `stats()["targets"]` under the target's name; from any thread.
         """

@@ -4,22 +4,28 @@ The webhook target: an HTTP POST to the URL that the job names as its handler.
     answer                       what becomes of the job
     2xx                          done
     410 Gone                     parked: the receiver wants no more
+    413 Content Too Large        parked: it will not get smaller
     429, 503 with Retry-After    another attempt then
     anything else, no answer     a failed attempt; redirects are not followed
+
+A receiver (scheme, host and port) that does not answer, or answers 5xx, several times in a row is left alone for a
+while: its jobs are put off, which costs them no attempt, and then one of them asks whether it is back.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from tickwheel.observe._events import Event
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._addresses import AddressRefusedError, Guard
-from tickwheel.scheduler.targets._contract import Call, Cancel, Firing, Retry
+from tickwheel.scheduler.targets._breaker import Breakers
+from tickwheel.scheduler.targets._contract import Call, Cancel, Firing, Retry, Snooze
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._signing import read_secret, signature
@@ -34,6 +40,8 @@ TIMEOUT_S = 15.0
 _CONNECTIONS_MAX = 100
 _RETRY_AFTER_MAX_S = 86_400.0
 """A receiver may ask for a day's patience; who wants more is answered 410."""
+_BROKEN = 500
+"""From this status on, it is the receiver that does not work, and not what was sent to it."""
 _SHOWN_BYTES = 200
 """How much of a refusal's body is kept with the error."""
 
@@ -42,6 +50,13 @@ class WebhookError(Exception):
     """
     The receiver did not accept a firing.
     """
+
+    def __init__(self, message: str, *, is_up: bool = False) -> None:
+        """
+        Keep the *message*, and whether the receiver works in spite of it.
+        """
+        super().__init__(message)
+        self.is_up = is_up
 
 
 class WebhookTarget:
@@ -54,13 +69,27 @@ class WebhookTarget:
         secrets: Keys to sign with ("whsec_" and base64), the newest first; none: unsigned.
         allow: Networks that are not public and may be reached all the same, such as "10.1.0.0/16".
         timeout_s: How long one attempt may take.
+        failures_max: After how many failures in a row a receiver is left alone.
+        open_s: For how long.
 
     Raises:
-        InvalidJobError: If a secret is too short or unreadable.
+        InvalidJobError: If a secret is too short or unreadable, or a bound is not positive.
         ValueError: If one of *allow* is no network.
     """
 
-    def __init__(self, *, secrets: Iterable[str] = (), allow: Iterable[str] = (), timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        *,
+        secrets: Iterable[str] = (),
+        allow: Iterable[str] = (),
+        timeout_s: float = TIMEOUT_S,
+        failures_max: int = 5,
+        open_s: float = 30.0,
+    ) -> None:
+        for name, value in (("timeout_s", timeout_s), ("failures_max", failures_max), ("open_s", open_s)):
+            if not value > 0:
+                raise InvalidJobError(name, value, "pass a number, more than 0")
+        self._breakers = Breakers(failures_max, open_s)
         self._keys = tuple(read_secret(secret) for secret in secrets)
         self._guard = Guard(allow)
         self._timeout_s = timeout_s
@@ -97,19 +126,49 @@ class WebhookTarget:
             await self._session.close()
             self._session = None
 
-    async def _post(self, firing: Firing) -> Cancel | Retry | None:
+    def report_to(self, tell: Callable[[Event], object]) -> None:
+        """
+        Tell of receivers that are left alone, and of those that are back.
+        """
+        self._breakers.tell = tell
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return the state of each receiver that has failed since it last succeeded.
+        """
+        return self._breakers.figures()
+
+    async def _post(self, firing: Firing) -> Cancel | Retry | Snooze | None:
+        receiver = _receiver(firing.job.handler)
+        wait = self._breakers.enter(receiver)
+        if wait is not None:
+            return Snooze(wait)
+        is_up: bool | None = None
+        try:
+            is_up, verdict = await self._ask(firing)
+        except WebhookError as error:
+            is_up = error.is_up
+            raise
+        finally:
+            self._breakers.leave(receiver, is_up=is_up)
+        return verdict
+
+    async def _ask(self, firing: Firing) -> tuple[bool | None, Cancel | Retry | None]:
+        """
+        Post, and return whether the receiver works, and what it wants.
+        """
         client = library("aiohttp", "webhook")
         url = firing.job.handler
         try:
             async with self._opened().post(
                 url, data=firing.job.payload, headers=self._headers(firing), allow_redirects=False
             ) as answer:
-                return await _verdict(answer)
+                return answer.status < _BROKEN, await _verdict(answer)
         except client.InvalidURL as error:
-            return Cancel(f"{url} cannot be called: {error.description or 'it is no URL'}")
+            return None, Cancel(f"{url} cannot be called: {error.description or 'it is no URL'}")
         except client.ClientConnectorError as error:
             if isinstance(error.os_error, AddressRefusedError):
-                return Cancel(f"{url}: {error.os_error}")
+                return None, Cancel(f"{url}: {error.os_error}")
             message = f"{url} cannot be reached: {error.os_error.strerror or error.os_error}"
         except TimeoutError:
             message = f"{url} did not answer within {self._timeout_s:g} s"
@@ -157,12 +216,20 @@ async def _verdict(answer: aiohttp.ClientResponse) -> Cancel | Retry | None:
         return None
     body = (await answer.content.read(_SHOWN_BYTES)).decode(errors="replace").strip()
     text = f"{answer.url} answered {status} {answer.reason}" + (f": {body}" if body else "")
-    if status == 410:  # noqa: PLR2004  gone
-        return Cancel(text)
+    if status in (410, 413):
+        return Cancel(text if status == 410 else f"the message is too large: {text}")  # noqa: PLR2004  gone
     after = _retry_after(answer.headers.get("retry-after"))
     if status in (429, 503) and after is not None:
         return Retry(after, text)
-    raise WebhookError(text)
+    raise WebhookError(text, is_up=status < _BROKEN)
+
+
+def _receiver(url: str) -> str:
+    """
+    Return what fails and comes back as one: scheme, host and port.
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
 def _retry_after(value: str | None) -> float | None:

@@ -1,0 +1,199 @@
+"""
+Circuit breakers, on a clock that is moved by hand, and on a webhook's real receiver.
+"""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tickwheel.observe._events import CircuitClosed, CircuitOpened, JobFailed, JobSnoozed, JobSucceeded
+from tickwheel.scheduler import InvalidJobError, RetryPolicy
+from tickwheel.scheduler.targets._breaker import _PLACES_MAX, Breakers
+from tickwheel.scheduler.targets.webhook import WebhookTarget
+
+
+class Bench:
+    """
+    Breakers that open after three failures, for ten seconds.
+    """
+
+    def __init__(self):
+        self.now = 100.0
+        self.told = []
+        self.breakers = Breakers(3, 10.0, clock=lambda: self.now)
+        self.breakers.tell = self.told.append
+
+    def call(self, *, is_up, name="there"):
+        """
+        Make a call, if it may be made, and return how long to wait otherwise.
+        """
+        wait = self.breakers.enter(name)
+        if wait is None:
+            self.breakers.leave(name, is_up=is_up)
+        return wait
+
+    def fail(self, count, name="there"):
+        """
+        Make calls that fail.
+        """
+        for _ in range(count):
+            assert self.call(is_up=False, name=name) is None
+
+
+def test_it_opens_after_failures_in_a_row():
+    """
+    The third failure opens it; a success in between begins the count anew.
+    """
+    bench = Bench()
+    bench.fail(2)
+    assert bench.call(is_up=True) is None
+    bench.fail(2)
+    assert bench.told == []
+    bench.fail(1)
+    assert bench.told == [CircuitOpened("there", 3, 10.0)]
+    assert 10 <= bench.call(is_up=True) <= 12.5
+
+
+def test_one_asks_while_the_others_wait():
+    """
+    When the time is over one may call; the others look again soon.
+    """
+    bench = Bench()
+    bench.fail(3)
+    bench.now += 10
+    assert bench.breakers.figures()["there"]["state"] == "half-open"
+    assert bench.breakers.enter("there") is None
+    assert 1 <= bench.breakers.enter("there") <= 1.25
+    bench.breakers.leave("there", is_up=True)
+    assert bench.told[1:] == [CircuitClosed("there")]
+    assert bench.breakers.figures() == {}
+    bench.fail(2)
+
+
+def test_a_probe_that_fails_opens_it_again():
+    """
+    If the one that asks fails, the time begins anew, and nobody is told again.
+    """
+    bench = Bench()
+    bench.fail(3)
+    bench.now += 10
+    assert bench.call(is_up=False) is None
+    assert bench.call(is_up=True) >= 10
+    assert len(bench.told) == 1
+    assert bench.breakers.figures() == {"there": {"state": "open", "failures": 4, "open_s": 10.0}}
+
+
+def test_a_probe_that_shows_nothing_lets_another_ask():
+    """
+    A call that was cut off, or that never left, is neither a success nor a failure.
+    """
+    bench = Bench()
+    assert bench.call(is_up=None) is None
+    assert bench.breakers.figures() == {}
+    bench.fail(3)
+    bench.now += 10
+    assert bench.call(is_up=None) is None
+    assert bench.call(is_up=True) is None
+    assert isinstance(bench.told[-1], CircuitClosed)
+
+
+def test_places_are_apart_and_bounded():
+    """
+    One that fails does not hold back another, and ever new ones do not fill the memory.
+    """
+    bench = Bench()
+    bench.fail(3)
+    assert bench.call(is_up=True, name="elsewhere") is None
+    for number in range(_PLACES_MAX):
+        bench.fail(1, name=f"other {number}")
+    assert len(bench.breakers.figures()) == _PLACES_MAX
+    assert "there" not in bench.breakers.figures()
+
+
+class Broken(BaseHTTPRequestHandler):
+    """
+    Answers what the server's `status` says.
+    """
+
+    def do_POST(self):
+        """
+        Count, and answer.
+        """
+        self.rfile.read(int(self.headers["content-length"]))
+        self.server.count += 1
+        self.send_response(self.server.status)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        """
+        Say nothing.
+        """
+
+
+@pytest.fixture
+def server():
+    """
+    Return a listening server that is broken.
+    """
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Broken)
+    made.daemon_threads = True
+    made.status, made.count = 500, 0
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def test_webhooks_are_put_off_and_not_used_up(server, make, events):
+    """
+    While a receiver is left alone its jobs are snoozed without using up attempts; once it is back, all are delivered.
+    """
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
+    target = WebhookTarget(allow=["127.0.0.1"], failures_max=3, open_s=0.2)
+    scheduler = make("memory://", targets={"webhook": target}).start()
+    told = events(scheduler)
+    url = f"http://127.0.0.1:{server.server_address[1]}/"
+    retry = RetryPolicy(attempts=6, kind="list", waits_ms=(1,), jitter=0)
+    for number in range(20):
+        scheduler.set(str(number), delay=0, target="webhook", handler=url, retry=retry)
+    opened = told.of(CircuitOpened)[0]
+    assert (opened.place, opened.failures) == (url.rstrip("/"), 3)
+    told.of(JobSnoozed)
+    assert scheduler.stats()["targets"]["webhook"][opened.place]["failures"] >= 3
+    server.status = 204
+    told.of(CircuitClosed)
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 20)
+    attempts = [each.attempt for each in told.items if isinstance(each, JobFailed)]
+    assert max(attempts) < 6
+    assert scheduler.stats()["targets"]["webhook"] == {}
+
+
+def test_refusals_open_nothing(server, make, events):
+    """
+    A receiver that answers 404 works; only one that is broken or away is left alone.
+    """
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
+    server.status = 404
+    target = WebhookTarget(allow=["127.0.0.1"], failures_max=2)
+    scheduler = make("memory://", targets={"webhook": target}).start()
+    told = events(scheduler)
+    url = f"http://127.0.0.1:{server.server_address[1]}/"
+    retry = RetryPolicy(attempts=9, kind="list", waits_ms=(1,), jitter=0)
+    scheduler.set("one", delay=0, target="webhook", handler=url, retry=retry)
+    told.wait_for(lambda: sum(isinstance(each, JobFailed) for each in told.items) == 8)
+    assert not [each for each in told.items if isinstance(each, CircuitOpened | JobSnoozed)]
+
+
+@pytest.mark.parametrize("options", [{"failures_max": 0}, {"open_s": -1}, {"timeout_s": 0}])
+def test_bad_options(options):
+    """
+    Bounds are positive.
+    """
+    with pytest.raises(InvalidJobError, match="pass a number, more than 0"):
+        WebhookTarget(**options)
