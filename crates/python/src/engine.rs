@@ -300,10 +300,13 @@ impl Engine {
 
     /// Return the counters of engine and wheel.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (stats, pending, bytes, lateness) =
-            self.state.with(py, |state| (*state.wheel.stats(), state.wheel.len(), state.wheel.bytes(), state.lateness));
+        let (stats, pending, bytes, lateness, levels) = self.state.with(py, |state| {
+            let wheel = &state.wheel;
+            (*wheel.stats(), wheel.len(), wheel.bytes(), state.lateness, wheel.occupancy())
+        });
         let dict = crate::wheel::stats_dict(py, &stats, pending, bytes)?;
         dict.set_item("lateness", lateness.to_vec())?;
+        dict.set_item("levels", crate::wheel::levels_list(py, levels)?)?;
         Ok(dict)
     }
 

@@ -7,7 +7,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList};
-use tickwheel_core::{Expired, Id, Pop, Stats, Wheel as Core};
+use tickwheel_core::{Expired, Id, Occupancy, Pop, Stats, Wheel as Core};
 
 use crate::cell::GilCell;
 use crate::errors::raise;
@@ -90,15 +90,7 @@ impl Wheel {
 
     /// Return for each level what a slot spans, where the hand stands, and how many entries each occupied slot holds.
     fn occupancy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let levels = PyList::empty(py);
-        for level in self.core.with(py, |core| core.occupancy()) {
-            let counts = PyDict::new(py);
-            for (slot, count) in level.counts {
-                counts.set_item(slot, count)?;
-            }
-            levels.append((level.slot_ns, level.hand, counts))?;
-        }
-        Ok(levels)
+        levels_list(py, self.core.with(py, |core| core.occupancy()))
     }
 
     /// Verify the invariants; raises AssertionError.
@@ -127,6 +119,19 @@ pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
         PyAssertionError::new_err(text.unwrap_or_default())
     })
+}
+
+/// Return the levels as Python reads them: (what a slot spans, where the hand stands, entries by occupied slot).
+pub(crate) fn levels_list(py: Python<'_>, levels: Vec<Occupancy>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for level in levels {
+        let counts = PyDict::new(py);
+        for (slot, count) in level.counts {
+            counts.set_item(slot, count)?;
+        }
+        list.append((level.slot_ns, level.hand, counts))?;
+    }
+    Ok(list)
 }
 
 /// The counters by name.

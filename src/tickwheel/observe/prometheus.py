@@ -129,7 +129,8 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     yield from _commit(core, stats["commit"])
     yield from _ownership(core, stats)
     if (wheel := stats["wheel"]) is not None:
-        yield from _gauges(core, "wheel_", wheel, _WHEEL_GAUGES)
+        fullest = max((max(counts.values()) for _, _, counts in wheel["levels"] if counts), default=0)
+        yield from _gauges(core, "wheel_", wheel | {"slot_max": fullest}, _WHEEL_GAUGES)
         yield from _counters(core, "wheel_", wheel, _WHEEL_COUNTERS)
 
 

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tickwheel.observe._tracing import TRACE
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.batch import Batches
+from tickwheel.service.debug import Debug
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
 from tickwheel.service.guard import Guard
@@ -52,6 +53,7 @@ class Service:
         self._live = Live(self._firings, figures, options.watchers_max)
         once = Once(options.batch_bytes_max)
         self._pulls = Pulls(scheduler, options)
+        self._debug = Debug(figures)
         table = operations(
             jobs=Jobs(scheduler, options, figures),
             batches=Batches(scheduler, options, figures),
@@ -59,8 +61,11 @@ class Service:
             pulls=self._pulls,
             figures=figures,
             live=self._live,
+            debug=self._debug,
         )
-        document = document_reply(openapi(table))
+        self.document = openapi(table)
+        """The OpenAPI document."""
+        document = document_reply(self.document)
         by_path: dict[str, dict[str, Endpoint]] = {}
         for operation in table:
             by_path.setdefault(operation.path, {})[operation.method] = operation.run
@@ -97,6 +102,7 @@ class Service:
         """
         self._live.close()
         self._pulls.end()
+        self._debug.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """

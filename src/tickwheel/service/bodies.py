@@ -44,6 +44,7 @@ Instant = Annotated[
     Meta(description="RFC 3339 with an offset, or seconds since the epoch.", examples=["2030-01-01T09:00:00Z"]),
 ]
 Span = Annotated[float, Meta(gt=0, le=CENTURY_S, description="Seconds.")]
+Line = Annotated[str, Meta(description="Five or six fields, by which the job comes back.")]
 Wait = Annotated[float, Meta(ge=0, le=YEAR_S, description="Seconds.")]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Generation = Annotated[int, Meta(ge=0, description="Only if the job has it; 0: only if there is none.")]
@@ -91,18 +92,26 @@ class SetBody(Body, frozen=True):
     delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
     at: Instant = None  # type: ignore[assignment]
     every: Span = None  # type: ignore[assignment]
-    cron: str = None  # type: ignore[assignment]
-    tz: str = "UTC"
-    misfire: Literal["once", "all", "skip"] = "once"
-    jitter: Annotated[float, Meta(ge=0, le=CENTURY_S)] = 0.0
-    payload: Any = None
-    target: str = "handler"
-    handler: str | None = None
+    cron: Line = None  # type: ignore[assignment]
+    tz: Annotated[str, Meta(description="The IANA zone that `cron` is read in.")] = "UTC"
+    misfire: Annotated[Literal["once", "all", "skip"], Meta(description="What to do about runs that were missed.")] = (
+        "once"
+    )
+    jitter: Annotated[
+        float, Meta(ge=0, le=CENTURY_S, description="Seconds over which the runs of different keys are spread.")
+    ] = 0.0
+    payload: Annotated[Any, Meta(description="Any JSON, at most 1 MiB.")] = None
+    target: Annotated[str, Meta(description="`handler`, `webhook`, `log`, `pull`, or one of your own.")] = "handler"
+    handler: Annotated[str | None, Meta(description="The handler's name, the webhook's address, the queue.")] = None
     retry: RetryBody | None = None
-    expires: Span | None = None
-    mode: Literal["replace", "keep", "earliest"] = "replace"
-    max_wait: Span | None = None
-    trace: str | None = None
+    expires: Annotated[Span | None, Meta(description="Seconds after which a run is not worth firing.")] = None
+    mode: Annotated[
+        Literal["replace", "keep", "earliest"], Meta(description="What to do with a pending job of this key.")
+    ] = "replace"
+    max_wait: Annotated[
+        Span | None, Meta(description="With replace: seconds after the first set past which it is not put off.")
+    ] = None
+    trace: Annotated[str | None, Meta(description="A W3C traceparent.")] = None
 
     def fields(self) -> dict[str, Any]:
         """

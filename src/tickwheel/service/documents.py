@@ -19,6 +19,7 @@ __all__ = [
     "AnswerDocument",
     "BatchDocument",
     "CancelledDocument",
+    "CountersDocument",
     "CountsDocument",
     "FiringDocument",
     "FiringsDocument",
@@ -30,10 +31,12 @@ __all__ = [
     "ShardsDocument",
     "StatsDocument",
     "StripDocument",
+    "WheelDocument",
     "answer_document",
     "firing_document",
     "instant",
     "job_document",
+    "wheel_document",
 ]
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
@@ -201,6 +204,41 @@ class StripDocument(Struct, frozen=True):
     counts: list[int]
 
 
+class CountersDocument(Struct, frozen=True):
+    """
+    Counts of the core by their names; null where this process fires nothing.
+    """
+
+    counts: dict[str, Any] | None
+
+
+class LevelDocument(Struct, frozen=True):
+    """
+    One level of the near wheel now: what a slot of its 64 spans, and how many timers each occupied one holds.
+
+    `hand` is the slot of this instant, and `into_ns` how much of it has passed.
+    """
+
+    level: int
+    slot_ns: int
+    hand: int
+    into_ns: int
+    counts: dict[int, int]
+
+
+class WheelDocument(Struct, frozen=True):
+    """
+    The near wheel of this process. Its timers are not its jobs: those of one instant share one.
+    """
+
+    timers: int
+    slot_max: int
+    cascades: int
+    wakeups: int
+    bytes: int
+    levels: list[LevelDocument]
+
+
 class ForecastDocument(Struct, frozen=True):
     """
     What falls due in the next minute, hour and day, and when the next job does.
@@ -298,3 +336,15 @@ def firing_document(firing: Firing) -> FiringDocument:
         outcome=firing.outcome,
         error=firing.error,
     )
+
+
+def wheel_document(wheel: dict[str, Any], now_ns: int) -> WheelDocument:
+    """
+    Return the near wheel's own counts as they go out; hands stand where the clock is, not where it last woke up.
+    """
+    levels = [
+        LevelDocument(level, slot_ns, now_ns // slot_ns % 64, now_ns % slot_ns, counts)
+        for level, (slot_ns, _hand, counts) in enumerate(wheel["levels"])
+    ]
+    slot_max = max((count for level in levels for count in level.counts.values()), default=0)
+    return WheelDocument(wheel["pending"], slot_max, wheel["cascades"], wheel["wakeups"], wheel["bytes"], levels)

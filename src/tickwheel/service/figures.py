@@ -18,6 +18,7 @@ from tickwheel.service.documents import (
     ShardsDocument,
     firing_document,
     instant,
+    wheel_document,
 )
 from tickwheel.service.firings import Firings
 from tickwheel.service.forecast import Forecast
@@ -41,7 +42,7 @@ FIRING_FIELDS: Final[dict[str, Any]] = {
 }
 """The fields of the query of firings, each with its JSON schema."""
 _FRESH_S: Final = 0.25
-_UNTOLD: Final = frozenset({"times", "sizes", "lateness"})
+_UNTOLD: Final = frozenset({"times", "sizes", "lateness", "levels"})
 
 
 def _told(stats: dict[str, Any]) -> dict[str, Any]:
@@ -109,6 +110,16 @@ class Figures:
         """
         query(call)
         return document_reply(await self.stats())
+
+    async def get_wheel(self, call: Call) -> Reply:
+        """
+        Return how full the slots of the near wheel are.
+        """
+        query(call)
+        wheel = (await self.scheduler_stats())["wheel"]
+        if wheel is None:
+            raise ProblemError("store_unavailable", "this process does not fire jobs now", headers={"retry-after": "1"})
+        return document_reply(wheel_document(wheel, time.monotonic_ns()))
 
     async def get_forecast(self, call: Call) -> Reply:
         """

@@ -65,6 +65,7 @@ class Guard:
             return
         scheme, _, token = (call.header(b"authorization") or "").partition(" ")
         access = self._tokens.access(token.strip()) if scheme.lower() == "bearer" else Access.NONE
+        call.scope["tickwheel.access"] = access
         if access is Access.NONE:
             what = "the token is not one of this service" if token else "there is no token"
             raise ProblemError("unauthorized", what, headers={"www-authenticate": "Bearer"})

@@ -13,12 +13,15 @@ from typing import Any, Final
 
 from starlette.responses import Response, StreamingResponse
 
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler.errors import StoreError
 from tickwheel.service.documents import firing_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
 from tickwheel.service.http import Call
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.strict_json import encode
+from tickwheel.service.tokens import Access
 
 __all__ = ["Live"]
 
@@ -80,17 +83,17 @@ class Live:
             message = f"{self._watchers_max} pages are live already"
             raise ProblemError("too_many_requests", message, headers={"retry-after": "10"})
         return StreamingResponse(
-            self._events(),
+            self._events(can_write=call.scope.get("tickwheel.access") is not Access.READ),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
 
-    async def _events(self) -> AsyncIterator[bytes]:
+    async def _events(self, *, can_write: bool) -> AsyncIterator[bytes]:
         watcher = asyncio.Event()
         self._watchers.add(watcher)
         loop = asyncio.get_running_loop()
         try:
-            yield _event("stats", await self._figures.stats())
+            yield await self._stats(can_write=can_write)
             seen, message = self._news(0, is_snapshot=True)
             yield message
             stats_at = loop.time() + _STATS_EVERY_S
@@ -103,9 +106,18 @@ class Live:
                         yield message
                 if loop.time() >= stats_at:
                     stats_at = loop.time() + _STATS_EVERY_S
-                    yield _event("stats", await self._figures.stats())
+                    yield await self._stats(can_write=can_write)
         finally:
             self._watchers.discard(watcher)
+
+    async def _stats(self, *, can_write: bool) -> bytes:
+        """
+        Return the figures, and whether this page may write; where the store does not give them, what is wrong with it.
+        """
+        try:
+            return _event("stats", await self._figures.stats() | {"can_write": can_write})
+        except (StoreError, ClosedError) as error:
+            return _event("trouble", {"detail": str(error)})
 
     def _news(self, seen: int, *, is_snapshot: bool) -> tuple[int, bytes]:
         firings = self._firings.after(seen, _FIRINGS_MAX)

@@ -21,10 +21,12 @@ from tickwheel.service.bodies import (
     NackBody,
     SetBody,
 )
+from tickwheel.service.debug import PROFILE_FIELDS, Debug
 from tickwheel.service.documents import (
     AnswerDocument,
     BatchDocument,
     CancelledDocument,
+    CountersDocument,
     CountsDocument,
     FiringsDocument,
     ForecastDocument,
@@ -32,6 +34,7 @@ from tickwheel.service.documents import (
     PageDocument,
     ShardsDocument,
     StatsDocument,
+    WheelDocument,
 )
 from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures
 from tickwheel.service.http import Call
@@ -60,6 +63,7 @@ _WRITE: Final = (*_READ, "forbidden", "idempotency_key_reused")
 _WRITE_ONE: Final = (*_WRITE, "job_not_found", "too_late", "wrong_generation")
 _BODY: Final = ("malformed_json", "slow_request", "too_large", "unsupported_media_type")
 _STORE: Final = ("store_unavailable",)
+_DEBUG: Final = (*_READ, "forbidden")
 _WORK: Final = (*_WRITE, *_BODY, *_STORE, "lease_ended")
 
 
@@ -95,7 +99,7 @@ class Operation:
 
 
 def operations(
-    *, jobs: Jobs, batches: Batches, schedules: Schedules, pulls: Pulls, figures: Figures, live: Live
+    *, jobs: Jobs, batches: Batches, schedules: Schedules, pulls: Pulls, figures: Figures, live: Live, debug: Debug
 ) -> tuple[Operation, ...]:
     """
     Return the table over these.
@@ -158,12 +162,16 @@ def operations(
         Operation("POST", f"{pull}:nack", pulls.nack, {200: EndedDocument}, _WORK, NackBody),
         Operation("POST", f"{pull}:extend", pulls.extend, {200: ExtendedDocument}, _WORK, ExtendBody),
         Operation("GET", "/v1/shards", figures.get_shards, {200: ShardsDocument}, (*_READ, *_STORE)),
+        Operation("GET", "/v1/wheel", figures.get_wheel, {200: WheelDocument}, (*_READ, *_STORE)),
         Operation("GET", "/v1/due", figures.get_due, {200: CountsDocument}, (*_READ, *_STORE), query=DUE_FIELDS),
         Operation("GET", "/v1/firings", figures.get_firings, {200: FiringsDocument}, _READ, query=FIRING_FIELDS),
         Operation("GET", "/v1/stats", figures.get_stats, {200: StatsDocument}, (*_READ, *_STORE)),
         Operation("GET", "/v1/forecast", figures.get_forecast, {200: ForecastDocument}, (*_READ, *_STORE)),
         Operation("GET", "/v1/live", live.stream, {200: "text/event-stream"}, _READ),
         Operation("GET", "/metrics", metrics.get, {200: "text/plain"}, (*_READ, *_STORE)),
+        Operation("GET", "/debug/stacks", debug.stacks, {200: "text/plain"}, _DEBUG),
+        Operation("GET", "/debug/wheel", debug.wheel, {200: CountersDocument}, (*_DEBUG, *_STORE)),
+        Operation("GET", "/debug/profile", debug.profile, {200: "text/plain"}, _DEBUG, query=PROFILE_FIELDS),
         Operation("GET", "/healthz", figures.healthz, {200: "text/plain"}, ("wrong_host",), is_open=True),
         Operation("GET", "/readyz", figures.readyz, {200: "text/plain"}, ("wrong_host", *_STORE), is_open=True),
     )

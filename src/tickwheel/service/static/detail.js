@@ -1,9 +1,11 @@
 // One job: what it is, what became of it of late, and what can be done with it.
 
+import { cancel, move, replay, run } from "./acts.js";
 import { call, jobPath } from "./api.js";
+import { button, sure } from "./buttons.js";
 import { byId, el } from "./dom.js";
-import { attempt, toast } from "./toasts.js";
-import { clockTimeMs, lateness, length, moment, now_ms, plural, recurrence, until } from "./words.js";
+import { attempt } from "./toasts.js";
+import { clockTimeMs, lateness, length, moment, plural, recurrence, until, where } from "./words.js";
 
 const dialog = byId("detail");
 const UNITS = { s: 1, min: 60, h: 3600, d: 86_400 };
@@ -17,8 +19,9 @@ export async function openJob(key, onChange) {
     if (problem.status !== 404) throw problem;
     return null;
   });
+  const runs = job?.recurrence ? await call("GET", `/v1/schedules/${encodeURIComponent(key)}?count=5`).then((schedule) => schedule.runs, () => []) : [];
   if (mine !== asked) return; // another job was asked for meanwhile
-  const parts = job ? [facts(job), payload(job), past(history), actions(job, onChange)] : [gone(), past(history)];
+  const parts = job ? [facts(job, runs), payload(job), past(history), actions(job, onChange)] : [gone(), past(history)];
   dialog.replaceChildren(head(key), ...parts.filter(Boolean));
   if (!dialog.open) dialog.showModal();
 }
@@ -36,13 +39,14 @@ const head = (key) =>
 
 const gone = () => el("p", { class: "empty" }, "This job is no longer there: it has run, or was cancelled.");
 
-function facts(job) {
+function facts(job, runs) {
   const due = Date.parse(job.due_at);
   const rows = [
     ["State", job.state],
     ["Due", el("span", {}, moment(due), job.state === "pending" ? el("span", { class: "left", "data-due": due }, until(due)) : null)],
     ["Repeats", job.recurrence && recurrence(job.recurrence)],
-    ["Goes to", job.handler ? `${job.target} ${job.handler}` : job.target],
+    ["Next runs", runs.length > 1 && runs.slice(1).map((run) => moment(Date.parse(run))).join(" · ")],
+    ["Goes to", where(job)],
     ["Attempts", job.attempt ? `${job.attempt} of ${job.retry.attempts}` : `none yet, at most ${job.retry.attempts}`],
     ["Next tries", nextTries(job)],
     ["Expires", job.expires_at && moment(Date.parse(job.expires_at))],
@@ -79,33 +83,14 @@ function past({ firings }) {
 function actions(job, onChange) {
   const act = (work) => async () => (await attempt(work)) && (close(), onChange());
   if (job.state === "dead") {
-    return el("div", { class: "actions" }, sure("Remove", "Really remove?", act(() => cancel(job, onChange))), button("Replay", "primary", act(() => replay(job))));
+    return el("div", { class: "actions writes" }, sure("Remove", "Really remove?", act(() => cancel(job, onChange))), button("Replay", "primary", act(() => replay(job))));
   }
   if (job.state === "running") return el("p", { class: "empty" }, "It is running: it can be neither moved nor cancelled.");
-  return el("div", { class: "actions" },
+  return el("div", { class: "actions writes" },
     moveForm(job, onChange),
     sure("Cancel job", "Really cancel?", act(() => cancel(job, onChange))),
     sure("Run now", "Really run now?", act(() => run(job)), "primary"),
   );
-}
-
-const button = (text, look, onclick) => el("button", { type: "button", class: look, onclick }, text);
-
-// A button that asks once more before it acts, and forgets when the focus goes elsewhere.
-function sure(text, question, onSure, look = "danger") {
-  let isAsked = false;
-  const node = button(text, look, () => {
-    if (isAsked) return onSure();
-    isAsked = true;
-    node.textContent = question;
-    node.classList.add("asked");
-  });
-  node.addEventListener("blur", () => {
-    isAsked = false;
-    node.textContent = text;
-    node.classList.remove("asked");
-  });
-  return node;
 }
 
 function moveForm(job, onChange) {
@@ -121,44 +106,4 @@ function moveForm(job, onChange) {
     if (await attempt(() => move(job, Number(amount) * UNITS[unit], onChange))) close(), onChange();
   });
   return form;
-}
-
-async function move(job, delay, onChange) {
-  const answer = await call("PATCH", jobPath(job.key), { body: { delay }, generation: job.generation });
-  toast(`Moved ${job.key} to ${moment(Date.parse(answer.job.due_at))}`, async () => {
-    await call("PATCH", jobPath(job.key), { body: { at: job.due_at }, generation: answer.job.generation });
-    onChange();
-  });
-}
-
-async function run(job) {
-  await call("POST", jobPath(job.key, ":run"), { generation: job.generation });
-  toast(`Running ${job.key} now`);
-}
-
-async function replay(job) {
-  await call("POST", jobPath(job.key, ":replay"), { generation: job.generation });
-  toast(`Replaying ${job.key}`);
-}
-
-async function cancel(job, onChange) {
-  await call("DELETE", jobPath(job.key), { generation: job.generation });
-  const undo = async () => (await restore(job), onChange());
-  if (job.state === "dead") toast(`Removed ${job.key}`);
-  else toast(`Cancelled ${job.key}`, undo);
-}
-
-// Set the job anew as it was, unless somebody else has set one meanwhile.
-async function restore({ key, due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace }) {
-  const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }) };
-  if (expires_at) body.expires = (Date.parse(expires_at) - Date.parse(due_at)) / 1000;
-  const { job } = await call("PUT", jobPath(key), { body, onlyNew: true });
-  if (job.due_at !== due_at) await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation });
-}
-
-function comingBack({ cron, tz, every_ms, anchor_at, misfire, jitter_ms }) {
-  const common = { misfire, jitter: jitter_ms / 1000 };
-  if (cron) return { cron, tz, ...common };
-  const rounds = Math.max(0, Math.ceil((now_ms() - anchor_at) / every_ms)); // the same phase, from the next run on
-  return { every: every_ms / 1000, at: (anchor_at + rounds * every_ms) / 1000, ...common };
 }

@@ -3,7 +3,7 @@
 import { call } from "./api.js";
 import { byId, el, sync } from "./dom.js";
 import { attempt } from "./toasts.js";
-import { moment, now_ms, recurrence, until } from "./words.js";
+import { moment, now_ms, recurrence, until, where } from "./words.js";
 
 const PAGE = 50;
 
@@ -97,7 +97,7 @@ function update(node, job) {
   const due = Date.parse(job.due_at);
   const at = node.querySelector(".at");
   Object.assign(node.dataset, { due, state: job.state });
-  node.querySelector(".where").textContent = job.handler ? `${job.target} ${job.handler}` : job.target;
+  node.querySelector(".where").textContent = where(job);
   node.classList.toggle("dead", job.state === "dead");
   at.textContent = job.state === "dead" ? (job.error ?? "") : moment(due) + (job.recurrence ? " ↻" : "");
   at.title = job.recurrence ? recurrence(job.recurrence) : "";

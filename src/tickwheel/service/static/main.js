@@ -1,6 +1,7 @@
 // Puts the parts of the page together: the stream drives everything, and what it says has changed is asked for again.
 
 import { call } from "./api.js";
+import { Dead } from "./dead.js";
 import { openJob } from "./detail.js";
 import { dial } from "./dial.js";
 import { byId } from "./dom.js";
@@ -8,23 +9,40 @@ import { showFigures, showLateness } from "./figures.js";
 import { Firings } from "./firings.js";
 import { Jobs } from "./jobs.js";
 import { follow } from "./live.js";
+import { Near } from "./near.js";
+import { Rates } from "./rates.js";
+import { Schedules } from "./schedules.js";
+import { showShards } from "./shards.js";
 import { Strips } from "./strips.js";
 import { attempt } from "./toasts.js";
+import { Views } from "./views.js";
 import { setClock } from "./words.js";
 
 const REFRESH_MS = 500; // at most so often is a list asked for again
 const SILENT_CHANGES_MS = 10_000; // other processes may write without our service knowing
 
-const changed = throttle(async () => {
-  await Promise.all([jobs.refresh(), forecast()]);
-}, REFRESH_MS);
+// What each view asks for anew when something has changed.
+const refresh = {
+  overview: () => Promise.all([jobs.refresh(), forecast()]),
+  dead: () => dead.refresh(),
+  schedules: () => schedules.refreshSometimes(),
+  shards: async () => stats && (await attempt(() => showShards(stats))),
+  wheel: () => near.refresh().catch(() => null), // the stream says when the service is away
+};
+const changed = throttle(() => refresh[views.current](), REFRESH_MS);
 const open = (key) => attempt(() => openJob(key, changed));
 
+const views = new Views((name) => refresh[name]());
 const jobs = new Jobs(open);
+const dead = new Dead(open, changed);
+const schedules = new Schedules(open);
+const near = new Near();
+const rates = new Rates(byId("rates"));
 const firings = new Firings(open);
 const wheel = dial();
 const strips = new Strips(byId("strips"), (part) => show({ part, prefix: "", state: "pending" }));
 const show = (query) => {
+  if (query.state === "dead") return void (location.hash = "#dead");
   jobs.show(query);
   byId("pending").scrollIntoView({ behavior: "smooth", block: "nearest" });
 };
@@ -44,14 +62,21 @@ follow(
       const fresh = firings.take(data);
       for (let n = 0; n < Math.min(fresh, 3); n++) wheel.pulse();
       changed();
+    } else if (name === "trouble") {
+      byId("trouble").textContent = `The store does not answer: ${data.detail}. Jobs are kept, and fire when it is back.`;
     } else if (name === "stats") {
+      document.body.classList.toggle("read-only", !data.can_write);
+      rates.take(data);
+      views.count(data.dead);
       setClock(Date.parse(data.now));
       showFigures(byId("figures"), data, (state) => show({ part: null, prefix: "", state }));
       showLateness(byId("lateness"), data.lateness);
       byId("store").textContent = data.store;
       if (stats?.changes !== data.changes || stats?.pending !== data.pending) changed();
       stats = data;
+      if (views.current === "shards") changed();
     }
+    if (name !== "firings") byId("trouble").hidden = name !== "trouble";
   },
   (state) => {
     const link = byId("link");
@@ -62,8 +87,10 @@ follow(
   },
 );
 
-setInterval(() => document.hidden || !stats || forecast(), 1000);
+setInterval(() => document.hidden || !stats || (views.current === "overview" && forecast()) || (views.current === "wheel" && refresh.wheel()), 1000);
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
+
+views.show();
 
 // Run `work` now, or at the end of the wait that the last run began; never twice at once.
 function throttle(work, wait_ms) {

@@ -63,6 +63,9 @@ export function moment(ms) {
   return `${named}, ${clock.format(then)}`;
 }
 
+// Where a job goes: its target, and which one of that kind.
+export const where = ({ target, handler }) => (handler ? `${target} ${handler}` : target);
+
 // A recurrence, as a person would say it.
 export function recurrence({ cron, tz, every_ms, misfire, jitter_ms }) {
   const rule = cron ? `${cron} in ${tz}` : `every ${length(every_ms)}`;

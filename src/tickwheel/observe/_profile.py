@@ -1,0 +1,78 @@
+"""
+What the process does at this moment: the stacks of its threads and tasks, and where its time goes.
+
+The profile is a sampling one: a hundred times a second it looks where each thread stands, so it costs the process about
+a percent, whatever that does. Its lines are "collapsed stacks", which every flame graph tool reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+__all__ = ["profile", "stacks"]
+
+_INTERVAL_S: Final = 0.01
+_DEPTH_MAX: Final = 100
+_STACKS_MAX: Final = 10_000
+"""How many different stacks are kept apart: it bounds the memory of a profile."""
+_TASKS_MAX: Final = 1_000
+_WAITING: Final = frozenset({"wait", "acquire", "select", "poll", "get", "sleep", "_wait", "wait_for"})
+
+
+def stacks(tasks: Iterable[asyncio.Task[Any]] = ()) -> str:
+    """
+    Return where every thread stands now, and every one of *tasks*, each with its name; at most a thousand tasks.
+    """
+    names = {thread.ident: f"{thread.name}{' (daemon)' if thread.daemon else ''}" for thread in threading.enumerate()}
+    out = io.StringIO()
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001  the documented way
+        out.write(f"thread {names.get(ident, ident)}\n")
+        out.writelines(traceback.format_stack(frame, _DEPTH_MAX))
+        out.write("\n")
+    known = list(tasks)
+    for task in known[:_TASKS_MAX]:
+        task.print_stack(limit=_DEPTH_MAX, file=out)
+        out.write("\n")
+    if len(known) > _TASKS_MAX:
+        out.write(f"and {len(known) - _TASKS_MAX} tasks more\n")
+    return out.getvalue()
+
+
+def profile(seconds: float, stop: threading.Event) -> str:
+    """
+    Watch all other threads for so many *seconds*, or until *stop*; return each stack with how often it was met.
+
+    A line is `thread;outermost;...;innermost count`. Threads that wait count, under a last frame `(waiting)`.
+    """
+    met: Counter[tuple[str, ...]] = Counter()
+    mine = threading.get_ident()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not stop.wait(_INTERVAL_S):
+        names = {thread.ident: thread.name for thread in threading.enumerate()}
+        for ident, frame in sys._current_frames().items():  # noqa: SLF001  as above
+            if ident != mine:
+                stack = (names.get(ident, str(ident)), *_names(frame))
+                met[stack if stack in met or len(met) < _STACKS_MAX else ("(others)",)] += 1
+    return "".join(f"{';'.join(stack)} {count}\n" for stack, count in met.most_common())
+
+
+def _names(frame: FrameType) -> list[str]:
+    names = ["(waiting)"] if frame.f_code.co_name in _WAITING else []
+    place: FrameType | None = frame
+    while place is not None and len(names) < _DEPTH_MAX:
+        code = place.f_code
+        names.append(
+            f"{Path(code.co_filename).stem}.{code.co_qualname}" if hasattr(code, "co_qualname") else code.co_name
+        )
+        place = place.f_back
+    return names[::-1]

@@ -1,0 +1,87 @@
+"""
+A look inside, for who may write: the stacks, the near wheel, a profile.
+
+Each is bounded, and one profile runs at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any, Final
+
+from tickwheel.observe._profile import profile, stacks
+from tickwheel.service.documents import CountersDocument
+from tickwheel.service.figures import Figures
+from tickwheel.service.http import Call, Reply
+from tickwheel.service.intake import query, to_number
+from tickwheel.service.problems import ProblemError
+from tickwheel.service.replies import document_reply
+
+__all__ = ["PROFILE_FIELDS", "Debug"]
+
+_SECONDS_MAX: Final = 60
+PROFILE_FIELDS: Final[dict[str, Any]] = {
+    "seconds": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": _SECONDS_MAX,
+        "default": 5,
+        "description": "How long to watch.",
+    },
+}
+"""The fields of the query of a profile, each with its JSON schema."""
+_TEXT: Final = b"text/plain; charset=utf-8"
+
+
+class Debug:
+    """
+    The operations for debugging; the guard lets in only who may write.
+    """
+
+    def __init__(self, figures: Figures) -> None:
+        """
+        Read the wheel from *figures*.
+        """
+        self._figures = figures
+        self._is_profiling = False
+        self._stop = threading.Event()
+
+    async def stacks(self, call: Call) -> Reply:
+        """
+        Return where every thread and task stands.
+        """
+        query(call)
+        return Reply(200, _TEXT, stacks(asyncio.all_tasks()).encode(errors="replace"))
+
+    async def wheel(self, call: Call) -> Reply:
+        """
+        Return the counts of the near wheel, as the core keeps them.
+        """
+        query(call)
+        return document_reply(CountersDocument((await self._figures.scheduler_stats())["wheel"]))
+
+    async def profile(self, call: Call) -> Reply:
+        """
+        Return where the time went in so many seconds, as collapsed stacks for a flame graph.
+        """
+        seconds = to_number("seconds", query(call, PROFILE_FIELDS).get("seconds", "5"))
+        if not 0 < seconds <= _SECONDS_MAX:
+            remedy = f"give more than 0 and at most {_SECONDS_MAX}"
+            raise ProblemError("invalid_value", f"seconds is {seconds!r}: {remedy}", value=seconds, remedy=remedy)
+        if self._is_profiling:
+            raise ProblemError(
+                "too_many_requests", "a profile is being taken", headers={"retry-after": str(_SECONDS_MAX)}
+            )
+        self._is_profiling = True
+        try:
+            text = await asyncio.to_thread(profile, seconds, self._stop)
+        finally:
+            self._is_profiling = False
+        return Reply(200, _TEXT, text.encode(errors="replace"))
+
+    def end(self) -> None:
+        """
+        End a profile; a stop does not wait for it.
+        """
+        self._stop.set()

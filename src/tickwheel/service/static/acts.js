@@ -1,0 +1,58 @@
+// What can be done with a job, each with its note, and its undo where there is one.
+
+import { call, jobPath } from "./api.js";
+import { toast } from "./toasts.js";
+import { moment, now_ms } from "./words.js";
+
+export async function move(job, delay, onChange) {
+  const answer = await call("PATCH", jobPath(job.key), { body: { delay }, generation: job.generation });
+  toast(`Moved ${job.key} to ${moment(Date.parse(answer.job.due_at))}`, async () => {
+    await call("PATCH", jobPath(job.key), { body: { at: job.due_at }, generation: answer.job.generation });
+    onChange();
+  });
+}
+
+export async function run(job) {
+  await call("POST", jobPath(job.key, ":run"), { generation: job.generation });
+  toast(`Running ${job.key} now`);
+}
+
+export async function replay(job) {
+  await call("POST", jobPath(job.key, ":replay"), { generation: job.generation });
+  toast(`Replaying ${job.key}`);
+}
+
+export async function cancel(job, onChange) {
+  await call("DELETE", jobPath(job.key), { generation: job.generation });
+  const undo = async () => (await restore(job), onChange());
+  if (job.state === "dead") toast(`Removed ${job.key}`);
+  else toast(`Cancelled ${job.key}`, undo);
+}
+
+// Replay many, a few at a time; what cannot be is counted and said.
+export async function replayAll(jobs) {
+  const left = [...jobs];
+  let done = 0, refused = 0;
+  const worker = async () => {
+    for (let job = left.pop(); job; job = left.pop()) {
+      await call("POST", jobPath(job.key, ":replay"), { generation: job.generation }).then(() => done++, () => refused++);
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, worker));
+  toast(`Replaying ${done}` + (refused ? `; ${refused} had changed meanwhile, and were left alone` : ""));
+}
+
+// Set the job anew as it was, unless somebody else has set one meanwhile.
+async function restore({ key, due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace }) {
+  const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }) };
+  if (expires_at) body.expires = (Date.parse(expires_at) - Date.parse(due_at)) / 1000;
+  const { job } = await call("PUT", jobPath(key), { body, onlyNew: true });
+  if (job.due_at !== due_at) await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation });
+}
+
+function comingBack({ cron, tz, every_ms, anchor_at, misfire, jitter_ms }) {
+  const common = { misfire, jitter: jitter_ms / 1000 };
+  if (cron) return { cron, tz, ...common };
+  const rounds = Math.max(0, Math.ceil((now_ms() - anchor_at) / every_ms)); // the same phase, from the next run on
+  return { every: every_ms / 1000, at: (anchor_at + rounds * every_ms) / 1000, ...common };
+}

@@ -1,0 +1,58 @@
+// Dead letters: each with its error, to be replayed or removed one by one, or all that are shown.
+
+import { cancel, replay, replayAll } from "./acts.js";
+import { call } from "./api.js";
+import { button, sure } from "./buttons.js";
+import { byId, el, sync } from "./dom.js";
+import { attempt } from "./toasts.js";
+import { count, moment, plural, where } from "./words.js";
+
+const PAGE = 50;
+
+export class Dead {
+  constructor(onOpen, onChange) {
+    this.onOpen = onOpen;
+    this.onChange = onChange;
+    this.limit = PAGE;
+    this.jobs = [];
+    byId("letters-more").addEventListener("click", () => {
+      this.limit += PAGE;
+      this.refresh();
+    });
+    const all = () => attempt(async () => (await replayAll(this.jobs), this.onChange()));
+    this.all = sure("Replay all shown", "Really replay them?", all, "primary", { class: "primary writes" });
+    byId("dead-tools").append(this.all);
+  }
+
+  async refresh() {
+    await attempt(async () => {
+      const fields = new URLSearchParams({ state: "dead", limit: Math.min(this.limit, 1000) });
+      this.fill(await call("GET", `/v1/jobs?${fields}`));
+    });
+  }
+
+  fill({ jobs, cursor }) {
+    this.jobs = jobs;
+    sync(byId("letters"), jobs, (job) => `${job.key}/${job.generation}`, (job) => this.make(job));
+    byId("letters-empty").hidden = jobs.length > 0;
+    byId("letters-empty").textContent = "No dead letters. All is well.";
+    byId("letters-more").hidden = !cursor || this.limit >= 1000;
+    this.all.hidden = jobs.length === 0;
+    if (!this.all.classList.contains("asked")) this.all.textContent = cursor ? `Replay these ${count(jobs.length)}` : "Replay all";
+  }
+
+  make(job) {
+    const act = (work) => () => attempt(async () => (await work(), this.onChange()));
+    return el(
+      "li",
+      { class: "letter" },
+      el("div", { class: "what" },
+        el("button", { type: "button", class: "key", title: job.key, onclick: () => this.onOpen(job.key) }, job.key),
+        el("p", { class: "error" }, job.error ?? "no error was kept"),
+        el("p", { class: "about" }, `${where(job)} · ${plural(job.attempt, "attempt")} · due ${moment(Date.parse(job.due_at))}`)),
+      el("div", { class: "acts writes" },
+        sure("Remove", "Really remove?", act(() => cancel(job, this.onChange)), "danger", { "aria-label": `Remove ${job.key}` }),
+        button("Replay", "", act(() => replay(job)), { "aria-label": `Replay ${job.key}` })),
+    );
+  }
+}

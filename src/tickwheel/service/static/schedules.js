@@ -1,0 +1,89 @@
+// Jobs that come back, with their rules and next runs. A page of the service looks at a bounded number of jobs, so among
+// a million that fire once we go on by ourselves for a while, and then ask.
+
+import { call } from "./api.js";
+import { button } from "./buttons.js";
+import { byId, el, sync } from "./dom.js";
+import { attempt } from "./toasts.js";
+import { moment, now_ms, recurrence, until, where } from "./words.js";
+
+const RUNS = 4;
+const SHOWN = 200;
+const BUDGET_MS = 1500;
+const PATIENCE_MS = 5000;
+
+export class Schedules {
+  constructor(onOpen) {
+    this.onOpen = onOpen;
+    this.list = byId("schedules");
+    this.prefix = "";
+    this.asked = 0;
+    this.looked_at = -PATIENCE_MS;
+    const form = byId("schedules-search");
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("input", () => {
+      this.prefix = form.elements.prefix.value;
+      this.refresh();
+    });
+    setInterval(() => this.tick(), 500);
+  }
+
+  // A look costs by all jobs there are, so a change leads to one only now and then.
+  async refreshSometimes() {
+    if (performance.now() - this.looked_at > PATIENCE_MS) await this.refresh();
+  }
+
+  async refresh() {
+    this.looked_at = performance.now();
+    const asked = ++this.asked;
+    await attempt(() => this.look(asked, [], null));
+  }
+
+  // Look on from `cursor`, until there is enough to show, nothing left, or no time.
+  async look(asked, found, cursor) {
+    const begun = performance.now();
+    do {
+      const fields = new URLSearchParams({ prefix: this.prefix, count: RUNS, ...(cursor ? { cursor } : {}) });
+      const page = await call("GET", `/v1/schedules?${fields}`);
+      if (asked !== this.asked) return; // something else was asked for meanwhile
+      found.push(...page.schedules);
+      cursor = page.cursor;
+    } while (cursor && found.length < SHOWN && performance.now() - begun < BUDGET_MS);
+    this.fill(asked, found, cursor);
+  }
+
+  fill(asked, found, cursor) {
+    sync(this.list, found, (schedule) => `${schedule.key}/${schedule.generation}`, (schedule) => this.make(schedule));
+    const empty = byId("schedules-empty"), looked = byId("schedules-looked");
+    empty.hidden = found.length > 0;
+    empty.textContent = cursor ? "None so far." : this.prefix ? "No job that comes back has such a key." : "No job comes back. Set one with “every” or “cron”.";
+    looked.hidden = !cursor;
+    if (cursor) looked.replaceChildren(`Looked at all keys up to ${cursor} `, button("Look further", "quiet", () => attempt(() => this.look(asked, found, cursor))));
+    this.tick();
+  }
+
+  make(schedule) {
+    const runs = schedule.runs.map((run) => Date.parse(run));
+    const [next, ...later] = runs;
+    const row = el(
+      "button",
+      { type: "button", class: "row schedule", onclick: () => this.onOpen(schedule.key) },
+      el("span", { class: "when" }),
+      el("span", { class: "key", title: schedule.key }, schedule.key),
+      el("span", { class: "rule" }, recurrence(schedule.rule)),
+      el("span", { class: "where" }, where(schedule)),
+      el("span", { class: "runs" }, `${moment(next)}, then ${later.map(moment).join(" · ") || "no more"}`),
+    );
+    Object.assign(row.dataset, { state: schedule.state, runs: JSON.stringify(runs) });
+    return el("li", { class: schedule.state }, row);
+  }
+
+  tick() {
+    for (const row of this.list.querySelectorAll(".schedule")) {
+      const when = row.firstElementChild;
+      const { state, runs } = row.dataset;
+      const next = JSON.parse(runs).find((run) => run > now_ms());
+      when.textContent = state !== "pending" ? state : next ? until(next) : "due";
+    }
+  }
+}

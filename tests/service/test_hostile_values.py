@@ -1,0 +1,205 @@
+"""
+Hostile values in every field, query field and header of every operation, as the OpenAPI document lists them.
+
+Each is taken or refused with a problem: no 5xx, no traceback, and the memory stays where it was.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from urllib.parse import quote
+
+import pytest
+
+DEEP = "[" * 100_000 + "]" * 100_000
+LONG = json.dumps("x" * 10_000_000)
+TEXTS = [
+    "' OR 1=1; DROP TABLE jobs; --",
+    '"; SELECT pg_sleep(10); --',
+    "<script>alert(1)</script>",
+    '<img src=x onerror="alert(1)">',
+    "${jndi:ldap://127.0.0.1/x}",
+    "{{7*7}}",
+    "../../../../etc/passwd",
+    "a\0b",
+    "\u202e\u0007\x1b[2J",
+    "x" * 3000,
+    "",
+]
+RAW = [
+    *("NaN", "Infinity", "1e400", "-1e400", "1e308", "-1", "0", "true", "null", "[]", "{}", "9223372036854775808"),
+    *('"\\ud800"', '{"a":1,"a":2}', '"1970-01-01T00:00:00+99:99"', '"9999-12-31T23:59:59-23:59"', DEEP),
+    *map(json.dumps, TEXTS),
+]
+BODIES = {
+    "jobs_set": {"delay": 3600, "target": "log"},
+    "jobs_move": {"delay": 3600},
+    "batches_apply": {"items": []},
+    "batches_cancel": {"prefix": "hostile"},
+    "pulls_lease": {"queue": "q", "wait": 0},
+    "pulls_ack": {"fire_id": "k/1/1"},
+    "pulls_nack": {"fire_id": "k/1/1"},
+    "pulls_extend": {"fire_id": "k/1/1"},
+}
+ITEM = {"SetItem": {"delay": 3600, "target": "log"}, "MoveItem": {"delay": 3600}, "CancelItem": {}, "ReplayItem": {}}
+ENDLESS = {"/v1/live", "/debug/profile"}
+
+
+class Asker:
+    """
+    One connection that is kept, and what was answered.
+    """
+
+    def __init__(self, server) -> None:
+        self._server = server
+        self._connection: http.client.HTTPConnection | None = None
+        self.statuses: dict[int, int] = {}
+
+    def ask(self, what: str, method: str, path: str, body: bytes | None = None, headers=None) -> None:
+        """
+        Ask, and check the answer as far as it is the same for all.
+        """
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(self._server.host, self._server.port, timeout=60)
+        kind = {} if body is None else {"content-type": "application/json"}
+        self._connection.request(method, path, body, kind | (headers or {}))
+        answer = self._connection.getresponse()
+        data = answer.read()
+        if answer.will_close:
+            self._connection.close()
+            self._connection = None
+        assert answer.status < 500, (what, answer.status, data[:500])
+        if answer.status >= 400 and answer.headers["content-type"] != "text/plain; charset=utf-8":
+            problem = json.loads(data)
+            assert (answer.headers["content-type"], problem["status"]) == ("application/problem+json", answer.status), (
+                what
+            )
+            assert len(data) < 5000, (what, len(data))
+            assert "Traceback" not in problem["detail"], what
+        self.statuses[answer.status] = self.statuses.get(answer.status, 0) + 1
+
+    def close(self) -> None:
+        """
+        Close the connection.
+        """
+        if self._connection is not None:
+            self._connection.close()
+
+
+def with_value(body: dict, field: str, raw: str) -> bytes:
+    """
+    Return *body* as JSON, with *raw* as the value of *field*.
+    """
+    rest = json.dumps({name: value for name, value in body.items() if name != field})[1:-1]
+    return f"{{{rest}{', ' if rest else ''}{json.dumps(field)}: {raw}}}".encode()
+
+
+def operations(document):
+    """
+    Yield every operation that comes to an end: its name, method, address and description.
+    """
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            if path not in ENDLESS:
+                yield operation["operationId"], method.upper(), path.replace("{key}", "hostile"), operation
+
+
+def properties(document, name: str) -> list[str]:
+    """
+    Return the fields of a body.
+    """
+    return [field for field in document["components"]["schemas"][name]["properties"] if field != "do"]
+
+
+def all_bodies(document):
+    """
+    Yield every field of every body, with what makes a body of a value for it.
+    """
+    for name, method, path, operation in operations(document):
+        if "requestBody" in operation:
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+            for field in properties(document, schema):
+                yield f"{name} {field}", method, path, lambda raw, n=name, f=field: with_value(BODIES[n], f, raw)
+    for schema, base in ITEM.items():
+        item = {"do": schema.removesuffix("Item").lower(), "key": "hostile", **base}
+        for field in properties(document, schema):
+
+            def made(raw, item=item, field=field):
+                return b'{"items":[%b]}' % with_value(item, field, raw)
+
+            yield f"batch {schema} {field}", "POST", "/v1/jobs:batch", made
+
+
+def memory_kib(pid: int) -> int:
+    """
+    Return how much memory a process holds, in KiB.
+    """
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123
+            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+    except FileNotFoundError:
+        pytest.skip("this system has no /proc to read a process's memory from")
+
+
+@pytest.fixture(scope="module")
+def document(server):
+    """
+    Return the service's own document.
+    """
+    return server.ask("GET", "/openapi.json").json
+
+
+@pytest.fixture
+def asker(server):
+    """
+    Return what asks.
+    """
+    asker = Asker(server)
+    yield asker
+    asker.close()
+    assert server.ask("GET", "/healthz").status == 200
+
+
+def test_every_field_of_every_body(asker, document):
+    """
+    NaN, 1e400, surrogates, NUL, deep nesting, repeated names, SQL, HTML in every field: taken or refused, never a 5xx.
+    """
+    for what, method, path, made in all_bodies(document):
+        for raw in RAW:
+            asker.ask(f"{what} = {raw[:60]}", method, path, made(raw))
+    assert sum(asker.statuses.values()) > 1000
+    assert {200, 201, 400, 409, 422} <= set(asker.statuses)
+
+
+def test_every_query_field_and_header(asker, document):
+    """
+    The same texts in every field of every query, in every header, and as keys.
+    """
+    for name, method, path, operation in operations(document):
+        body = json.dumps(BODIES[name]).encode() if "requestBody" in operation else None
+        for parameter in operation["parameters"]:
+            for text in (*TEXTS, "nan", "1e400", "-1", "\ud800"):
+                value = quote(text, safe="", errors="surrogatepass")
+                what = f"{name} {parameter['name']} = {text[:60]!r}"
+                if parameter["in"] == "query":
+                    asker.ask(what, method, f"{path}?{parameter['name']}={value}", body)
+                elif parameter["in"] == "header" and text.isprintable() and text.isascii():
+                    asker.ask(what, method, path, body, {parameter["name"]: text})
+                elif parameter["in"] == "path":
+                    asker.ask(what, method, path.replace("hostile", value), body)
+    assert {200, 400, 404, 422} <= set(asker.statuses)
+
+
+def test_ten_megabytes_in_every_field(asker, document, server):
+    """
+    Ten megabytes in any field are refused with 413 or 422, and leave nothing behind in memory.
+    """
+    fields = list(all_bodies(document))
+    half, sizes = len(fields) // 2, []
+    for part in (fields[:half], fields[half:]):
+        for what, method, path, made in part:
+            asker.ask(f"{what} = 10 MB", method, path, made(LONG))
+        sizes.append(memory_kib(server.process.pid))
+    assert set(asker.statuses) <= {400, 413, 422, 200}  # a batch of one refused item is a 200
+    assert sizes[1] - sizes[0] < 40_000
