@@ -1,14 +1,13 @@
 //! A timer of the system that a selector can wait for: exact, where `epoll_wait` counts whole milliseconds.
 
 use std::cell::Cell;
-use std::io::Error;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tickwheel_core::NEVER;
 
-/// A `timerfd` on the monotonic clock.
+/// A `timerfd` on the monotonic clock; Linux has them, and elsewhere making one is an OSError.
 ///
 /// Register `fileno()` for reading, edge-triggered: it is never read from. Setting it anew makes it unready.
 #[pyclass(frozen, module = "tickwheel._core")]
@@ -35,20 +34,61 @@ impl Alarm {
         let Some(fd) = self.fd.take() else {
             return Err(PyValueError::new_err("the alarm is closed"));
         };
+        let answer = system::set(&fd, deadline);
+        self.fd.set(Some(fd));
+        answer?;
+        self.deadline.set(deadline);
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::io::{Error, Result};
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+    use tickwheel_core::NEVER;
+
+    pub(super) fn make() -> Result<OwnedFd> {
+        // SAFETY: a new descriptor, or an error.
+        let number = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
+        if number < 0 {
+            return Err(Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, so nobody else's.
+        Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    }
+
+    pub(super) fn set(fd: &OwnedFd, deadline: u64) -> Result<()> {
         // All zeros mean off; what is due rings at once, from the first nanosecond on.
         let at = if deadline >= NEVER { 0 } else { deadline.max(1) };
         let value = libc::timespec { tv_sec: (at / 1_000_000_000) as _, tv_nsec: (at % 1_000_000_000) as _ };
         let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-        // SAFETY: the descriptor is ours and open, the specification valid.
+        // SAFETY: the descriptor is open, the specification valid.
         let answer = unsafe {
             libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &raw const spec, std::ptr::null_mut())
         };
-        self.fd.set(Some(fd));
-        if answer != 0 {
-            return Err(Error::last_os_error().into());
+        if answer == 0 {
+            Ok(())
+        } else {
+            Err(Error::last_os_error())
         }
-        self.deadline.set(deadline);
-        Ok(())
+    }
+}
+
+/// Elsewhere there is no alarm, and none is needed: `tickwheel.aio` gives the pause to the selector, and kqueue, which is the usual
+/// one, counts nanoseconds.
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::io::{Error, ErrorKind, Result};
+    use std::os::fd::OwnedFd;
+
+    pub(super) fn make() -> Result<OwnedFd> {
+        Err(Error::new(ErrorKind::Unsupported, "this system has no timerfd: use a selector's own timeout"))
+    }
+
+    pub(super) fn set(_fd: &OwnedFd, _deadline: u64) -> Result<()> {
+        make().map(drop)
     }
 }
 
@@ -56,14 +96,8 @@ impl Alarm {
 impl Alarm {
     #[new]
     fn new() -> PyResult<Self> {
-        // SAFETY: a new descriptor, or an error.
-        let number = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
-        if number < 0 {
-            return Err(Error::last_os_error().into());
-        }
-        // SAFETY: the descriptor is new, so nobody else's.
-        let fd = unsafe { OwnedFd::from_raw_fd(number) };
-        Ok(Self { fd: Cell::new(Some(fd)), number, deadline: Cell::new(NEVER) })
+        let fd = system::make()?;
+        Ok(Self { number: fd.as_raw_fd(), fd: Cell::new(Some(fd)), deadline: Cell::new(NEVER) })
     }
 
     /// Return the descriptor's number.
