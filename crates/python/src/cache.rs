@@ -322,7 +322,6 @@ fn place(
     match found {
         Some(index) if terms.life > 0 && store.is_living(index, terms.now) => {
             let former = store.replace(index, value(), terms);
-            store.use_now(index);
             store.expire(terms.now, ON_THE_WAY, left);
             store.make_room(0.0, terms.now, left);
             return Some(former);

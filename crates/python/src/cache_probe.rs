@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use tickwheel_core::Id;
 
 use crate::cache_store::Store;
-use crate::cache_table::{prefetch, tag_of};
+use crate::cache_table::tag_of;
 
 /// What looking for a key came to.
 pub(crate) enum Probe {
@@ -24,7 +24,7 @@ impl Store {
             if item.key.as_ptr() == key {
                 return Probe::Found(index);
             }
-            if item.hash != hash || (!rejected.is_empty() && rejected.contains(&self.wheel.id_at(index))) {
+            if !rejected.is_empty() && rejected.contains(&self.wheel.id_at(index)) {
                 continue;
             }
             match plainly_equal(item.key.as_ptr(), key) {
@@ -34,14 +34,6 @@ impl Store {
             }
         }
         Probe::Absent
-    }
-
-    /// Let memory fetch the entry that a key most likely has, while the clock is read: a lookup among a million waits for little else.
-    #[inline]
-    pub(crate) fn prefetch(&self, hash: isize) {
-        if let Some(index) = self.table.candidates(tag_of(hash)).next() {
-            prefetch(self.wheel.address_of(index));
-        }
     }
 }
 

@@ -1,15 +1,13 @@
-//! What a cache is made of: a wheel whose entries are the cache's own, a table that finds them by key, and a list by last use.
+//! What a cache is made of: a wheel whose entries are the cache's own, a table that finds them by key, and the order of their use.
 //!
 //! Nothing here runs Python: objects are moved in and out, and what has left is handed to the caller, who drops it outside.
 
 use pyo3::prelude::*;
 use tickwheel_core::{Id, Pop, Wheel, NEVER};
 
+use crate::cache_memory::prefetch;
+use crate::cache_order::Order;
 use crate::cache_table::{tag_of, Table};
-use crate::clock::system_ns;
-
-/// No entry.
-const NIL: u32 = u32::MAX;
 
 /// Why an entry left; `tickwheel.cache.Reason` has the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,17 +18,15 @@ pub(crate) enum Reason {
     Removed,
 }
 
-/// A key with its value, linked to those used before and after.
+/// A key with its value. With what the wheel adds it fills one line of memory, 64 bytes: more would cost every operation a second one.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) key: Py<PyAny>,
     pub(crate) value: Py<PyAny>,
-    pub(crate) hash: isize,
     /// How long it lives from its set or last touch, in nanoseconds.
     life: u64,
-    size: f64,
-    earlier: u32,
-    later: u32,
+    /// What is kept of the key's hash.
+    tag: u32,
 }
 
 /// A key and value that the cache has let go, for the caller to report and drop.
@@ -66,9 +62,10 @@ pub(crate) struct Counts {
 pub(crate) struct Store {
     pub(crate) wheel: Wheel<Item>,
     pub(crate) table: Table,
-    /// The entry whose last use is longest ago.
-    oldest: u32,
-    newest: u32,
+    order: Order,
+    /// The sizes of values by index; where it ends, and so in most caches from the start, all are 1.
+    sizes: Vec<f64>,
+    /// The sum of all sizes.
     pub(crate) size: f64,
     pub(crate) maxsize: f64,
     pub(crate) counts: Counts,
@@ -88,8 +85,8 @@ impl Store {
         Self {
             wheel: Wheel::new(now),
             table: Table::new(),
-            oldest: NIL,
-            newest: NIL,
+            order: Order::new(),
+            sizes: Vec::new(),
             size: 0.0,
             maxsize,
             counts: Counts::default(),
@@ -107,7 +104,7 @@ impl Store {
 
     /// Bytes held, objects apart.
     pub(crate) fn bytes(&self) -> usize {
-        self.wheel.bytes() + self.table.bytes()
+        self.wheel.bytes() + self.table.bytes() + self.order.bytes() + self.sizes.capacity() * size_of::<f64>()
     }
 
     /// A time that has certainly not come yet, read in 5 ns: what lives longer than that lives. None where the exact time is needed.
@@ -118,7 +115,7 @@ impl Store {
     pub(crate) fn beyond_now(&self) -> Option<u64> {
         #[cfg(target_os = "linux")]
         if self.system_clock == Some(libc::CLOCK_MONOTONIC) && !self.is_sliding {
-            return Some(system_ns(libc::CLOCK_MONOTONIC_COARSE) + 1_000_000_000);
+            return Some(crate::clock::system_ns(libc::CLOCK_MONOTONIC_COARSE) + 1_000_000_000);
         }
         None
     }
@@ -135,13 +132,9 @@ impl Store {
             return None;
         }
         self.counts.hits += 1;
-        let item = self.wheel.payload_at(index);
-        let (earlier, later) = (item.earlier, item.later);
-        let value = item.value.bind(py).clone();
-        if later != NIL {
-            self.unlink(earlier, later);
-            self.link(index);
-        }
+        self.order.prefetch_neighbours(index);
+        let value = self.wheel.payload_at(index).value.bind(py).clone();
+        self.order.use_now(index);
         if self.is_sliding {
             self.renew(index, now, None);
         }
@@ -151,33 +144,30 @@ impl Store {
     /// Mark an entry as the one used last.
     #[inline]
     pub(crate) fn use_now(&mut self, index: u32) {
-        let item = self.wheel.payload_at(index);
-        let (earlier, later) = (item.earlier, item.later);
-        if later != NIL {
-            self.unlink(earlier, later);
-            self.link(index);
-        }
+        self.order.use_now(index);
     }
 
     /// Put a new key in, which is not there; room was made.
     pub(crate) fn insert(&mut self, key: Py<PyAny>, hash: isize, value: Py<PyAny>, terms: Terms) {
-        let Terms { life, size, .. } = terms;
-        let item = Item { key, value, hash, life, size, earlier: NIL, later: NIL };
-        let index = self.wheel.insert(terms.deadline(), item).index();
-        self.table.insert(tag_of(hash), index);
-        self.link(index);
-        self.size += size;
+        let tag = tag_of(hash);
+        let index = self.wheel.insert(terms.deadline(), Item { key, value, life: terms.life, tag }).index();
+        self.table.insert(tag, index);
+        self.order.add(index);
+        self.set_size(index, terms.size);
+        self.size += terms.size;
         self.due_from = self.due_from.min(terms.deadline());
     }
 
-    /// Give an entry another value and a new life, and return the former value.
+    /// Give an entry another value and a new life, which is a use of it, and return the former value.
     #[inline]
     pub(crate) fn replace(&mut self, index: u32, value: Py<PyAny>, terms: Terms) -> Py<PyAny> {
         self.counts.left[Reason::Replaced as usize] += 1;
-        let item = self.wheel.payload_at_mut(index);
-        let former = std::mem::replace(&mut item.value, value);
-        self.size += terms.size - std::mem::replace(&mut item.size, terms.size);
+        self.order.prefetch_neighbours(index);
+        let former = std::mem::replace(&mut self.wheel.payload_at_mut(index).value, value);
+        self.size += terms.size - self.size_at(index);
+        self.set_size(index, terms.size);
         self.renew(index, terms.now, Some(terms.life));
+        self.order.use_now(index);
         former
     }
 
@@ -200,14 +190,14 @@ impl Store {
     /// Take an entry out.
     pub(crate) fn remove(&mut self, index: u32, reason: Reason) -> Left {
         let item = self.wheel.cancel(self.wheel.id_at(index)).expect("the table knows only living entries");
-        self.detach(&item, reason);
-        self.table.remove(tag_of(item.hash), index);
+        self.detach(index, reason);
+        self.table.remove(item.tag, index);
         Left { key: item.key, value: item.value, reason }
     }
 
     /// The entry used longest ago.
     pub(crate) fn least(&self) -> Option<u32> {
-        (self.oldest != NIL).then_some(self.oldest)
+        self.order.oldest()
     }
 
     /// How long an entry still lives.
@@ -262,7 +252,7 @@ impl Store {
 
     /// Whether a value of this size fits in, beside all or in place of one.
     pub(crate) fn has_room(&self, size: f64, found: Option<u32>) -> bool {
-        let former = found.map_or(0.0, |index| self.wheel.payload_at(index).size);
+        let former = found.map_or(0.0, |index| self.size_at(index));
         self.size - former + size <= self.maxsize
     }
 
@@ -280,13 +270,13 @@ impl Store {
                 break;
             };
             let (item, index) = (entry.payload, entry.id.index());
-            self.detach(&item, Reason::Expired);
+            self.detach(index, Reason::Expired);
             if gone == places.len() {
                 self.table.remove_all(&places);
                 gone = 0;
             }
-            places[gone] = (tag_of(item.hash), index);
-            self.table.prefetch(tag_of(item.hash));
+            places[gone] = (item.tag, index);
+            self.table.prefetch(item.tag);
             gone += 1;
             left.push(Left { key: item.key, value: item.value, reason: Reason::Expired });
         }
@@ -314,7 +304,7 @@ impl Store {
         let entries = self.wheel.drain();
         self.counts.left[Reason::Removed as usize] += entries.len() as u64;
         self.table = Table::new();
-        (self.oldest, self.newest) = (NIL, NIL);
+        (self.order, self.sizes) = (Order::new(), Vec::new());
         (self.size, self.due_from) = (0.0, NEVER);
         let items = entries.into_iter().map(|entry| entry.payload);
         items.map(|Item { key, value, .. }| Left { key, value, reason: Reason::Removed }).collect()
@@ -323,44 +313,44 @@ impl Store {
     /// The ids of all entries, the one used longest ago first.
     pub(crate) fn ids(&self) -> Vec<Id> {
         let mut ids = Vec::with_capacity(self.len());
-        let mut index = self.oldest;
-        while index != NIL {
-            ids.push(self.wheel.id_at(index));
-            index = self.wheel.payload_at(index).later;
-        }
+        ids.extend(self.order.iter().map(|index| self.wheel.id_at(index)));
         ids
     }
 
-    /// Take an item that has left the wheel out of everything but the table.
-    fn detach(&mut self, item: &Item, reason: Reason) {
+    /// Let memory fetch the entry that a key most likely has, while the clock is read: a lookup among a million waits for little else.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: isize) {
+        if let Some(index) = self.table.candidates(tag_of(hash)).next() {
+            prefetch(self.wheel.address_of(index));
+            self.order.prefetch(index);
+        }
+    }
+
+    /// Take what has left the wheel out of everything but the table.
+    #[inline]
+    fn detach(&mut self, index: u32, reason: Reason) {
         self.counts.left[reason as usize] += 1;
-        self.unlink(item.earlier, item.later);
-        self.size = if self.wheel.is_empty() { 0.0 } else { self.size - item.size };
-    }
-
-    #[inline]
-    fn unlink(&mut self, earlier: u32, later: u32) {
-        if earlier == NIL {
-            self.oldest = later;
-        } else {
-            self.wheel.payload_at_mut(earlier).later = later;
-        }
-        if later == NIL {
-            self.newest = earlier;
-        } else {
-            self.wheel.payload_at_mut(later).earlier = earlier;
+        self.order.remove(index);
+        self.size -= self.size_at(index);
+        if self.wheel.is_empty() {
+            self.size = 0.0; // floats drift
         }
     }
 
     #[inline]
-    fn link(&mut self, index: u32) {
-        let newest = std::mem::replace(&mut self.newest, index);
-        let item = self.wheel.payload_at_mut(index);
-        (item.earlier, item.later) = (newest, NIL);
-        if newest == NIL {
-            self.oldest = index;
-        } else {
-            self.wheel.payload_at_mut(newest).later = index;
+    fn size_at(&self, index: u32) -> f64 {
+        self.sizes.get(index as usize).copied().unwrap_or(1.0)
+    }
+
+    #[inline]
+    fn set_size(&mut self, index: u32, size: f64) {
+        match self.sizes.get_mut(index as usize) {
+            Some(place) => *place = size,
+            None if size == 1.0 => {}
+            None => {
+                self.sizes.resize(index as usize + 1, 1.0);
+                self.sizes[index as usize] = size;
+            }
         }
     }
 
@@ -368,21 +358,20 @@ impl Store {
     pub(crate) fn check(&self) {
         self.wheel.check();
         self.table.check();
+        self.order.check();
         let ids = self.ids();
         assert_eq!(
             (ids.len(), self.table.len()),
             (self.len(), self.len()),
             "list, table and wheel have the same entries"
         );
-        let (mut earlier, mut size) = (NIL, 0.0);
+        let mut size = 0.0;
         for id in ids {
             let (index, item) = (id.index(), self.wheel.payload_at(id.index()));
-            assert_eq!(item.earlier, earlier, "the list goes both ways");
-            assert_eq!(self.table.candidates(tag_of(item.hash)).filter(|&found| found == index).count(), 1);
+            assert_eq!(self.table.candidates(item.tag).filter(|&found| found == index).count(), 1);
             assert!(self.wheel.deadline_at(index) >= self.due_from, "nothing is due before the bound");
-            (earlier, size) = (index, size + item.size);
+            size += self.size_at(index);
         }
-        assert_eq!(self.newest, earlier, "the list ends at the newest");
         assert!((self.size - size).abs() <= 1e-6 * size.abs().max(1.0), "{} is not the size {size}", self.size);
         assert!(self.size <= self.maxsize || self.len() == 0, "the cache is not over its bound");
     }

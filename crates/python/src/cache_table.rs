@@ -3,6 +3,8 @@
 //! Keys are not kept here, so nothing is called; whoever probes compares. The home of a key is in the high bits of its tag, so growing
 //! reads the old table and writes the new one in order, and no entry is touched by growing or removing.
 
+use crate::cache_memory::{grow, prefetch};
+
 /// No entry: index `u32::MAX` is never given.
 const EMPTY: u64 = u64::MAX;
 /// A table has at least this many places, as a power of two.
@@ -18,14 +20,14 @@ pub(crate) fn tag_of(hash: isize) -> u32 {
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    places: Box<[u64]>,
+    places: Vec<u64>,
     bits: u32,
     len: usize,
 }
 
 impl Table {
     pub(crate) fn new() -> Self {
-        Self { places: vec![EMPTY; 1 << LEAST_BITS].into(), bits: LEAST_BITS, len: 0 }
+        Self { places: vec![EMPTY; 1 << LEAST_BITS], bits: LEAST_BITS, len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -114,7 +116,8 @@ impl Table {
     fn resize(&mut self, bits: u32) {
         assert!(bits <= 32, "four billion entries");
         self.bits = bits;
-        let former = std::mem::replace(&mut self.places, vec![EMPTY; 1 << bits].into());
+        let former = std::mem::take(&mut self.places);
+        grow(&mut self.places, 1 << bits, EMPTY);
         for &word in former.iter().filter(|&&word| word != EMPTY) {
             self.place(word);
         }
@@ -153,19 +156,6 @@ impl Table {
             assert_eq!(found, 1, "a word is found once from its home");
         }
     }
-}
-
-/// Let memory fetch what lies at an address.
-#[inline]
-pub(crate) fn prefetch(address: *const ()) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which does nothing but fetch, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 #[inline]

@@ -58,10 +58,15 @@ pub(crate) struct Entry<P> {
     payload: Option<P>,
 }
 
+/// Begins with a line of memory, so that an entry of 64 bytes lies in one.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Block<P>([Entry<P>; CHUNK]);
+
 #[derive(Debug)]
 struct Chunk<P> {
     /// `None` while nothing lives here.
-    entries: Option<Box<[Entry<P>; CHUNK]>>,
+    entries: Option<Box<Block<P>>>,
     /// The generation that a chunk made anew begins with: above all that its former entries had.
     first_generation: u32,
     free: u32,
@@ -94,7 +99,7 @@ impl<P> Slab<P> {
     /// Bytes held for entries, free ones included.
     pub(crate) fn bytes(&self) -> usize {
         let filled = self.chunks.iter().filter(|chunk| chunk.entries.is_some()).count();
-        filled * CHUNK * size_of::<Entry<P>>() + self.chunks.capacity() * size_of::<Chunk<P>>()
+        filled * size_of::<Block<P>>() + self.chunks.capacity() * size_of::<Chunk<P>>()
     }
 
     /// Put a payload in, at the end of a list whose tail is `previous`.
@@ -113,7 +118,7 @@ impl<P> Slab<P> {
         if chunk.entries.is_none() {
             chunk.fill();
         }
-        let entries = chunk.entries.as_mut().expect("a chunk with room was filled");
+        let Block(entries) = &mut **chunk.entries.as_mut().expect("a chunk with room was filled");
         let offset = chunk.free;
         let entry = &mut entries[offset as usize];
         chunk.free = entry.next;
@@ -138,7 +143,7 @@ impl<P> Slab<P> {
     pub(crate) fn remove(&mut self, index: u32) -> P {
         let number = index >> CHUNK_BITS;
         let chunk = &mut self.chunks[number as usize];
-        let entries = chunk.entries.as_mut().expect("a living entry has a chunk");
+        let Block(entries) = &mut **chunk.entries.as_mut().expect("a living entry has a chunk");
         let entry = &mut entries[index as usize & (CHUNK - 1)];
         let payload = entry.payload.take().expect("the entry lives");
         self.len -= 1;
@@ -163,7 +168,7 @@ impl<P> Slab<P> {
     pub(crate) fn find(&self, id: Id) -> Option<u32> {
         let index = id.index();
         let chunk = self.chunks.get((index >> CHUNK_BITS) as usize)?;
-        let entry = &chunk.entries.as_ref()?[index as usize & (CHUNK - 1)];
+        let entry = &chunk.entries.as_ref()?.0[index as usize & (CHUNK - 1)];
         (entry.generation == id.generation() && entry.payload.is_some()).then_some(index)
     }
 
@@ -176,13 +181,13 @@ impl<P> Slab<P> {
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &Entry<P> {
         let entries = self.chunks[(index >> CHUNK_BITS) as usize].entries.as_ref();
-        &entries.expect("an entry in use has a chunk")[index as usize & (CHUNK - 1)]
+        &entries.expect("an entry in use has a chunk").0[index as usize & (CHUNK - 1)]
     }
 
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut Entry<P> {
         let entries = self.chunks[(index >> CHUNK_BITS) as usize].entries.as_mut();
-        &mut entries.expect("an entry in use has a chunk")[index as usize & (CHUNK - 1)]
+        &mut entries.expect("an entry in use has a chunk").0[index as usize & (CHUNK - 1)]
     }
 
     /// Whether the entry at `index` lives and was filed with `sequence`.
@@ -190,7 +195,7 @@ impl<P> Slab<P> {
     pub(crate) fn is_filed(&self, index: u32, sequence: u64) -> bool {
         let chunk = &self.chunks[(index >> CHUNK_BITS) as usize];
         chunk.entries.as_ref().is_some_and(|entries| {
-            let entry = &entries[index as usize & (CHUNK - 1)];
+            let entry = &entries.0[index as usize & (CHUNK - 1)];
             entry.sequence == sequence && entry.payload.is_some()
         })
     }
@@ -213,7 +218,7 @@ impl<P> Slab<P> {
     /// Every living entry, in order of its index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &P)> {
         self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
-            let entries = chunk.entries.iter().flat_map(|entries| entries.iter()).enumerate();
+            let entries = chunk.entries.iter().flat_map(|entries| entries.0.iter()).enumerate();
             entries.filter_map(move |(offset, entry)| {
                 let payload = entry.payload.as_ref()?;
                 Some(((number << CHUNK_BITS | offset) as u32, payload))
@@ -249,7 +254,7 @@ impl<P> Slab<P> {
         let mut len = 0;
         for (number, chunk) in self.chunks.iter().enumerate() {
             assert_eq!(chunk.is_listed, listed[number], "chunk {number} knows whether it is listed");
-            let Some(entries) = &chunk.entries else {
+            let Some(Block(entries)) = chunk.entries.as_deref() else {
                 assert!(chunk.live == 0 && chunk.is_listed, "an empty chunk has room");
                 continue;
             };
@@ -276,23 +281,23 @@ impl<P> Chunk<P> {
     #[cold]
     fn fill(&mut self) {
         let generation = self.first_generation;
-        let entries = (1..=CHUNK as u32).map(|next| Entry {
+        let entries = std::array::from_fn(|offset| Entry {
             deadline: 0,
             sequence: 0,
             previous: NIL,
-            next: if next == CHUNK as u32 { NIL } else { next },
+            next: if offset + 1 == CHUNK { NIL } else { offset as u32 + 1 },
             generation,
             place: 0,
             payload: None,
         });
-        self.entries = entries.collect::<Box<[Entry<P>]>>().try_into().ok();
+        self.entries = Some(Box::new(Block(entries)));
         self.free = 0;
     }
 
     /// Give the memory back, remembering a generation that no former id has. A chunk that would run out of them keeps its memory.
     #[cold]
     fn empty(&mut self) {
-        let Some(entries) = &self.entries else { return };
+        let Some(Block(entries)) = self.entries.as_deref() else { return };
         let highest = entries.iter().map(|entry| entry.generation).max().unwrap_or(1);
         if highest < LAST_GENERATION - 1 {
             self.first_generation = highest;

@@ -1,0 +1,118 @@
+//! In which order entries were used: a list through all of them, by index.
+//!
+//! Its links lie apart from the entries: taking one out writes to its two neighbours, which were last used at any time, and eight
+//! bytes each of a dense array are near far more often than two whole entries.
+
+use crate::cache_memory::{grow, prefetch};
+
+/// No entry.
+const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    earlier: u32,
+    later: u32,
+}
+
+const UNLINKED: Link = Link { earlier: NIL, later: NIL };
+
+#[derive(Debug)]
+pub(crate) struct Order {
+    /// As long as the highest index ever: indices come back in any order, and a shorter one would have to grow again at once.
+    links: Vec<Link>,
+    /// The entry whose last use is longest ago.
+    oldest: u32,
+    newest: u32,
+}
+
+impl Order {
+    pub(crate) fn new() -> Self {
+        Self { links: Vec::new(), oldest: NIL, newest: NIL }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.links.capacity() * size_of::<Link>()
+    }
+
+    /// The entry whose last use is longest ago.
+    #[inline]
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        (self.oldest != NIL).then_some(self.oldest)
+    }
+
+    /// All entries, the one used longest ago first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.oldest(), |&index| {
+            let later = self.links[index as usize].later;
+            (later != NIL).then_some(later)
+        })
+    }
+
+    /// Add an entry, as the one used last.
+    #[inline]
+    pub(crate) fn add(&mut self, index: u32) {
+        if index as usize >= self.links.len() {
+            grow(&mut self.links, index as usize + 1, UNLINKED);
+        }
+        self.link(index);
+    }
+
+    /// Make an entry the one used last.
+    #[inline]
+    pub(crate) fn use_now(&mut self, index: u32) {
+        if index != self.newest {
+            self.remove(index);
+            self.link(index);
+        }
+    }
+
+    /// Take an entry out.
+    #[inline]
+    pub(crate) fn remove(&mut self, index: u32) {
+        let Link { earlier, later } = self.links[index as usize];
+        match self.links.get_mut(earlier as usize) {
+            Some(link) => link.later = later,
+            None => self.oldest = later,
+        }
+        match self.links.get_mut(later as usize) {
+            Some(link) => link.earlier = earlier,
+            None => self.newest = earlier,
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, index: u32) {
+        let newest = std::mem::replace(&mut self.newest, index);
+        self.links[index as usize] = Link { earlier: newest, later: NIL };
+        match self.links.get_mut(newest as usize) {
+            Some(link) => link.later = index,
+            None => self.oldest = index,
+        }
+    }
+
+    /// Let memory fetch an entry's links.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: u32) {
+        if let Some(link) = self.links.get(index as usize) {
+            prefetch(std::ptr::from_ref(link).cast());
+        }
+    }
+
+    /// Let memory fetch the links of an entry's neighbours.
+    #[inline]
+    pub(crate) fn prefetch_neighbours(&self, index: u32) {
+        let Link { earlier, later } = self.links[index as usize];
+        self.prefetch(earlier);
+        self.prefetch(later);
+    }
+
+    /// Verify that the list goes both ways.
+    pub(crate) fn check(&self) {
+        let mut earlier = NIL;
+        for index in self.iter() {
+            assert_eq!(self.links[index as usize].earlier, earlier, "the list goes both ways");
+            earlier = index;
+        }
+        assert_eq!(self.newest, earlier, "the list ends at the newest");
+    }
+}
