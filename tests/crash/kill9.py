@@ -2,13 +2,16 @@
 The crash proof: jobs are set by a client while the process that fires them is killed with SIGKILL, again and again.
 
     python tests/crash/kill9.py [--jobs 300] [--seconds 15] [--seed N] [--every 1 3] [--keep DIR]
+        [--store sqlite | redis | URL] [--kill owner | server | both]
 
-Three kinds of process work on one SQLite file:
+Three kinds of process work on one store: a SQLite file, a redis-server that is started here and syncs each answer, or
+whatever a URL names:
 
 * this one sets the jobs, one after the other, and notes which were acknowledged;
 * the owner fires them; its handler appends a line with the fire id to a file before it returns, and a hook appends one
   when the store has acknowledged the settle;
-* whenever the owner has lived for its random time, this one kills it and starts the next.
+* whenever the owner has lived for its random time, this one kills it and starts the next; with `--kill server` or
+  `both` the redis-server, too.
 
 At the end the owner may live until nothing is pending. Then every acknowledged job must have fired; a job may have
 fired twice only if its first firing was not settled, and no firing may be early. It prints one line; the exit code is 0
@@ -26,6 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,11 +40,19 @@ PATIENCE_S = 60.0
 """How long the last owner may take to fire what is left; only a failure takes that long."""
 
 
-def url_of(folder: Path) -> str:
+LEASE_S = 1
+"""How long the shards of a killed owner stay its own, where a lease says so and not a lock."""
+
+
+def url_of(folder: Path, store: str) -> str:
     """
     Return the store's URL.
     """
-    return f"sqlite:///{folder / 'jobs.db'}"
+    if store == "sqlite":
+        return f"sqlite:///{folder / 'jobs.db'}"
+    if store == "redis":
+        return f"unix://{folder / 'redis'}?lease_s={LEASE_S}"
+    return store
 
 
 def append(path: Path, line: str) -> None:
@@ -54,11 +66,11 @@ def append(path: Path, line: str) -> None:
         os.close(descriptor)
 
 
-def own(folder: Path) -> None:
+def own(folder: Path, url: str) -> None:
     """
     Be the owner, until killed.
     """
-    scheduler = Scheduler(url_of(folder), options=SchedulerOptions(horizon_s=2.0))
+    scheduler = Scheduler(url, options=SchedulerOptions(horizon_s=2.0))
 
     @scheduler.handler("note")
     def note(payload: object, firing: Firing) -> None:
@@ -74,20 +86,21 @@ def own(folder: Path) -> None:
             scheduler.start()
             break
         except StoreError:
-            time.sleep(0.01)  # the killed one's lock is going
+            time.sleep(0.01)  # the killed one's lock is going, or the server is coming back
     append(folder / "owners", str(os.getpid()))
     signal.pause()
 
 
 @dataclass
-class Owner:
+class Victim:
     """
-    The process that is killed.
+    A process that is killed.
     """
 
-    folder: Path
+    command: list[str]
     dice: random.Random
     every: tuple[float, float]
+    is_spared: bool = False
     kills: int = 0
     process: subprocess.Popen[bytes] | None = None
     dies_at: float = 0.0
@@ -98,7 +111,7 @@ class Owner:
         """
         if self.process is None:
             self.start()
-        elif time.monotonic() >= self.dies_at:
+        elif time.monotonic() >= self.dies_at and not self.is_spared:
             self.kill()
             self.kills += 1
             self.start()
@@ -107,8 +120,7 @@ class Owner:
         """
         Start one, and draw its time.
         """
-        command = [sys.executable, str(Path(__file__).resolve()), "--own", str(self.folder)]
-        self.process = subprocess.Popen(command)
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
         self.dies_at = time.monotonic() + self.dice.uniform(*self.every)
 
     def kill(self) -> None:
@@ -156,43 +168,84 @@ def is_after_settled(fire_id: str, before: list[str], settled: set[str]) -> bool
     return any(each.rpartition("/")[0] == life and each in settled for each in before)
 
 
-def prove(folder: Path, *, jobs: int, seconds: float, seed: int, every: tuple[float, float]) -> tuple[Outcome, int]:
+def redis_server(folder: Path) -> list[str]:
     """
-    Set *jobs* over *seconds* while owners are killed; return what came of it, and how many were killed.
+    Return the command that starts a server which has on its disk what it has answered.
     """
-    dice = random.Random(seed)
-    client = Scheduler(url_of(folder))
-    owner = Owner(folder, dice, every)
+    durable = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
+    return ["redis-server", "--dir", str(folder), "--unixsocket", str(folder / "redis"), "--port", "0", *durable]
+
+
+def prove(
+    folder: Path, url: str, server: Victim | None, owner: Victim, *, jobs: int, seconds: float, dice: random.Random
+) -> Outcome:
+    """
+    Set *jobs* over *seconds* while the victims are killed, and return what came of it.
+    """
+    victims = [victim for victim in (server, owner) if victim is not None]
+    for victim in victims:
+        victim.tend()
+    client = connected(url)
     acknowledged: set[str] = set()
     begin = time.monotonic()
     try:
         for n in range(jobs):
-            while time.monotonic() < begin + seconds * n / jobs:
-                owner.tend()
-                time.sleep(0.002)
-            try:
-                client.set(f"job-{n}", delay=dice.uniform(0, 3), payload=f"job-{n}", handler="note")
-                acknowledged.add(f"job-{n}")
-            except StoreError as error:
-                print(f"job-{n} was not acknowledged: {error}", file=sys.stderr)  # noqa: T201
-        while time.monotonic() < begin + seconds:
-            owner.tend()
-            time.sleep(0.002)
+            tend_until(begin + seconds * n / jobs, victims)
+            delay = dice.uniform(0, 3)
+            while f"job-{n}" not in acknowledged:
+                try:
+                    client.set(f"job-{n}", delay=delay, payload=f"job-{n}", handler="note")
+                    acknowledged.add(f"job-{n}")
+                except StoreError as error:
+                    print(f"job-{n} was not acknowledged: {error}", file=sys.stderr)  # noqa: T201
+                    if server is None:
+                        break
+                    tend_until(time.monotonic() + 0.01, victims)
+        tend_until(begin + seconds, victims)
         wait_until_empty(client, owner)
     finally:
         owner.kill()
         client.stop()
-    return Outcome.read(folder, acknowledged), owner.kills
+        if server is not None:
+            server.kill()
+    return Outcome.read(folder, acknowledged)
 
 
-def wait_until_empty(client: Scheduler, owner: Owner) -> None:
+def connected(url: str) -> Scheduler:
+    """
+    Return a client, once the server is there.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return Scheduler(url)
+        except StoreError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
+
+
+def tend_until(instant: float, victims: list[Victim]) -> None:
+    """
+    Kill and start, up to *instant*.
+    """
+    while time.monotonic() < instant:
+        for victim in victims:
+            victim.tend()
+        time.sleep(0.002)
+
+
+def wait_until_empty(client: Scheduler, owner: Victim) -> None:
     """
     Let the last owner live until nothing is pending or running.
     """
     owner.kill()
     owner.start()
     deadline = time.monotonic() + PATIENCE_S
-    while any(client.stats()[state] for state in ("pending", "running")) and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        with suppress(StoreError):  # a server that was killed last is still coming back
+            if not any(client.stats()[state] for state in ("pending", "running")):
+                break
         time.sleep(0.02)
     time.sleep(0.1)  # the last hook's line
 
@@ -207,19 +260,34 @@ def main() -> int:
     parser.add_argument("--every", type=float, nargs=2, default=(1.0, 3.0), metavar=("FROM", "TO"))
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--keep", type=Path, default=None, metavar="DIR", help="work in DIR and leave it")
+    parser.add_argument("--store", default="sqlite", metavar="STORE", help="sqlite, redis, or a URL")
+    parser.add_argument("--kill", default="owner", choices=("owner", "server", "both"))
     parser.add_argument("--own", type=Path, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.own is not None:
-        own(options.own)
+        own(options.own, options.store)
+    if options.kill != "owner" and options.store != "redis":
+        parser.error("only a redis-server that is started here can be killed: write --store redis")
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory() as made:
         folder = options.keep or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("fired", "settled"):
             (folder / name).touch()
-        outcome, kills = prove(
-            folder, jobs=options.jobs, seconds=options.seconds, seed=seed, every=tuple(options.every)
+        url, dice, every = url_of(folder, options.store), random.Random(seed), tuple(options.every)
+        command = [sys.executable, str(Path(__file__).resolve()), "--own", str(folder), "--store", url]
+        owner = Victim(command, dice, every, is_spared=options.kill == "server")
+        server = Victim(redis_server(folder), dice, every, is_spared=options.kill == "owner")
+        outcome = prove(
+            folder,
+            url,
+            server if options.store == "redis" else None,
+            owner,
+            jobs=options.jobs,
+            seconds=options.seconds,
+            dice=dice,
         )
+        kills = owner.kills + server.kills
     print(  # noqa: T201
         f"acknowledged {outcome.acknowledged} of {options.jobs}, lost {len(outcome.lost)}, "
         f"duplicates {outcome.duplicates}, duplicates of settled or early firings {len(outcome.wrong)}, "

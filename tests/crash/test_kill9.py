@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +19,22 @@ SCRIPT = Path(__file__).with_name("kill9.py")
 @pytest.mark.realtime
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a POSIX signal")
-def test_nothing_is_lost(capsys):
+@pytest.mark.parametrize(
+    ("every", "where"),
+    [
+        (("0.5", "1.2"), ()),
+        (("1.0", "1.4"), ("--store", "redis")),
+        (("0.5", "1.2"), ("--store", "redis", "--kill", "server")),
+    ],
+    ids=["sqlite", "redis", "redis-server"],
+)
+def test_nothing_is_lost(capsys, every, where):
     """
-    With the owner killed about every second, every acknowledged job fires, and none fires again once settled.
+    With the owner or the server killed about every second, every acknowledged job fires, and none once settled.
     """
-    command = [sys.executable, str(SCRIPT), "--jobs", "100", "--seconds", "5", "--every", "0.5", "1.2"]
+    if where and not shutil.which("redis-server"):
+        pytest.skip("Redis is not installed: there is no redis-server")
+    command = [sys.executable, str(SCRIPT), "--jobs", "100", "--seconds", "5", "--every", *every, *where]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     with capsys.disabled():
         print(f"\n{done.stdout.strip()}")  # noqa: T201  the seed belongs into every log
