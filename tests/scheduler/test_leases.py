@@ -182,9 +182,9 @@ def test_the_mark_comes_before_the_scan(make):
     until(lambda: store.reads and scheduler.stats()["epoch"] == 1)
     store._epoch = 2  # the lease was lost and came back between two renewals
     until(lambda: scheduler.stats()["epoch"] == 2)
-    until(lambda: ("due", (0, 0)) in store.reads[1:])
-    marks = [index for index, read in enumerate(store.reads) if read == ("changes", None)]
-    scans = [index for index, read in enumerate(store.reads) if read == ("due", (0, 0))]
-    assert len(marks) >= 2
-    assert marks[-1] < scans[-1]
-    assert not any(marks[0] < scan < marks[-1] for scan in scans[1:])
+    until(lambda: store.reads.count(("changes", None)) >= 2)
+    second = len(store.reads) - store.reads[::-1].index(("changes", None))
+    until(lambda: ("due", (0, 0)) in store.reads[second:])
+    first = store.reads.index(("due", (0, 0)))
+    assert store.reads.index(("changes", None)) < first
+    assert ("changes", None) in store.reads[first:second]

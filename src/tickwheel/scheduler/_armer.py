@@ -37,6 +37,9 @@ _CHUNK: Final = 500
 
 _OUTSIDE: Final = (Stage.FAR, Stage.NEAR)
 
+_STEP_MS: Final = 1_000
+"""A timer that comes so long before its instant was set by a clock that was set back since."""
+
 _RETRY_S: Final = 0.5
 """After which a count that the store did not answer is asked for again."""
 
@@ -77,6 +80,8 @@ class Armer:
         self._is_stopped = False
         self.on_room: Callable[[], object] = int
         """Called after each begin: there is room for others to be staged."""
+        self.on_early: Callable[[list[Entry]], object] = len
+        """Gets what was begun for an instant that is far away again."""
 
     def add(self, entries: Iterable[Entry]) -> None:
         """
@@ -133,6 +138,13 @@ class Armer:
             elif not self._count(self._lanes.next(room)):
                 return
 
+    def forget(self) -> None:
+        """
+        Forget what is filed; it was dropped.
+        """
+        with self._lock:
+            self._slots.clear()
+
     def stop(self) -> None:
         """
         Begin nothing more.
@@ -147,7 +159,11 @@ class Armer:
     def _open_slot(self, slot: int) -> None:
         with self._lock:
             entries = self._slots.pop(slot, [])
-        self._begin(entries)
+        soon = self._clock.now() + ARMING_WINDOW_MS + (1 << SLOT_BITS) + _STEP_MS
+        if any(entry.fire_at > soon for entry in entries):  # somebody set the clock back: they are not near any more
+            self.add(entries)
+        else:
+            self._begin(entries)
 
     def _begin(self, entries: list[Entry]) -> None:
         """
@@ -228,7 +244,10 @@ class Armer:
             return  # begun and not fired: the stop gives them back
 
     def _fire(self, fire_at: int, batch: list[Entry]) -> None:
-        if self._clock.now() < fire_at:  # somebody set the clock back: never early
+        early_ms = fire_at - self._clock.now()
+        if early_ms > _STEP_MS:  # somebody set the clock back: it can be moved and cancelled again
+            self.on_early([entry for entry in batch if entry.stage is Stage.BEGUN])
+        elif early_ms > 0:
             self._set_timer(fire_at, batch)
         else:
             self._hand_over([entry for entry in batch if entry.stage is Stage.BEGUN])

@@ -119,6 +119,13 @@ class Entry:
         self.span: Span | None = None
 
     @property
+    def place(self) -> tuple[int, int]:
+        """
+        Where it stands among the lives and attempts of its key: a retry has the same generation and is due later.
+        """
+        return self.job.generation, self.job.due_at
+
+    @property
     def attempt(self) -> int:
         """
         The number of the attempt that was counted for it, from 1.
@@ -159,17 +166,19 @@ class Near:
         Args:
             jobs: Pending jobs.
             epoch: Of their shard.
-            is_news: Whether they come from a commit of this process, in its order, and so replace whatever is near of
-                their keys. Read rows replace only an older generation.
+            is_news: Whether they come from a commit of this process, and so replace what is near of their keys, unless
+                that is newer: two commits may be told in the other order. Read rows replace only an older generation,
+                or what was staged under a lease that has ended.
         """
         new: list[Entry] = []
         waiting, busy = self._waiting, self._busy
         with self._lock:
             for job in jobs:
                 known = waiting.get(job.key)
-                if not is_news and (
-                    job.generation in busy or (known is not None and known.job.generation >= job.generation)
-                ):
+                if is_news:
+                    if known is not None and known.place > (job.generation, job.due_at):
+                        continue
+                elif _is_known(job, epoch, busy.get(job.generation), known):
                     continue
                 if known is not None:
                     self._drop(known)
@@ -188,6 +197,15 @@ class Near:
                 entry = self._waiting.pop(key, None)
                 if entry is not None:
                     self._drop(entry)
+
+    def drop_all(self) -> None:
+        """
+        Forget all that waits.
+        """
+        with self._lock:
+            for entry in self._waiting.values():
+                self._drop(entry)
+            self._waiting.clear()
 
     def drop_epoch(self, epoch: int) -> None:
         """
@@ -279,7 +297,8 @@ class Near:
             for key, entry in self._waiting.items():
                 assert entry.stage is Stage.NEAR, (key, entry.stage)
                 assert entry.job.key == key, (key, entry.job)
-                assert entry.job.generation not in self._busy, entry.job
+                busy = self._busy.get(entry.job.generation)
+                assert busy is None or busy.epoch < entry.epoch, entry.job
             assert self._busy_keys == {entry.job.key for entry in self._busy.values()}
             assert len(self._busy_keys) == len(self._busy)
             assert set(self._queued) <= self._busy_keys
@@ -308,3 +327,14 @@ class Near:
             return False
         entry.stage = following
         return True
+
+
+def _is_known(job: Job, epoch: int, busy: Entry | None, waiting: Entry | None) -> bool:
+    """
+    Return whether a row that was read under the lease of *epoch* tells nothing new.
+
+    What runs under an earlier lease may not end any more: its life goes on under this one, once it is out of the way.
+    """
+    if busy is not None and busy.epoch >= epoch:
+        return True
+    return waiting is not None and waiting.epoch >= epoch and waiting.job.generation >= job.generation

@@ -66,6 +66,7 @@ class Owner:
         self._stager = Stager(ground, self.near, self._armer)
         self._watcher = Watcher(ground, self._stager.changed)
         self._armer.on_room = self._stager.made_room
+        self._armer.on_early = self._give_back
         self._settler.on_lives = self._stager.written
         self._settler.on_doubt = self._stager.start_over
         self._settler.on_settled = self._made_progress
@@ -153,8 +154,7 @@ class Owner:
         Hand over what was begun, unless the right to do so has ended meanwhile.
         """
         if self._is_stopping:
-            for entry in entries:
-                self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+            self._give_back(entries)
             return
         held = {lease.epoch for lease in self.leases.held}
         if lost := [entry for entry in entries if entry.epoch not in held]:
@@ -164,6 +164,10 @@ class Owner:
         else:  # the lease is about to be renewed or lost: then we know
             with suppress(ClosedError):  # a stop gives them back
                 self._ground.pacer.call_later(_DOUBT_S, self._fire, entries)
+
+    def _give_back(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
 
     def _made_progress(self, ended: list[Entry], freed: list[Entry]) -> None:
         if self._is_stopping:

@@ -32,6 +32,10 @@ _LAST: Final = 2**63 - 1
 _RETRY_S: Final = 1.0
 _LOOK_MAX_S: Final = 60.0
 """With a job pending, at most this far from one look to the next: so a step of the wall clock is noticed in time."""
+_DOUBT_S: Final = 900.0
+"""So long the network may keep a request whose sender has given up; the watcher sees to a look a minute."""
+_STEP_MS: Final = 1_000
+"""A clock that moved by so much against the monotonic one was set by somebody."""
 
 _Place = tuple[int, int]
 
@@ -77,6 +81,8 @@ class Stager:
         self._is_stopped = False
         self._timer: Timer | None = None
         self._look_at: float | None = None
+        self._offset_ms: float | None = None
+        self._doubt_until = 0.0
         self._thread = threading.Thread(target=self._run, name="tickwheel-stager", daemon=True)
 
     def start(self) -> None:
@@ -154,10 +160,11 @@ class Stager:
     def start_over(self) -> None:
         """
         Read everything up to the horizon again: something may have been written that nobody here was told.
+
+        What was sent and never answered may even take effect later, so that is done for some time at every look.
         """
-        with self._lock:
-            for shard in self._shards.values():
-                shard.cursor = (0, 0)
+        self._doubt_until = self._clock.monotonic() + _DOUBT_S
+        self._forget_cursors()
         self._wake.set()
 
     def made_room(self) -> None:
@@ -186,6 +193,9 @@ class Stager:
         Stage what came into sight, and set the timer of the next look.
         """
         has_changes, self._has_changes = self._has_changes, False
+        self._notice_step()
+        if self._clock.monotonic() < self._doubt_until:
+            self._forget_cursors()
         with self._lock:
             shards = list(self._shards.items())
             self._look_at = None  # before anything is read: a look that a commit asks for meanwhile is kept
@@ -199,6 +209,25 @@ class Stager:
                 soonest = following[0].due_at
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
+
+    def _forget_cursors(self) -> None:
+        with self._lock:
+            for shard in self._shards.values():
+                shard.cursor = (0, 0)
+
+    def _notice_step(self) -> None:
+        """
+        Begin anew if somebody set the clock: what is near was filed by the old time.
+        """
+        offset = self._clock.now() - self._clock.monotonic() * 1e3
+        before, self._offset_ms = self._offset_ms, offset
+        if before is None or abs(offset - before) < _STEP_MS:
+            return
+        with self._lock:
+            for shard in self._shards.values():
+                shard.cursor = (0, 0)
+            self._armer.forget()
+            self._near.drop_all()
 
     def _read_changes(self, number: int, shard: _Shard) -> None:
         """

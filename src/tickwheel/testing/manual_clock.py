@@ -55,7 +55,7 @@ class ManualClock:
             message = f"start_ns is {start_ns!r}: pass an integer of nanoseconds in 0..2**63 - 2"
             raise ValueError(message)
         self._now = self._start_ns
-        self._wall_offset = to_deadline(wall, "wall") - self._start_ns
+        self._wall_offset = _wall_ns(wall) - self._start_ns
         self._attached: list[Attached] = []
         self._moving = threading.RLock()
         self._is_firing = False
@@ -86,7 +86,7 @@ class ManualClock:
         Set the time of day to *wall* seconds since the epoch; monotonic time does not notice.
         """
         with self._moving:
-            self._wall_offset = to_deadline(wall, "wall") - self._now
+            self._wall_offset = _wall_ns(wall) - self._now
 
     def step_wall(self, step: float) -> None:
         """
@@ -190,3 +190,10 @@ class ManualClock:
                 f"time stands still at {self._now} ns after {turns} turns: a timer sets itself again with no delay"
             )
             raise RuntimeError(message)
+
+
+def _wall_ns(wall: float) -> int:
+    """
+    Return *wall* in nanoseconds, to the microsecond: a float of today's date has no finer digits than that.
+    """
+    return (to_deadline(wall, "wall") + 500) // 1000 * 1000

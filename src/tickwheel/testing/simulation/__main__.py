@@ -35,7 +35,7 @@ def main() -> int:
             print(f"seed {verdict.seed}: {len(verdict.violations)} violations")  # noqa: T201
             for line in verdict.violations[:_SHOWN]:
                 print(f"  {line}")  # noqa: T201
-            hours = "" if options.hours == 24.0 else f" --hours {options.hours:g}"  # noqa: RUF069
+            hours = "" if options.hours == 24.0 else f" --hours {options.hours:g}"
             print(f"  again: {parser.prog} --first {verdict.seed} --seeds 1{hours}")  # noqa: T201
     facts = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
     print(f"{options.seeds} days, {broken} of them with violations: {facts}")  # noqa: T201

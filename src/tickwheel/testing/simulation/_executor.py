@@ -176,6 +176,12 @@ class Executor:
                 task.is_killed = True
                 self.wake(task)
 
+    def revive(self) -> None:
+        """
+        Let the script go on after a failure, to clear up.
+        """
+        self._script.is_killed = False
+
     def alive(self, machine: Machine | None = None) -> int:
         """
         Return how many tasks there are, of *machine* or at all.

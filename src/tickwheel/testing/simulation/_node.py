@@ -102,7 +102,9 @@ class Node:
         task = self._around.run.spawn(f"{machine.name} stop", lambda: scheduler.stop(timeout=30.0), machine)
         while not task.is_done:
             self._around.run.sleep(_S)
-        self.machine = self._store = None
+        machine.kill()  # the process ends, and with it what still ran when the time was up
+        if self.machine is machine:
+            self.machine = self._store = None
 
     def step_wall(self, step_ns: int) -> None:
         """

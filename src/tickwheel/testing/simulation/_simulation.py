@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ __all__ = ["Plan", "simulate"]
 
 _S: Final = 10**9
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0)
+_UNWINDING: Final = 1000
 _LAST_S: Final = 7200
 """How long the healed nodes get to fire what is left."""
 
@@ -146,12 +147,14 @@ class _Day:
         for node in self.nodes:
             if node.machine is not None:
                 node.machine.kill()
-        while self.run.alive():  # what is left unwinds, and requests that are still on their way arrive
-            self.run._script.is_killed = False  # noqa: SLF001
-            try:
-                self.run.sleep(60 * _S)
-            except TaskKilledError:
+        for _ in range(_UNWINDING):  # what is left unwinds, and requests that are still on their way arrive
+            if not self.run.alive():
                 break
+            self.run.revive()
+            with suppress(TaskKilledError):
+                self.run.sleep(60 * _S)
+        else:
+            self._note(f"the simulation failed: {self.run.alive()} tasks do not end")
         self.world.close()
 
     def _ask(self, ask: Ask) -> None:
@@ -168,7 +171,7 @@ class _Day:
             self._step(node, int(what.amount * _S))
             return
         machine = node.machine
-        if machine is None or machine.is_paused or node.line.is_cut:
+        if machine is None or machine.is_paused or node.line.is_cut or node.line.is_bad:
             return
         name = f"{what.what} {node.name}"
         self._note(name)
@@ -212,10 +215,12 @@ class _Day:
         line.slow, line.failing, line.failing_after = (dice.choice((0.0, 0.05, 0.3)) for _ in range(3))
         line.late = dice.choice((0.0, 0.1)) if self.plan.is_cluster else 0.0
         line.repeated = 0.2
+        line.is_bad = True
 
     def _clear(self, node: Node) -> None:
         line = node.line
         line.slow, line.failing, line.failing_after, line.late, line.repeated = _CALM_WEATHER
+        line.is_bad = False
 
     def _mend(self) -> None:
         self._note("the end")

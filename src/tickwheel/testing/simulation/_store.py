@@ -38,6 +38,7 @@ class Line:
     late: float = 0.0
     repeated: float = 0.0
     is_cut: bool = False
+    is_bad: bool = False
 
 
 class SimulatedStore:
