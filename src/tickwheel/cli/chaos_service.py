@@ -1,7 +1,8 @@
 """
 The service that `tickwheel chaos` torments: `python -m tickwheel.cli.chaos_service STORE PORT`.
 
-As `tickwheel serve`, but its webhooks may reach this machine, where the target is.
+As `tickwheel serve`, but its webhooks may reach this machine, where the target is, and a target that fails is left
+alone for a short while only: else most of a run would be spent waiting.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def main(store: str, port: int) -> None:
     """
     Serve until SIGTERM.
     """
-    scheduler = AsyncScheduler(store, targets={"webhook": WebhookTarget(allow=["127.0.0.0/8"])})
+    scheduler = AsyncScheduler(store, targets={"webhook": WebhookTarget(allow=["127.0.0.0/8"], open_s=0.5)})
     options = service.ServiceOptions(port=port)
     service.serve(scheduler, options, lambda address: print(f"page  {address}/", flush=True))  # noqa: T201 its parent reads it
 

@@ -33,7 +33,7 @@ class Verdict:
     Attributes:
         lost, doubled, early, unexpected: The violations.
         repeated: Arrivals of what had been taken already, which a fault explains.
-        late_ms: How late each job was that arrived, first arrivals only.
+        late_ms: How late each generation was that arrived, by the instant that was acknowledged, first arrivals only.
     """
 
     lost: list[str] = field(default_factory=list)
@@ -71,8 +71,7 @@ def judge(history: History, in_flight_ms: float) -> Verdict:
         verdict.unexpected += life.unexpected(arrived, in_flight_ms, stalled_ms)
         verdict.early += life.early(arrived)
         _judge_repeats(arrived, history.faults, verdict)
-        if arrived:
-            verdict.late_ms.append(arrived[0].arrived_at - arrived[0].due_at)
+        verdict.late_ms += life.late(arrived)
     return verdict
 
 
@@ -128,6 +127,13 @@ class _Life:
             due_at = max(one.due_at, self._due.get(one.generation, 0.0))
             if one.arrived_at < due_at:
                 yield f"{_fire_id(one)} arrived {due_at - one.arrived_at:.1f} ms before {due_at:.0f}"
+
+    def late(self, arrived: Iterable[Delivery]) -> Iterator[float]:
+        first: dict[int, Delivery] = {}
+        for one in arrived:
+            first.setdefault(one.generation, one)
+        for generation, one in first.items():
+            yield one.arrived_at - self._due.get(generation, one.due_at)
 
 
 def _judge_repeats(arrived: Sequence[Delivery], faults: Sequence[Fault], verdict: Verdict) -> None:
