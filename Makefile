@@ -20,7 +20,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: help bench-core conformance run test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: screens help bench-core conformance run test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -137,8 +137,12 @@ dev: ## set up .venv-dev with an editable install
 	@$(MAKE) --no-print-directory VENV=.venv-dev .venv-dev/.build .venv-dev/.service .venv-dev/.dev .venv-dev/.bench
 	VIRTUAL_ENV=$(abspath .venv-dev) .venv-dev/bin/maturin develop --release --locked --quiet
 
-reference: $(VENV)/.service $(VENV)/.wheel ## write docs/reference.md anew
+screens: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## take the screenshots of the page anew (needs chromium and chromium-driver)
+	TICKWHEEL_SCREENS=write $(BIN)/python -P -m pytest tests/service/page/test_screens.py -q $(ARGS)
+
+reference: $(VENV)/.service $(VENV)/.wheel ## write docs/reference.md and docs/api.md anew
 	$(BIN)/python -P scripts/reference.py > docs/reference.md
+	$(BIN)/python -P scripts/api.py > docs/api.md
 
 lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
 	@$(PIP) install uv

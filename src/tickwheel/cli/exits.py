@@ -4,7 +4,7 @@ The exit codes, and which error has which. This is the one place that says so; `
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import Self
 
 from tickwheel.errors import MissingExtraError, TickwheelError
@@ -20,6 +20,7 @@ from tickwheel.scheduler.errors import (
 __all__ = ["ExitCode", "Refused", "exit_code_of", "table"]
 
 
+@unique
 class ExitCode(IntEnum):
     """
     How the process ended.
@@ -48,8 +49,8 @@ class ExitCode(IntEnum):
     MISSING_EXTRA = 9, "a library is not installed"
     REFUSED = 10, "refused for safety: a public address without a token"
     BROKEN = 11, "a threshold of a load was missed, or a promise was broken under chaos"
-    NO_ACCESS = 11, "the service asks for a token, or for another one"
-    NO_ANSWER = 12, "the store or service did not answer in time"
+    NO_ACCESS = 12, "the service asks for a token, or for another one"
+    NO_ANSWER = 13, "the store or service did not answer in time"
     INTERRUPTED = 130, "interrupted by Ctrl-C"
 
 

@@ -15,12 +15,14 @@ import msgspec
 
 from tickwheel.service.problems import ProblemError, show
 
-__all__ = ["DEPTH_MAX", "decode", "encode"]
+__all__ = ["DEPTH_MAX", "decode", "encode", "shortened"]
 
 T = TypeVar("T")
 
 DEPTH_MAX: Final = 100
 """How deep arrays and objects may nest: far past real payloads, far below any recursion limit."""
+
+_SHOWN_MAX: Final = 300
 
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -67,6 +69,13 @@ def is_deep(body: bytes) -> bool:
     return bool(brackets)
 
 
+def shortened(text: str) -> str:
+    """
+    Return *text*, which may quote what came in, cut to a length that a person reads.
+    """
+    return text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 3]}..."
+
+
 class _RepeatedNameError(Exception):
     """
     Carries the name that stands twice.
@@ -99,5 +108,6 @@ def _invalid(body: bytes, message: str) -> ProblemError:
             value = value[name or int(index)]
     except (LookupError, TypeError, msgspec.DecodeError, UnicodeDecodeError):
         value = body  # what decodes only in part is shown as it came
-    where = path.lstrip(".") or "the body"
-    return ProblemError("invalid_value", f"{where} is {show(value)}: {what[:1].lower()}{what[1:]}", value=value)
+    where = shortened(path.lstrip(".")) or "the body"
+    reason = shortened(f"{what[:1].lower()}{what[1:]}")
+    return ProblemError("invalid_value", f"{where} is {show(value)}: {reason}", value=value)

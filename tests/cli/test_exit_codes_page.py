@@ -1,0 +1,20 @@
+"""
+The page of the service lists the exit codes as they are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tickwheel.cli.exits import ExitCode
+
+PAGE = Path(__file__).parents[2] / "docs" / "service.md"
+
+
+def test_the_page_lists_them():
+    """
+    Every exit code stands in the page with its meaning.
+    """
+    page = PAGE.read_text("utf-8")
+    for code in ExitCode:
+        assert f"| {code.value} | {code.meaning} |\n" in page
