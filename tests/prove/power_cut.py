@@ -1,0 +1,208 @@
+"""
+The power-cut proof: a store on a recorded disk, the power cut at any step, and the file opened again.
+
+    python tests/prove/power_cut.py --cuts 300
+
+Every batch that was answered before the cut must be there, the one under way must be there wholly or not at all, and the
+file must be sound. With `--synchronous normal` or `off` rows must be missing: then the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from recorded_disk import RecordedDisk
+
+from tickwheel.scheduler._model import Begin, Cancel, Job, JobQuery, Move, Set, Settle, Settled, State, Write
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _connections
+
+__all__ = ["Result", "prove"]
+
+CUTS_A_RUN = 20
+BATCHES = 60
+START = 1_700_000_000_000
+
+
+@dataclass(slots=True)
+class Result:
+    """
+    What came of the cuts.
+    """
+
+    cuts: int = 0
+    acknowledged: int = 0
+    lost: int = 0
+    corrupt: int = 0
+    said: tuple[str, ...] = ()
+
+    def add(self, what: str) -> None:
+        """
+        Keep the first few of what went wrong.
+        """
+        self.said = (*self.said, what)[:5]
+
+
+Image = dict[str, tuple[int, int, int, str]]
+
+
+@dataclass(slots=True)
+class Run:
+    """
+    One workload: the disk, and after how many of its steps which batch was answered with which jobs there.
+    """
+
+    disk: RecordedDisk
+    answered: list[tuple[int, Image]]
+
+
+def run(seed: int, synchronous: str) -> Run:
+    """
+    Let a store work through random batches on a recorded disk.
+    """
+    dice = random.Random(seed)
+    disk = RecordedDisk()
+    answered: list[tuple[int, Image]] = []
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder, disk.under_sqlite():
+        path = Path(folder) / "jobs.db"
+        store = _store(path, synchronous)
+        with mock.patch.object(_connections, "_CHECKPOINT_PAGES", dice.choice((20, 100, 4000))):
+            store.open()
+            (lease,) = store.acquire("owner")
+            store._connections.limit_log(dice.choice((10, 60, 4000)))  # checkpoints in the midst of it all
+        answered.append((len(disk.steps), _image(store)))
+        for _ in range(BATCHES):
+            store.apply(list(_batch(store, dice, lease.epoch)))
+            answered.append((len(disk.steps), _image(store)))
+        store.close()
+    return Run(disk, answered)
+
+
+def _store(path: Path, synchronous: str) -> SqliteStore:
+    if synchronous != "off":
+        return SqliteStore(path, synchronous=synchronous)
+    store = SqliteStore(path)
+    store._synchronous = "off"  # no user can have it: the proof must be able to fail
+    return store
+
+
+def _batch(store: SqliteStore, dice: random.Random, epoch: int) -> Iterator[Write]:
+    jobs = store.page(JobQuery(limit=1000)).jobs
+    for number in range(dice.choice((1, 1, 3, 30))):
+        kind = dice.choice(("set", "set", "set", "move", "cancel", "begin", "settle"))
+        key = f"key-{dice.randrange(200)}"
+        known = {job.key: job for job in jobs}
+        if kind == "set" or key not in known:
+            yield Set(Job(key, 0, START + dice.randrange(10**6), bytes(dice.randrange(600))))
+        elif kind == "move":
+            yield Move(key, START + dice.randrange(10**6) + number)
+        elif kind == "cancel":
+            yield Cancel(key)
+        elif kind == "begin":
+            yield Begin(known[key], epoch)
+        else:
+            how = dice.choice((Settled.DONE, Settled.AGAIN, Settled.DEAD))
+            yield Settle(known[key], epoch, how, 1, START if how is Settled.AGAIN else None)
+
+
+def _image(store: SqliteStore) -> Image:
+    jobs = store.page(JobQuery(limit=1000)).jobs
+    return {job.key: (job.generation, job.due_at, job.attempt, job.state.value) for job in jobs}
+
+
+def cut(worked: Run, dice: random.Random, result: Result) -> None:
+    """
+    Cut the power somewhere, and look at what is left.
+    """
+    result.cuts += 1
+    at = dice.randrange(worked.answered[0][0], worked.answered[-1][0] + 1)
+    files = worked.disk.after_cut(at, dice)
+    before = [image for count, image in worked.answered if count <= at]
+    possible = [before[-1], *(image for count, image in worked.answered if count > at)][:2]
+    result.acknowledged += len(before[-1])
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        for name, content in files.items():
+            if not name.endswith("-shm"):
+                (Path(folder) / name).write_bytes(content)
+        path = Path(folder) / "jobs.db"
+        try:
+            found = _reopen(path)
+        except (sqlite3.DatabaseError, StoreError) as error:
+            result.corrupt += 1
+            result.add(f"step {at}: {error}")
+            return
+    if found not in possible:
+        missing = sum(1 for key, job in before[-1].items() if found.get(key) != job)
+        result.lost += max(1, missing)
+        result.add(f"step {at}: {missing} of {len(before[-1])} answered jobs are not as they were answered")
+
+
+def _reopen(path: Path) -> Image:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("PRAGMA integrity_check").fetchall()
+        if rows != [("ok",)]:
+            message = f"integrity_check says {rows[:3]}"
+            raise sqlite3.DatabaseError(message)
+    store = SqliteStore(path)
+    store.open()
+    try:
+        image = _image(store)
+        counts = store.count()
+        states = [state for *_, state in image.values()]
+        if counts != {state.value: states.count(state.value) for state in State}:
+            message = f"the ledger counts {counts}"
+            raise sqlite3.DatabaseError(message)
+        return image
+    finally:
+        store.close()
+
+
+def _memory() -> Path | None:
+    memory = Path("/dev/shm")
+    return memory if memory.is_dir() else None
+
+
+def prove(cuts: int, seed: int, synchronous: str = "full") -> Result:
+    """
+    Cut the power *cuts* times.
+    """
+    dice = random.Random(seed)
+    result = Result()
+    while result.cuts < cuts:
+        worked = run(dice.getrandbits(32), synchronous)
+        for _ in range(min(CUTS_A_RUN, cuts - result.cuts)):
+            cut(worked, dice, result)
+    return result
+
+
+def main() -> int:
+    """
+    Read the command line, prove, print one line.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cuts", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--synchronous", choices=("full", "normal", "off"), default="full")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    result = prove(options.cuts, seed, options.synchronous)
+    print(  # noqa: T201
+        f"cuts {result.cuts}, acknowledged {result.acknowledged}, lost {result.lost}, corrupt {result.corrupt}, "
+        f"synchronous {options.synchronous}, seed {seed}"
+    )
+    for line in result.said:
+        print(f"  {line}", file=sys.stderr)  # noqa: T201
+    return 1 if result.lost or result.corrupt else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,204 @@
+"""
+A disk that remembers the order of everything, under SQLite: what a power cut leaves of it can be worked out afterwards.
+
+The store runs its own SQL on its own connections; only the library beneath them is APSW's SQLite, whose virtual file
+system lets every write and every sync through, and writes it down.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import apsw
+
+from tickwheel.scheduler.stores.sqlite import _connections
+
+__all__ = ["RecordedDisk"]
+
+SECTOR = 512
+"""What a disk writes whole, or not at all."""
+
+
+@dataclass(slots=True)
+class Step:
+    """
+    One thing that was done to one file: a write, a truncate (no data, the new size as place), a sync (no place), or its
+    removal.
+    """
+
+    name: str
+    place: int | None
+    data: bytes | None = None
+    is_removal: bool = False
+
+
+@dataclass(slots=True)
+class RecordedDisk:
+    """
+    The steps so far, and what they leave when the power is cut after some of them.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+
+    @contextmanager
+    def under_sqlite(self) -> Iterator[None]:
+        """
+        Let every connection that a store opens from now on lie on this disk.
+        """
+        name = f"recorded-{id(self)}"
+        vfs = _Vfs(name, self)
+        library = SimpleNamespace(
+            connect=lambda path, timeout, **_: _Connection(str(path), name, timeout),
+            Connection=_Connection,
+            Error=sqlite3.Error,
+        )
+        with mock.patch.object(_connections, "sqlite3", library):
+            yield
+        vfs.unregister()
+
+    def after_cut(self, count: int, dice: random.Random) -> dict[str, bytes]:
+        """
+        Return the files as they may be after the power is cut behind the first *count* steps.
+
+        What was synced is there. Of the rest there is nothing, the beginning, any part, or any sector of any part.
+        """
+        durable: dict[str, bytearray] = {}
+        loose: dict[str, list[Step]] = {}
+        for step in self.steps[:count]:
+            if step.is_removal:
+                durable.pop(step.name, None)
+                loose.pop(step.name, None)
+            elif step.place is None:
+                for each in loose.pop(step.name, []):
+                    _do(durable, each)
+            else:
+                loose.setdefault(step.name, []).append(step)
+        for name in sorted(loose):
+            for step in _left(loose[name], dice):
+                _do(durable, step)
+        return {name: bytes(content) for name, content in durable.items()}
+
+
+def _left(steps: list[Step], dice: random.Random) -> Iterable[Step]:
+    how = dice.choice(("none", "all", "beginning", "some", "torn", "torn"))
+    if how == "none":
+        return []
+    if how == "all":
+        return steps
+    if how == "beginning":
+        return steps[: dice.randrange(len(steps) + 1)]
+    if how == "some":
+        return [step for step in steps if dice.random() < 0.5]
+    return [torn for step in steps for torn in _sectors(step, dice)]
+
+
+def _sectors(step: Step, dice: random.Random) -> Iterator[Step]:
+    if step.data is None or step.place is None:
+        if dice.random() < 0.5:
+            yield step
+        return
+    for start in range(0, len(step.data), SECTOR):
+        if dice.random() < 0.5:
+            yield Step(step.name, step.place + start, step.data[start : start + SECTOR])
+
+
+def _do(files: dict[str, bytearray], step: Step) -> None:
+    content = files.setdefault(step.name, bytearray())
+    place = step.place or 0
+    if step.data is None:
+        del content[place:]
+        return
+    if len(content) < place:
+        content.extend(bytes(place - len(content)))
+    content[place : place + len(step.data)] = step.data
+
+
+class _File(apsw.VFSFile):
+    def __init__(self, disk: RecordedDisk, name: Any, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+        self._disk = disk
+        self._name = Path(name.filename() if isinstance(name, apsw.URIFilename) else name or "temporary").name
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
+        self._disk.steps.append(Step(self._name, offset, bytes(data)))
+        super().xWrite(data, offset)
+
+    def xTruncate(self, size: int) -> None:  # noqa: N802 - SQLite's name
+        self._disk.steps.append(Step(self._name, size))
+        super().xTruncate(size)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
+        self._disk.steps.append(Step(self._name, None))
+        super().xSync(flags)
+
+
+class _Vfs(apsw.VFS):
+    def __init__(self, name: str, disk: RecordedDisk) -> None:
+        super().__init__(name, "", iVersion=3)
+        self._disk = disk
+
+    def xDelete(self, path: str, sync: bool) -> None:  # noqa: N802 - SQLite's name
+        self._disk.steps.append(Step(Path(path).name, None, is_removal=True))
+        super().xDelete(path, sync)
+
+    def xOpen(self, name: Any, flags: list[int]) -> _File:  # noqa: N802 - SQLite's name
+        return _File(self._disk, name, flags)
+
+
+class _Connection:
+    """
+    As much of `sqlite3.Connection` as the store uses.
+    """
+
+    def __init__(self, path: str, vfs: str, timeout: float) -> None:
+        self._inner = apsw.Connection(path, vfs=vfs)
+        self._inner.set_busy_timeout(int(timeout * 1000))
+
+    @property
+    def in_transaction(self) -> bool:
+        """
+        Whether one is open.
+        """
+        return self._inner.in_transaction
+
+    def execute(self, sql: str, values: Any = ()) -> Any:
+        """
+        Run *sql* once.
+        """
+        with _translated():
+            return self._inner.execute(sql, values)
+
+    def executemany(self, sql: str, rows: Iterable[Any]) -> Any:
+        """
+        Run *sql* for each of *rows*.
+        """
+        changed = 0
+        with _translated():
+            for row in rows:
+                self._inner.execute(sql, row)
+                changed += self._inner.changes()
+        return SimpleNamespace(rowcount=changed)
+
+    def close(self) -> None:
+        """
+        Close it.
+        """
+        self._inner.close()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as error:
+        told = sqlite3.OperationalError(str(error))
+        told.sqlite_errorcode = error.extendedresult
+        raise told from error
