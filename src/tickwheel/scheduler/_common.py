@@ -77,6 +77,7 @@ class Common:
         timeout: float | None = None,
         concurrency: int | None = None,
         rate: float | None = None,
+        executor: str = "thread",
     ) -> Callable[[_Handler], _Handler]:
         """
         Register the decorated function as the handler of jobs with `handler=name`.
@@ -93,9 +94,13 @@ class Common:
             concurrency: How many may be under way at once on this scheduler; one is so from shortly before its instant
                 until its end is written.
             rate: How many may begin in a second, evenly spaced, on this scheduler.
+            executor: "thread", or "process" for one of `SchedulerOptions.processes` processes: what crashes there, or
+                is killed at its timeout, is a failed attempt of its job and harms nobody else. For a plain function at
+                the top level of a module; the main module needs its `if __name__ == "__main__":`.
 
         Raises:
-            InvalidJobError: If the name is taken or cannot be one, or a limit is not positive.
+            InvalidJobError: If the name is taken or cannot be one, a limit is not positive, or a process could not find
+                the function.
             TypeError: If the function takes neither one nor two arguments.
         """
 
@@ -103,7 +108,7 @@ class Common:
             policy = None if retry is None else check_policy(retry)
             limits = Limits(concurrency, rate)
             self._core.registry.handlers.register(
-                name or function.__name__, function, policy, timeout_s=timeout, limits=limits
+                name or function.__name__, function, policy, timeout_s=timeout, limits=limits, executor=executor
             )
             return function
 

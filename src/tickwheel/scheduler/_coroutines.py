@@ -73,7 +73,12 @@ class Coroutines:
         Cancel what still runs, await *closers*, and end the thread.
         """
         loop = self._loop
-        if loop is None or loop.is_closed():
+        if loop is None:  # nothing was ever awaited; the caller's thread may run a loop of its own
+            thread = threading.Thread(target=asyncio.run, args=(_close_all(closers),), name="tickwheel-closing")
+            thread.start()
+            thread.join(timeout_s)
+            return
+        if loop.is_closed():
             return
         try:
             future = asyncio.run_coroutine_threadsafe(self._wind_up(closers), loop)
@@ -118,8 +123,12 @@ class Coroutines:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for closer in closers:
-            await closer()
+        await _close_all(closers)
+
+
+async def _close_all(closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    for closer in closers:
+        await closer()
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

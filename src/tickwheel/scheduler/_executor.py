@@ -22,7 +22,7 @@ from tickwheel.scheduler._near import Entry, Near, Stage
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._settler import Settler
 from tickwheel.scheduler._workers import Workers
-from tickwheel.scheduler.targets import Call, End, Firing
+from tickwheel.scheduler.targets import Abandoned, Call, End, Firing
 
 __all__ = ["Executor"]
 
@@ -51,6 +51,7 @@ class Executor:
         self._registry = registry
         self._held: set[Entry] = set()
         self.workers = Workers(self._run, ground.options.workers)
+        self.processes = Workers(self._run, ground.options.processes)
         self.coroutines = Coroutines(self._run_async, ground.options.coroutines, loop)
 
     def fire(self, entries: list[Entry]) -> None:
@@ -58,6 +59,7 @@ class Executor:
         Hand *entries* over, in order; those that cannot be run end at once.
         """
         for_workers: list[Entry] = []
+        for_processes: list[Entry] = []
         for_loop: list[Entry] = []
         to_hold: dict[Call, list[Entry]] = {}
         for entry in self._near.fire(entries):
@@ -68,10 +70,14 @@ class Executor:
                 continue
             if call.is_held:
                 to_hold.setdefault(call, []).append(entry)
+            elif call.in_process:
+                for_processes.append(entry)
             else:
                 (for_loop if call.is_async else for_workers).append(entry)
         if for_workers:
             self.workers.put(for_workers)
+        if for_processes:
+            self.processes.put(for_processes)
         if for_loop:
             self.coroutines.put(for_loop)
         for call, held in to_hold.items():
@@ -81,7 +87,7 @@ class Executor:
         """
         Take back what was handed over and not begun; the rest of the queue, for a stop.
         """
-        return self.workers.take_back() + self.coroutines.take_back()
+        return self.workers.take_back() + self.processes.take_back() + self.coroutines.take_back()
 
     def is_inside(self) -> bool:
         """
@@ -142,6 +148,9 @@ class Executor:
                 else:
                     with entry.span:
                         result = call.function(*self._arguments(entry, call, beat))
+            except Abandoned:
+                _end_span(entry, "interrupted")
+                return
             except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
                 verdict = self._judge(entry, begun, error=error)
             else:

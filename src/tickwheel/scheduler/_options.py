@@ -31,6 +31,7 @@ class SchedulerOptions:
         near_max: How many may be staged at once; the others wait in the store, whatever their instant.
         workers: How many threads run sync handlers at most; they are started when there is something to run.
         coroutines: How many async handlers and webhooks may be under way at once.
+        processes: How many handlers of `executor="process"` run at once; their processes are started by need.
         running_max: How many firings may have been begun and not settled; it bounds what a crash has to rescue.
         batch_max: How many writes make one commit at most.
         waiting_max: How many of the callers' writes may wait for a commit; further callers wait for room.
@@ -42,6 +43,7 @@ class SchedulerOptions:
     near_max: int = 50_000
     workers: int = min(32, (os.cpu_count() or 1) + 4)
     coroutines: int = 1_000
+    processes: int = os.cpu_count() or 1
     running_max: int = 10_000
     batch_max: int = 1_000
     waiting_max: int = 100_000

@@ -133,6 +133,8 @@ class Owner:
         self._settler.flush()
         self._executor.coroutines.close(_left(deadline), self._registry.closers())
         self._executor.workers.close(0 if running else _left(deadline))
+        self._registry.handlers.end_processes()
+        self._executor.processes.close(_left(deadline))
         self._ground.timers.join(_left(deadline))
         return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in (*held, *running)]
 

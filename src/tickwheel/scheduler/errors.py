@@ -7,10 +7,12 @@ The durable scheduler's errors.
         RecurrenceError                        permanent   mend the cron line or interval
       HandlerNotFoundError      LookupError    permanent   register the handler; the job is parked, not dropped
       GenerationMismatchError   RuntimeError   permanent   read the job again
+      HandlerFailedError        RuntimeError   transient   what a handler in a process raised, or how the process ended
       DeliveryError             OSError        transient   the receiver did not confirm: the job is tried again
       LeaseEndedError           RuntimeError   permanent   drop the work: somebody else does it again, or did
       TooManyWaitingError       RuntimeError   transient   let fewer workers wait at once, for more firings each
       UnsupportedError          RuntimeError   permanent   do it where it can be done, as it says
+      TransactionError          RuntimeError   permanent   pass a connection whose transaction can be joined
       AccessError               OSError        permanent   pass a token that the service knows
       StoreError                OSError        transient or permanent: see `is_transient`
         StoreInUseError                        transient   another process owns the store: stop it, or take another file
@@ -25,6 +27,7 @@ __all__ = [
     "AccessError",
     "DeliveryError",
     "GenerationMismatchError",
+    "HandlerFailedError",
     "HandlerNotFoundError",
     "InvalidJobError",
     "JobNotFoundError",
@@ -34,6 +37,7 @@ __all__ = [
     "StoreFormatError",
     "StoreInUseError",
     "TooManyWaitingError",
+    "TransactionError",
     "UnsupportedError",
 ]
 
@@ -74,6 +78,21 @@ class RecurrenceError(InvalidJobError):
     """
     A recurrence that cannot be read, or that never fires.
     """
+
+
+class HandlerFailedError(TickwheelError, RuntimeError):
+    """
+    A handler in a process of its own raised, or its process ended.
+    """
+
+    is_transient = True
+
+    def __init__(self, what: str, *, is_whole: bool) -> None:
+        """
+        Say *what* happened, and whether the process *is_whole*, to run other calls.
+        """
+        self.is_whole = is_whole
+        super().__init__(what)
 
 
 class HandlerNotFoundError(TickwheelError, LookupError):
@@ -144,6 +163,18 @@ class TooManyWaitingError(TickwheelError, RuntimeError):
         """
         self.waiting_max = waiting_max
         super().__init__(f"{waiting_max} workers wait already: let fewer wait, for more firings each")
+
+
+class TransactionError(TickwheelError, RuntimeError):
+    """
+    A connection that was passed as `conn=` has no transaction that a job could join; nothing was written.
+    """
+
+    def __init__(self, what: str, remedy: str) -> None:
+        """
+        Say *what* is wrong with it, and the *remedy*.
+        """
+        super().__init__(f"conn {what}: {remedy}")
 
 
 class UnsupportedError(TickwheelError, RuntimeError):

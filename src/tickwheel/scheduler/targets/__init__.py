@@ -16,7 +16,30 @@ The protocol of a target, and what one may answer, stand in `_contract`.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.targets._contract import Call, Cancel, End, Firing, Limits, Reporting, Retry, Snooze, Target
+from tickwheel.scheduler.targets._contract import (
+    Abandoned,
+    Call,
+    Cancel,
+    End,
+    Firing,
+    Limits,
+    Reporting,
+    Retry,
+    Snooze,
+    Target,
+)
 from tickwheel.scheduler.targets._task import apply_at
 
-__all__ = ["Call", "Cancel", "End", "Firing", "Limits", "Reporting", "Retry", "Snooze", "Target", "apply_at"]
+__all__ = [
+    "Abandoned",
+    "Call",
+    "Cancel",
+    "End",
+    "Firing",
+    "Limits",
+    "Reporting",
+    "Retry",
+    "Snooze",
+    "Target",
+    "apply_at",
+]

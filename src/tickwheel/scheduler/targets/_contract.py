@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from tickwheel.observe._events import Event
 from tickwheel.scheduler._model import Answer, Job
 
-__all__ = ["Call", "Cancel", "End", "Firing", "Limits", "Reporting", "Retry", "Snooze", "Target"]
+__all__ = ["Abandoned", "Call", "Cancel", "End", "Firing", "Limits", "Reporting", "Retry", "Snooze", "Target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,12 @@ class Firing:
         return self.attempt >= self.job.retry.attempts
 
 
+class Abandoned(Exception):  # noqa: N818  it is no error
+    """
+    Raised by a call that a stop has cut off: how it ended is not known, and the next owner takes the job up.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """
@@ -128,6 +134,7 @@ class Call:
         timeout_s: After which it counts as failed, or None.
         is_held: Whether the target ends the attempts in its own time: the function gets pairs of a `Firing` and its
             `End`, returns at once, and each goes on until its end is called. No thread or task waits for it.
+        in_process: Whether it waits for a process, so that it may not take a place among the threads.
     """
 
     function: Callable[..., Any]
@@ -136,6 +143,7 @@ class Call:
     wants_firing: bool = False
     timeout_s: float | None = None
     is_held: bool = False
+    in_process: bool = False
 
 
 class End(Protocol):

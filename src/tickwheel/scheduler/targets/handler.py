@@ -11,6 +11,7 @@ from typing import Any
 from tickwheel.scheduler._model import RetryPolicy
 from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError
 from tickwheel.scheduler.targets._contract import Call, Limits
+from tickwheel.scheduler.targets._processes import ProcessPool, check_importable
 
 __all__ = ["HandlerTarget"]
 
@@ -26,6 +27,7 @@ class HandlerTarget:
         self._calls: dict[str, Call] = {}
         self._policies: dict[str, RetryPolicy] = {}
         self._limits: dict[str, Limits] = {}
+        self._processes = ProcessPool()
 
     def register(
         self,
@@ -35,12 +37,13 @@ class HandlerTarget:
         *,
         timeout_s: float | None = None,
         limits: Limits | None = None,
+        executor: str = "thread",
     ) -> None:
         """
         Make *function* the handler called *name*.
 
         Raises:
-            InvalidJobError: If the name is taken or empty, or a limit is not positive.
+            InvalidJobError: If the name is taken or empty, a limit is not positive, or a process could not find it.
             TypeError: If *function* takes neither one nor two arguments.
         """
         self.check(name)
@@ -54,7 +57,17 @@ class HandlerTarget:
             type(function).__call__  # an object with an `async def __call__`
         )
         wants_firing = _arguments(name, function) == _BOTH
-        self._calls[name] = Call(function, is_async=is_async, wants_firing=wants_firing, timeout_s=timeout_s)
+        if executor == "process":
+            check_importable(name, function)
+            self._calls[name] = Call(
+                lambda *arguments: self._processes.run(function, timeout_s, arguments),
+                wants_firing=wants_firing,
+                in_process=True,
+            )
+        elif executor == "thread":
+            self._calls[name] = Call(function, is_async=is_async, wants_firing=wants_firing, timeout_s=timeout_s)
+        else:
+            raise InvalidJobError("executor", executor, "pass 'thread' or 'process'")
         if retry is not None:
             self._policies[name] = retry
         if limits != Limits():
@@ -100,9 +113,15 @@ class HandlerTarget:
         except KeyError:
             raise HandlerNotFoundError(handler) from None
 
+    def end_processes(self) -> None:
+        """
+        Kill what still runs in a process, and let the idle ones end; for a stop.
+        """
+        self._processes.close()
+
     async def close(self) -> None:
         """
-        There is nothing to let go of.
+        There is nothing to let go of but the processes, which end in any case.
         """
 
 

@@ -1,0 +1,245 @@
+"""
+Handlers in processes of their own: what crashes there, or hangs, takes only its attempt with it.
+
+Each process runs one call at a time, for one of the executor's threads, and is kept for the next one. They are spawned,
+not forked: a fork would inherit locks that threads hold here. So a function is found by its module's name over there,
+and the main module is imported, not run: it needs its `if __name__ == "__main__":`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError
+from tickwheel.scheduler.targets._contract import Abandoned, Cancel, Firing, Retry, Snooze
+
+__all__ = ["ProcessPool", "check_importable"]
+
+_UP_S: Final = 60.0
+"""How long a new process may take to import what it needs."""
+_LEAVE_S: Final = 1.0
+"""How long an idle process may take to end by itself."""
+
+_BEGUN, _BEAT, _DONE, _FAILED = "begun", "beat", "done", "failed"
+
+
+class ProcessPool:
+    """
+    Processes by need: as many as there are calls at once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[_Process] = []
+        self._all: set[_Process] = set()
+        self._is_closed = False
+
+    def run(self, function: Callable[..., Any], timeout_s: float | None, arguments: tuple[Any, ...]) -> object:
+        """
+        Call *function* in a process, and return what it returns, if that is one of the three values.
+
+        Args:
+            function: Found by its name.
+            timeout_s: After which the process is killed; a heartbeat lets it begin anew.
+            arguments: The payload, the `Firing`, or both.
+
+        Raises:
+            HandlerFailedError: With what it raised, or how its process ended.
+            TimeoutError: If it was killed for taking too long.
+            Abandoned: If the pool was closed meanwhile.
+        """
+        while True:
+            process = self._take()
+            try:
+                process.send(function, arguments)
+            except OSError:  # it ended while it was idle: nothing was begun
+                self._drop(process)
+                continue
+            is_whole = False
+            try:
+                result = process.answer(timeout_s, arguments[-1])
+                is_whole = True
+            except HandlerFailedError as error:
+                is_whole = error.is_whole
+                if self._is_closed and not is_whole:
+                    raise Abandoned from None
+                raise
+            finally:
+                if is_whole:
+                    self._give_back(process)
+                else:
+                    self._drop(process)
+            return result
+
+    def close(self) -> None:
+        """
+        Let idle processes end, and kill those that are busy.
+        """
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+            busy = self._all - set(idle)
+            self._all = set()
+        for process in idle:
+            process.leave()
+        for process in (*busy, *idle):
+            process.kill()
+
+    def _take(self) -> _Process:
+        with self._lock:
+            if self._is_closed:
+                raise Abandoned
+            if self._idle:
+                return self._idle.pop()
+            process = _Process()
+            self._all.add(process)
+            return process
+
+    def _give_back(self, process: _Process) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(process)
+
+    def _drop(self, process: _Process) -> None:
+        with self._lock:
+            self._all.discard(process)
+        process.kill()
+
+
+class _Process:
+    """
+    One process, seen from here.
+    """
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, far = context.Pipe()
+        self._process = context.Process(target=_serve, args=(far,), name="tickwheel-handler", daemon=True)
+        self._process.start()
+        far.close()
+
+    def send(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """
+        Ask for a call.
+        """
+        packed = [_pack(each) if isinstance(each, Firing) else each for each in arguments]
+        self._pipe.send((function, packed))
+
+    def answer(self, timeout_s: float | None, last: object) -> object:
+        """
+        Wait for its end.
+        """
+        wait_s: float | None = _UP_S
+        deadline = time.monotonic() + _UP_S
+        while True:
+            try:
+                if not self._pipe.poll(None if wait_s is None else max(0.0, deadline - time.monotonic())):
+                    message = f"it did not end within {wait_s:g} s, and its process was killed"
+                    raise TimeoutError(message)
+                kind, what = self._pipe.recv()
+            except (EOFError, ConnectionError):
+                raise HandlerFailedError(self._how_it_ended(), is_whole=False) from None
+            if kind == _DONE:
+                return what
+            if kind == _FAILED:
+                raise HandlerFailedError(what, is_whole=True)
+            if kind == _BEAT and isinstance(last, Firing):
+                last.heartbeat()
+            wait_s = timeout_s
+            deadline = time.monotonic() + (timeout_s or 0)
+
+    def leave(self) -> None:
+        """
+        Let it end by itself, which it does when nobody is there any more.
+        """
+        self._pipe.close()
+        self._process.join(_LEAVE_S)
+
+    def kill(self) -> None:
+        """
+        End it, whatever it does.
+        """
+        with suppress(ValueError):  # it is closed already, by another thread
+            self._process.kill()
+            self._process.join()
+
+    def _how_it_ended(self) -> str:
+        self._process.join(_LEAVE_S)
+        code = self._process.exitcode
+        if code is not None and code < 0:
+            return f"its process was ended by {signal.Signals(-code).name}"
+        return f"its process ended with exit code {code}"
+
+
+def check_importable(name: str, function: Callable[..., Any]) -> None:
+    """
+    Refuse a handler that another process cannot find.
+
+    Raises:
+        InvalidJobError: With the remedy.
+    """
+    remedy = "executor='process' needs a plain function at the top level of a module"
+    if inspect.iscoroutinefunction(function):
+        raise InvalidJobError("handler", name, f"it is async: {remedy}")
+    if inspect.isfunction(function):
+        if "<" in function.__qualname__:
+            raise InvalidJobError("handler", name, f"{function.__qualname__} stands inside another: {remedy}")
+        if function.__module__ == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
+            raise InvalidJobError("handler", name, f"it was typed in, and stands in no file: {remedy}")
+        return
+    try:
+        pickle.dumps(function)
+    except Exception as error:  # noqa: BLE001  pickling raises anything
+        raise InvalidJobError("handler", name, f"it cannot be sent to a process ({error}): {remedy}") from None
+
+
+def _pack(firing: Firing) -> tuple[Any, ...]:
+    return ("firing", firing.job, firing.attempt, firing.fired_at, firing.trace)
+
+
+def _serve(pipe: Connection) -> None:
+    """
+    Run calls until the other end of *pipe* is closed; in the process.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who types it means the scheduler, which then stops this one
+    while True:
+        try:
+            function, packed = pipe.recv()
+        except (EOFError, ConnectionError):
+            return
+        except Exception as error:  # noqa: BLE001  the function is not where it should be
+            pipe.send((_FAILED, f"its process cannot load it: {_text(error)}"))
+            continue
+        pipe.send((_BEGUN, None))
+        try:
+            result = function(*(_unpack(each, pipe) for each in packed))
+        except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+            pipe.send((_FAILED, _text(error)))
+        else:
+            pipe.send((_DONE, result if isinstance(result, Cancel | Snooze | Retry) else None))
+
+
+def _unpack(each: Any, pipe: Connection) -> Any:
+    if not (isinstance(each, tuple) and each[0] == "firing"):  # a payload is JSON, which has no tuples
+        return each
+    _, job, attempt, fired_at, trace = each
+
+    def beat() -> bool:
+        pipe.send((_BEAT, None))
+        return True  # once it does not count any more, this process is gone
+
+    return Firing(job, attempt, fired_at, beat, trace)
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

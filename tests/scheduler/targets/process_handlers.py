@@ -1,0 +1,81 @@
+"""
+Handlers that run in processes of their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+from tickwheel.scheduler import Cancel, Retry, Snooze
+
+
+def note(payload):
+    """
+    Write the process's id to the file named.
+    """
+    with Path(payload).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+
+
+def answer(payload, firing):
+    """
+    Return what the payload asks for, at the first attempt.
+    """
+    if firing.attempt > 1 or payload == "nothing":
+        return object()  # which cannot be sent, and need not
+    return {"cancel": Cancel("enough"), "retry": Retry(0), "snooze": Snooze(0.01)}[payload]
+
+
+def snooze_once(payload):
+    """
+    Ask to be called again until there is a file.
+    """
+    path = Path(payload)
+    if path.exists():
+        return None
+    path.touch()
+    return Snooze(0)
+
+
+def fail(payload):
+    """
+    Raise.
+    """
+    message = f"no {payload}"
+    raise ValueError(message)
+
+
+def end(payload):
+    """
+    End the process in the way the payload says.
+    """
+    if payload == "segfault":
+        ctypes.string_at(0)
+    elif payload == "exit":
+        os._exit(3)
+    elif payload == "sys.exit":
+        raise SystemExit(4)
+    elif payload == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang(payload):
+    """
+    Note the process, and wait for ever.
+    """
+    note(payload)
+    threading.Event().wait()
+
+
+def beat(payload, firing):
+    """
+    Take longer than the timeout, and report.
+    """
+    for _ in range(payload):
+        time.sleep(0.2)
+        assert firing.heartbeat()

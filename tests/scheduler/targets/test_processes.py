@@ -1,0 +1,238 @@
+"""
+Handlers in processes: what ends one is a failed attempt of its job, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tickwheel.observe._events import JobDied, JobFailed, JobSnoozed, JobSucceeded
+from tickwheel.scheduler import InvalidJobError, RetryPolicy, SchedulerOptions, State
+
+ONCE = RetryPolicy(attempts=1)
+AGAIN = RetryPolicy(attempts=9, kind="list", waits_ms=(1,), jitter=0)
+
+
+@pytest.fixture
+def handlers(monkeypatch):
+    """
+    Return the module of handlers, where other processes find it, too.
+    """
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    return importlib.import_module("process_handlers")
+
+
+@pytest.fixture
+def started(make, handlers, events):
+    """
+    Return what makes a started scheduler with every handler, and the record of its events.
+    """
+
+    def start(**kwargs):
+        scheduler = make("memory://", options=SchedulerOptions(processes=2))
+        for name in ("note", "answer", "snooze_once", "fail", "end", "hang", "beat"):
+            scheduler.handler(name, executor="process", **kwargs)(getattr(handlers, name))
+        scheduler.start()
+        return scheduler, events(scheduler)
+
+    return start
+
+
+def lines(path):
+    """
+    Return the process ids that were noted, waiting for one.
+    """
+    give_up = time.monotonic() + 20
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)  # another process tells nobody
+    return [int(line) for line in path.read_text().splitlines()]
+
+
+def is_alive(pid):
+    """
+    Return whether there is a process of that id.
+    """
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_it_runs_elsewhere(started, tmp_path):
+    """
+    A handler runs in another process, which is kept for the next call, and ends with the scheduler.
+    """
+    scheduler, told = started()
+    path = tmp_path / "pids"
+    for number in range(5):
+        scheduler.set(str(number), delay=0, handler="note", payload=str(path))
+        told.wait_for(
+            lambda number=number: any(isinstance(e, JobSucceeded) and e.key == str(number) for e in told.items)
+        )
+    (pid,) = set(lines(path))
+    assert pid != os.getpid()
+    assert is_alive(pid)
+    scheduler.stop()
+    assert not is_alive(pid)
+
+
+def test_answers_travel(started, tmp_path):
+    """
+    Cancel, Retry and Snooze mean over there what they mean here; anything else is done.
+    """
+    scheduler, told = started()
+    scheduler.set("cancel", delay=0, handler="answer", payload="cancel")
+    scheduler.set("retry", delay=0, handler="answer", payload="retry", retry=AGAIN)
+    scheduler.set("snooze", delay=0, handler="snooze_once", payload=str(tmp_path / "seen"))
+    scheduler.set("nothing", delay=0, handler="answer", payload="nothing")
+    assert told.of(JobDied, "cancel")[0].error == "enough"
+    assert told.of(JobFailed, "retry")[0].error == "the handler asked for another attempt"
+    assert told.of(JobSnoozed, "snooze")
+    for key in ("retry", "snooze", "nothing"):
+        assert told.of(JobSucceeded, key)
+
+
+@pytest.mark.parametrize(
+    ("payload", "error"),
+    [
+        ("segfault", "its process was ended by SIGSEGV"),
+        ("kill", "its process was ended by SIGKILL"),
+        ("exit", "its process ended with exit code 3"),
+        ("sys.exit", "SystemExit: 4"),
+    ],
+)
+def test_a_process_that_ends(started, tmp_path, payload, error):
+    """
+    A crash, a kill and an exit are failed attempts of that job, with what happened; others beside it go on.
+    """
+    scheduler, told = started()
+    scheduler.set("bad", delay=0, handler="end", payload=payload, retry=ONCE)
+    for number in range(3):
+        scheduler.set(str(number), delay=0, handler="note", payload=str(tmp_path / "pids"))
+    assert told.of(JobDied, "bad")[0].error == error
+    for number in range(3):
+        assert told.of(JobSucceeded, str(number))[0].attempt == 1
+    assert not [each for each in told.items if isinstance(each, JobFailed)]
+
+
+def test_what_it_raises(started):
+    """
+    What a handler raises is the error, as if it had been raised here.
+    """
+    scheduler, told = started()
+    scheduler.set("bad", delay=0, handler="fail", payload="luck", retry=ONCE)
+    assert told.of(JobDied)[0].error == "ValueError: no luck"
+
+
+@pytest.mark.realtime
+def test_a_timeout_kills(started, tmp_path):
+    """
+    A process past its timeout is killed, which is a failed attempt, and its place is free.
+    """
+    scheduler, told = started(timeout=0.3)
+    path = tmp_path / "pids"
+    scheduler.set("slow", delay=0, handler="hang", payload=str(path), retry=ONCE)
+    assert told.of(JobDied)[0].error == "TimeoutError: it did not end within 0.3 s, and its process was killed"
+    (pid,) = lines(path)
+    assert not is_alive(pid)
+    scheduler.set("next", delay=0, handler="note", payload=str(tmp_path / "others"))
+    assert told.of(JobSucceeded, "next")
+
+
+@pytest.mark.realtime
+def test_heartbeats(started):
+    """
+    A long job that reports is not killed.
+    """
+    scheduler, told = started(timeout=1.0)
+    scheduler.set("long", delay=0, handler="beat", payload=8)
+    assert told.of(JobSucceeded)[0].ran_ms > 1500
+
+
+def test_a_stop_does_not_wait_for_ever(started, tmp_path):
+    """
+    A stop that runs out of time kills what runs and leaves it to the next owner.
+    """
+    scheduler, told = started()
+    path = tmp_path / "pids"
+    scheduler.set("slow", delay=0, handler="hang", payload=str(path))
+    (pid,) = lines(path)
+    (left,) = scheduler.stop(timeout=0.5)
+    assert left.job.key == "slow"
+    assert not is_alive(pid)
+    assert not [each for each in told.items if isinstance(each, JobFailed | JobDied)]
+
+
+def test_a_process_that_died_while_idle(started, tmp_path):
+    """
+    A process that somebody killed between two calls is replaced, and costs no attempt.
+    """
+    scheduler, told = started()
+    path = tmp_path / "pids"
+    scheduler.set("one", delay=0, handler="note", payload=str(path))
+    told.of(JobSucceeded, "one")
+    (pid,) = lines(path)
+    os.kill(pid, 9)
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)  # the kernel tells nobody but the parent's wait
+    scheduler.set("two", delay=0, handler="note", payload=str(path))
+    assert told.of(JobSucceeded, "two")[0].attempt == 1
+    assert len(set(lines(path))) == 2
+
+
+async def coroutine(payload):
+    """
+    Take the payload.
+    """
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda payload: payload, "stands inside another"),
+        (coroutine, "it is async"),
+        (functools.partial(print, file=lambda: None), "it cannot be sent to a process"),
+    ],
+)
+def test_what_cannot_be_sent(make, function, why):
+    """
+    A function that another process could not find is refused when it is registered.
+    """
+    scheduler = make("memory://")
+    if why != "it is async":
+        with pytest.raises(InvalidJobError, match=f"{why}.*executor='process' needs a plain function"):
+            scheduler.handler("h", executor="process")(function)
+    else:
+        with pytest.raises(InvalidJobError, match="it is async: executor='process'"):
+            scheduler.handler("h", executor="process")(function)
+    assert not scheduler.has_handler("h")
+
+
+def test_other_executors(make):
+    """
+    There are two kinds of executors.
+    """
+    with pytest.raises(InvalidJobError, match="executor is 'fiber': pass 'thread' or 'process'"):
+        make("memory://").handler("h", executor="fiber")(print)
+
+
+def test_a_module_that_is_not_there(make, events, handlers, monkeypatch):
+    """
+    A function whose module the process does not find is a failed attempt that says so.
+    """
+    monkeypatch.setattr(handlers.note, "__module__", "no_such_module")
+    scheduler = make("memory://")
+    scheduler.handler("note", executor="process")(handlers.note)
+    told = events(scheduler)
+    scheduler.start().set("one", delay=0, handler="note", payload="x", retry=ONCE)
+    error = told.of(JobDied)[0].error
+    assert "no_such_module" in error
+    assert scheduler.get("one").state is State.DEAD
