@@ -22,6 +22,7 @@ from tickwheel.observe._events import (
     SettleRefused,
     StoreFailed,
 )
+from tickwheel.observe._tracing import FIRING
 
 __all__ = ["LEVELS", "log_event", "set_up"]
 
@@ -74,13 +75,25 @@ def _name_of(event: Event) -> str:
     return _WORDS.get(name, spaced.strip())
 
 
+def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
+    """
+    Return what an event has brought; of what a handler logs, which firing it runs for.
+    """
+    facts: dict[str, Any] | None = getattr(record, "facts", None)
+    firing = FIRING.get() if facts is None else None
+    if firing is None:
+        return facts or {}
+    key, generation, attempt = firing
+    return {"key": key, "generation": generation, "attempt": attempt, "fire_id": f"{key}/{generation}/{attempt}"}
+
+
 class _TextFormatter(logging.Formatter):
     """
     The message, and the facts behind it as `name=value`; nothing in them can end the line or command a terminal.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  its name in the standard library
-        facts: dict[str, Any] = getattr(record, "facts", {})
+        facts = _facts_of(record)
         text = super().formatMessage(record) + "".join(f" {name}={value!r}" for name, value in facts.items())
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -99,7 +112,7 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **getattr(record, "facts", {}),
+            **_facts_of(record),
         }
         if record.exc_info:
             document["traceback"] = self.formatException(record.exc_info)

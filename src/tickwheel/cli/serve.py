@@ -22,6 +22,7 @@ from tickwheel.scheduler import AsyncScheduler
 __all__ = ["command"]
 
 if TYPE_CHECKING:
+    from tickwheel.observe._tracing import Tracer
     from tickwheel.service import Tokens
 
 _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
@@ -69,6 +70,12 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
 )
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
 @click.option("--log-json", is_flag=True, help="Log one JSON document a line.")
+@click.option(
+    "--trace",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Trace firings of traced setters, and this share of the others: OpenTelemetry, as its OTEL_ variables say.",
+)
 def command(
     *,
     store: str,
@@ -83,6 +90,7 @@ def command(
     every_min: float,
     log_level: str,
     log_json: bool,
+    trace: float | None,
 ) -> None:
     """
     Fire the jobs of a store, and serve its API and page, until Ctrl-C.
@@ -102,7 +110,7 @@ def command(
         request_timeout_s=request_timeout,
         every_min_s=every_min,
     )
-    scheduler = AsyncScheduler(store)
+    scheduler = AsyncScheduler(store, tracer=None if trace is None else _tracer(trace))
     scheduler.subscribe(logs.log_event)
     for name in handlers:
         _registrar(name)(scheduler)
@@ -113,6 +121,16 @@ def command(
     except service.AddressError as error:
         raise Refused(ExitCode.NO_ADDRESS, str(error)) from None
     click.echo("stopped")
+
+
+def _tracer(share: float) -> Tracer:
+    from tickwheel.observe import otel  # noqa: PLC0415  as above
+
+    try:
+        otel.configure()
+    except LookupError as error:
+        raise Refused(ExitCode.USAGE, str(error)) from None
+    return otel.OpenTelemetryTracer(share)
 
 
 def _tokens(path: str | None) -> Tokens:

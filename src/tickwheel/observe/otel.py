@@ -7,7 +7,9 @@ handler runs the span is current, so what it calls is traced below it, and a web
 
 from __future__ import annotations
 
+import os
 import random
+from importlib.metadata import entry_points
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,9 +21,36 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span as ApiSpan
     from opentelemetry.trace import SpanContext, TracerProvider
 
-__all__ = ["OpenTelemetryTracer"]
+__all__ = ["OpenTelemetryTracer", "configure"]
 
 _ERRORS = frozenset({"retried", "died"})
+
+
+def configure() -> None:
+    """
+    Set OpenTelemetry up as its OTEL_ variables say, unless somebody has, such as `opentelemetry-instrument`.
+
+    Raises:
+        MissingExtraError: If opentelemetry is not installed.
+        LookupError: If the exporter that OTEL_TRACES_EXPORTER names is not.
+    """
+    api = _library()
+    if not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
+        return
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  on use: the extra is optional
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  as above
+
+    name = os.environ.get("OTEL_TRACES_EXPORTER", "otlp")
+    known = entry_points(group="opentelemetry_traces_exporter")
+    found = [entry for entry in known if entry.name in (name, f"{name}_proto_http")]
+    if not found:
+        there = ", ".join(sorted(entry.name for entry in known))
+        remedy = f"pip install opentelemetry-exporter-{name}, or set OTEL_TRACES_EXPORTER to one of {there}"
+        message = f"no exporter is named {name!r}: {remedy}"
+        raise LookupError(message)
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(found[0].load()()))
+    api.set_tracer_provider(provider)
 
 
 class OpenTelemetryTracer:

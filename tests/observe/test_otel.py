@@ -1,0 +1,237 @@
+"""
+Spans of firings, in OpenTelemetry's own memory exporter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed: pip install 'tickwheel[otel]'")
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tickwheel.observe.otel import OpenTelemetryTracer
+from tickwheel.scheduler import AsyncScheduler, Cancel, Firing, RetryPolicy, Scheduler, Snooze
+
+SAMPLED = f"00-{'a' * 32}-{'b' * 16}-01"
+UNSAMPLED = f"00-{'c' * 32}-{'d' * 16}-00"
+END_S = 20
+
+
+class Spans:
+    """
+    A provider whose spans are kept, and waited for.
+    """
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.tracer = self.provider.get_tracer("test")
+
+    def named(self, name: str) -> list[Any]:
+        """
+        Return the spans of that name that have ended.
+        """
+        return [span for span in self.exporter.get_finished_spans() if span.name == name]
+
+
+@pytest.fixture
+def spans():
+    """
+    Return a provider of the test's own.
+    """
+    return Spans()
+
+
+def text(context: Any) -> str:
+    """
+    Return the traceparent of *context*, with all its flags.
+    """
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+
+def run(spans: Spans, handler: Any, share: float = 1.0, **fields: Any) -> list[Any]:
+    """
+    Fire one job with *handler* until its end, and return the spans of its firings.
+    """
+    ended = threading.Event()
+    with Scheduler("memory://", tracer=OpenTelemetryTracer(share, provider=spans.provider)) as scheduler:
+        scheduler.handler("work")(handler)
+        scheduler.subscribe(lambda event: ended.set() if type(event).__name__ in ENDS else None)
+        scheduler.set("k", **{"delay": 0, "handler": "work"} | fields)
+        assert ended.wait(END_S)
+    return spans.named("fire work")
+
+
+ENDS = ("JobSucceeded", "JobDied")
+
+
+def test_a_firing_is_linked_to_its_setter(spans):
+    """
+    The span of a firing begins a trace of its own, with a link to the span in which the job was set.
+    """
+    seen = []
+
+    def work(_payload: Any, firing: Firing) -> None:
+        seen.append(firing.trace)
+
+    ended = threading.Event()
+    with Scheduler("memory://", tracer=OpenTelemetryTracer(0.0, provider=spans.provider)) as scheduler:
+        scheduler.handler("work")(work)
+        scheduler.subscribe(lambda event: ended.set() if type(event).__name__ in ENDS else None)
+        with spans.tracer.start_as_current_span("request") as request:
+            answer = scheduler.set("k", delay=0, handler="work")
+        assert ended.wait(END_S)
+    (span,) = spans.named("fire work")
+    context = request.get_span_context()
+    assert answer.job.trace == text(context)
+    assert [(link.context.trace_id, link.context.span_id) for link in span.links] == [
+        (context.trace_id, context.span_id)
+    ]
+    assert span.parent is None
+    assert span.context.trace_id != context.trace_id
+    assert seen == [text(span.context)], "what a webhook hands on"
+    assert dict(span.attributes)["tickwheel.fire_id"] == "k/1/1"
+    assert span.attributes["tickwheel.outcome"] == "succeeded"
+    assert span.attributes["tickwheel.lateness_ms"] >= 0
+
+
+def test_what_a_handler_does_lies_below(spans):
+    """
+    Spans that a handler makes are children of its firing's, in a thread and on the event loop.
+    """
+
+    def work(_payload: Any) -> None:
+        with spans.tracer.start_as_current_span("query"):
+            pass
+
+    async def async_work(_payload: Any) -> None:
+        await asyncio.sleep(0)
+        work(None)
+
+    for handler in (work, async_work):
+        spans.exporter.clear()
+        (span,) = run(spans, handler)
+        (query,) = spans.named("query")
+        assert query.parent.span_id == span.context.span_id
+        assert trace.get_current_span().get_span_context().is_valid is False
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ([RuntimeError("no"), None], [("retried", False), ("succeeded", True)]),
+        ([Cancel("enough")], [("died", False)]),
+        ([Snooze(0.0), None], [("snoozed", True), ("succeeded", True)]),
+    ],
+)
+def test_outcomes(spans, outcomes, expected):
+    """
+    Each attempt has its span with what became of it, and one that failed has its error.
+    """
+    left = iter(outcomes)
+
+    def work(_payload: Any) -> Any:
+        outcome = next(left)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    found = run(spans, work, retry=RetryPolicy(base_ms=0))
+    told = [
+        (span.attributes["tickwheel.outcome"], span.status.status_code is not trace.StatusCode.ERROR) for span in found
+    ]
+    assert told == expected
+
+
+@pytest.mark.parametrize(
+    ("job_trace", "share", "count"), [(SAMPLED, 0.0, 1), (UNSAMPLED, 1.0, 0), (None, 0.0, 0), (None, 1.0, 1)]
+)
+def test_sampling(spans, job_trace, share, count):
+    """
+    A firing is sampled as its setter was; the share is for jobs that were set outside of any trace.
+    """
+    assert len(run(spans, lambda _payload: None, share, trace=job_trace)) == count
+
+
+def test_a_share(spans):
+    """
+    Of many firings without a trace about the share is sampled.
+    """
+    tracer = OpenTelemetryTracer(0.01, provider=spans.provider)
+    assert 50 < sum(tracer.samples(None) for _ in range(10_000)) < 200
+    with pytest.raises(ValueError, match=r"share is 1\.5: pass a fraction"):
+        OpenTelemetryTracer(1.5)
+
+
+def test_a_tracer_that_raises(caplog):
+    """
+    What a tracer raises is logged, and the job fires all the same.
+    """
+
+    class Broken:
+        def current(self) -> None:
+            return None
+
+        def samples(self, _trace: str | None) -> bool:
+            raise RuntimeError
+
+        begin = samples
+
+    ended = threading.Event()
+    with Scheduler("memory://", tracer=Broken()) as scheduler:
+        scheduler.handler("work")(lambda _payload: ended.set())
+        scheduler.set("k", delay=0, handler="work")
+        assert ended.wait(END_S)
+    assert "the tracer raised" in caplog.text
+
+
+def test_async(spans):
+    """
+    The asyncio scheduler takes the caller's span, too.
+    """
+
+    async def main() -> None:
+        async with AsyncScheduler("memory://", tracer=OpenTelemetryTracer(provider=spans.provider)) as scheduler:
+            with spans.tracer.start_as_current_span("request"):
+                answer = await scheduler.set("k", delay=3600, target="log")
+                assert answer.job is not None
+                assert answer.job.trace == text(trace.get_current_span().get_span_context())
+
+    asyncio.run(main())
+
+
+def test_configured_by_its_variables():
+    """
+    Without a provider one is made that exports as OTEL_TRACES_EXPORTER says; an exporter that is missing is named.
+    """
+    script = """
+import sys, threading
+from tickwheel.observe.otel import OpenTelemetryTracer, configure
+from tickwheel.scheduler import Scheduler
+configure()
+done = threading.Event()
+with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0)) as scheduler:
+    scheduler.handler("work")(lambda _payload: None)
+    scheduler.subscribe(lambda event: done.set() if type(event).__name__ == "JobSucceeded" else None)
+    scheduler.set("k", delay=0, handler="work")
+    assert done.wait(20)
+"""
+    told = {}
+    for name in ("console", "nowhere"):
+        environment = os.environ | {"OTEL_TRACES_EXPORTER": name}
+        command = [sys.executable, "-P", "-c", script]
+        told[name] = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert '"tickwheel.fire_id": "k/1/1"' in told["console"].stdout
+    assert "no exporter is named 'nowhere': pip install opentelemetry-exporter-nowhere" in told["nowhere"].stderr

@@ -1,0 +1,113 @@
+"""
+The figures for Prometheus, read by its own parser.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from tickwheel.observe.prometheus import Collector, buckets, exposition
+from tickwheel.scheduler import RetryPolicy, Scheduler
+
+END_S = 20
+
+
+@pytest.fixture
+def stats():
+    """
+    Return the stats of a scheduler that has fired one job that works and one that dies, with one pending.
+    """
+    ends = threading.Semaphore(0)
+    told = ("JobSucceeded", "JobDied")
+    with Scheduler("memory://") as scheduler:
+        scheduler.handler("works")(lambda _payload: None)
+        scheduler.handler("fails")(lambda _payload: 1 / 0)
+        scheduler.subscribe(lambda event: ends.release() if type(event).__name__ in told else None)
+        scheduler.set("good", delay=0, handler="works")
+        scheduler.set("bad", delay=0, handler="fails", retry=RetryPolicy(attempts=1))
+        scheduler.set("far", at=2_000_000_000, target="log")
+        assert ends.acquire(timeout=END_S)
+        assert ends.acquire(timeout=END_S)
+        yield scheduler.stats
+
+
+def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """
+    Return the values by name and labels.
+    """
+    families = text_string_to_metric_families(text.decode())
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for each in families
+        for sample in each.samples
+    }
+
+
+def test_everything_is_told(stats):
+    """
+    Pending, due next, results by target, lateness, commits, leases, clock and wheel are told, as they are.
+    """
+    kind, text = exposition(stats())
+    found = samples(text)
+    assert kind.startswith("text/plain")
+    assert found["tickwheel_jobs", (("state", "pending"),)] == 1
+    assert found["tickwheel_jobs", (("state", "dead"),)] == 1
+    assert found["tickwheel_next_due_timestamp_seconds", ()] == 2_000_000_000
+    assert found["tickwheel_results_total", (("result", "succeeded"), ("target", "handler"))] == 1
+    assert found["tickwheel_results_total", (("result", "died"), ("target", "handler"))] == 1
+    assert found["tickwheel_dead_total", ()] == found["tickwheel_failed_total", ()] == 1
+    assert found["tickwheel_retried_total", ()] == 0
+    assert found["tickwheel_lateness_seconds_bucket", (("le", "+Inf"),)] == 2
+    assert found["tickwheel_lateness_seconds_count", ()] == 2
+    assert found["tickwheel_lateness_seconds_sum", ()] > 0
+    commits = found["tickwheel_commits_total", ()]
+    assert found["tickwheel_commit_seconds_count", ()] == found["tickwheel_commit_size_count", ()] == commits > 0
+    assert found["tickwheel_commit_size_sum", ()] == found["tickwheel_commit_writes_total", ()]
+    assert found["tickwheel_shards_owned", ()] == 1
+    assert found["tickwheel_lease_renewals_total", ()] == found["tickwheel_lease_failures_total", ()] == 0
+    assert found["tickwheel_clock_offset_seconds", ()] == 0
+    assert found["tickwheel_wheel_slot_max", ()] <= 1, "the next look into the store is a timer"
+    assert found["process_open_fds", ()] > 0
+
+
+def test_in_ones_own_registry(stats):
+    """
+    A collector of one's own registry tells the same.
+    """
+    registry = CollectorRegistry()
+    registry.register(Collector(stats))
+    assert registry.get_sample_value("tickwheel_jobs", {"state": "pending"}) == 1
+    assert registry.get_sample_value("tickwheel_wheel_fires_total") >= 0
+
+
+def test_a_client_that_fires_nothing():
+    """
+    A scheduler that is not started tells of the store, and of neither leases nor a wheel.
+    """
+    scheduler = Scheduler("memory://")
+    scheduler.set("far", delay=3600, target="log")
+    found = samples(exposition(scheduler.stats())[1])
+    scheduler.stop()
+    assert found["tickwheel_jobs", (("state", "pending"),)] == 1
+    assert found["tickwheel_shards_owned", ()] == 0
+    assert not [name for name, _ in found if name.startswith(("tickwheel_lease_", "tickwheel_wheel_"))]
+
+
+def test_buckets():
+    """
+    A fine step lies in the bucket whose edge is not below its own, so that nothing is told smaller than it was.
+    """
+    assert buckets([[0.5, 1], [1.0, 2], [1.1, 3], [9.0, 4]], (1, 2)) == [(1, 3), (2, 3), (None, 4)]
+
+
+def test_slot_max(stats):
+    """
+    The fullest slot of the near wheel is told: timers of one distant instant lie in one.
+    """
+    seen = dict(stats())
+    seen["wheel"] = seen["wheel"] | {"levels": [(1024, 0, {3: 2, 5: 7}), (65536, 0, {})]}
+    assert samples(exposition(seen)[1])["tickwheel_wheel_slot_max", ()] == 7
