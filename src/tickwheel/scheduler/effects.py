@@ -1,0 +1,114 @@
+"""
+Effects that happen once, although a firing may be repeated.
+
+A firing is repeated where its process ends between the work and the note that it was done. Where the work is a
+transaction in SQLite or PostgreSQL, that can be told apart in it: a table of message ids, written by the same commit.
+
+    @scheduler.handler("bill")
+    def bill(payload, firing):
+        with connect() as conn:
+            if once(conn, firing):
+                conn.execute("INSERT INTO bills ...")
+
+The first firing that commits has the effect; every later one of the same life of the job finds its id there. Prune the
+table of what is older than any repeat can be: `prune`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from typing import Any, Final
+
+from tickwheel.scheduler.errors import TransactionError
+from tickwheel.scheduler.targets import Firing
+
+__all__ = ["create_table", "once", "once_async", "prune"]
+
+_CREATE: Final = "CREATE TABLE IF NOT EXISTS tickwheel_effects (message_id text PRIMARY KEY, done_at bigint NOT NULL)"
+_ADD: Final = "INSERT INTO tickwheel_effects (message_id, done_at) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_PRUNE: Final = "DELETE FROM tickwheel_effects WHERE done_at < ?"
+_KEPT_S: Final = 30 * 86_400.0
+
+
+def create_table(conn: Any) -> None:
+    """
+    Make the table `tickwheel_effects`, if there is none, in the transaction of *conn*.
+
+    Args:
+        conn: A connection of `sqlite3` or psycopg 3.
+    """
+    conn.execute(_CREATE)
+
+
+def once(conn: Any, firing: Firing) -> bool:
+    """
+    Return whether the effect of *firing* is to happen now, and note that it does, in the transaction of *conn*.
+
+    What is done before the same commit happens once. If the transaction is rolled back, or its process ends, it has not
+    happened, and the next firing gets True. In PostgreSQL, one that runs at the same time waits for that commit.
+
+    Args:
+        conn: A connection of `sqlite3` or psycopg 3, in the transaction that the effect is written by; one that
+            begins a transaction by itself will do. The table must be there: see `create_table`.
+        firing: As the handler gets it.
+
+    Raises:
+        TransactionError: If *conn* commits every statement by itself: the note would stand without the effect.
+    """
+    _check(conn)
+    return bool(conn.execute(_of(conn, _ADD), _row(firing)).rowcount)
+
+
+async def once_async(conn: Any, firing: Firing) -> bool:
+    """
+    Do as `once` does, for an `AsyncConnection` of psycopg 3.
+    """
+    _check(conn)
+    cursor = await conn.execute(_of(conn, _ADD), _row(firing))
+    return bool(cursor.rowcount)
+
+
+def prune(conn: Any, older_than_s: float = _KEPT_S) -> int:
+    """
+    Forget effects that are older than *older_than_s* seconds, and return how many; in the transaction of *conn*.
+
+    A job must not be retried or put off for longer than that, or its effect could happen once more.
+    """
+    return int(conn.execute(_of(conn, _PRUNE), (_now_ms() - int(older_than_s * 1000),)).rowcount)
+
+
+def _row(firing: Firing) -> tuple[str, int]:
+    return firing.message_id, _now_ms()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _of(conn: Any, statement: str) -> str:
+    """
+    Return *statement* with the placeholders of the connection's library.
+    """
+    return statement if isinstance(conn, sqlite3.Connection) else statement.replace("?", "%s")
+
+
+def _check(conn: Any) -> None:
+    """
+    Refuse a connection in which the note would be committed alone.
+    """
+    if isinstance(conn, sqlite3.Connection):
+        begins = getattr(conn, "autocommit", None) is False or conn.isolation_level is not None
+        if getattr(conn, "autocommit", None) is True:
+            begins = False
+        if not (conn.in_transaction or begins):
+            what = "commits every statement by itself"
+            raise TransactionError(what, "execute BEGIN first, or leave isolation_level at its default")
+        return
+    info = getattr(conn, "info", None)
+    if info is None or not hasattr(info, "transaction_status"):
+        what = f"is {type(conn).__name__}"
+        raise TransactionError(what, "pass a connection of sqlite3 or psycopg 3")
+    if conn.autocommit and info.transaction_status.name == "IDLE":
+        what = "commits every statement by itself"
+        raise TransactionError(what, "use it within `with conn.transaction():`")
