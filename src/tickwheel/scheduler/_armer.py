@@ -73,7 +73,7 @@ class Armer:
         self._hand_over = fire
         self._may_begin = may_begin
         self._running_max = ground.options.running_max
-        self._lanes = Lanes(ground, limits_of, ARMING_WINDOW_MS, self._begin)
+        self._lanes = Lanes(ground, limits_of, ARMING_WINDOW_MS, begin=self._begin, turn_away=near.turn_away)
         self._lock = Lock()
         self._slots: dict[int, list[Entry]] = {}
         self._held: deque[Entry] = deque()
@@ -118,6 +118,12 @@ class Armer:
         """
         self._lanes.leave(entries)
         self._begin(freed)
+
+    def on_more(self, wanted: Callable[[], object]) -> None:
+        """
+        Call *wanted* when jobs are to be staged anew that found no place before.
+        """
+        self._lanes.on_more = wanted
 
     def widen(self, target: str, handler: str) -> None:
         """

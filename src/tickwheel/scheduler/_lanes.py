@@ -3,7 +3,8 @@ Lanes: handlers that may not run as often, or as many at once, as there are jobs
 
 A limit works before an attempt is counted. So what waits for its lane waits as a near job: it can be moved and
 cancelled, no attempt is used up, and it takes no room among the running ones. It does take room among the near ones
-(`near_max`).
+(`near_max`). A lane whose places come and go may have none for days, so what is too much for it is turned away into the
+store, and read again once the lane moves: a queue without workers holds nobody else up.
 """
 
 from __future__ import annotations
@@ -36,16 +37,18 @@ class _Lane(Lane):
         name: The target and handler.
         busy: How many of its attempts are counted and not settled.
         waiting: Entries that find it busy, in order.
+        has_more: Whether some were turned away.
         sweep_at: How many may wait before those that were moved or cancelled meanwhile are swept out.
         next_at: The first instant that is not taken, in ms, where it has a rate.
     """
 
-    __slots__ = ("busy", "limits", "name", "next_at", "sweep_at", "waiting")
+    __slots__ = ("busy", "has_more", "limits", "name", "next_at", "sweep_at", "waiting")
 
     def __init__(self, name: tuple[str, str], limits: Limits) -> None:
         self.name = name
         self.limits = limits
         self.busy = 0
+        self.has_more = False
         self.waiting: deque[Entry] = deque()
         self.sweep_at = _SWEEP_MIN
         self.next_at = 0.0
@@ -65,7 +68,7 @@ class _Lane(Lane):
         """
         Whether it is as good as a new one.
         """
-        return not self.busy and not self.waiting and self.limits.rate is None
+        return not (self.busy or self.waiting or self.has_more) and self.limits.rate is None
 
     def put(self, entry: Entry) -> None:
         """
@@ -95,19 +98,30 @@ class Lanes:
         limits_of: The limits of a job's handler, or None.
         window_ms: How long before its instant an entry is begun.
         begin: Begins entries that are to be let through later.
+        turn_away: Takes entries out of what is near.
     """
 
     def __init__(
-        self, ground: Ground, limits_of: LimitsOf, window_ms: int, begin: Callable[[list[Entry]], object]
+        self,
+        ground: Ground,
+        limits_of: LimitsOf,
+        window_ms: int,
+        *,
+        begin: Callable[[list[Entry]], object],
+        turn_away: Callable[[list[Entry]], object],
     ) -> None:
         self._clock = ground.clock
         self._timers = ground.timers
         self._limits_of = limits_of
         self._window_ms: Final = window_ms
         self._begin = begin
+        self._turn_away = turn_away
+        self._waiting_max = ground.options.near_max // 2
         self._lock = threading.Lock()
         self._lanes: dict[tuple[str, str], _Lane] = {}
         self._changed: dict[_Lane, None] = {}
+        self.on_more: Callable[[], object] = int
+        """Called when what was turned away is wanted."""
 
     def admit(self, entries: list[Entry]) -> list[Entry]:
         """
@@ -115,6 +129,7 @@ class Lanes:
         """
         admitted: list[Entry] = []
         later: list[Entry] = []
+        away: list[Entry] = []
         now = self._clock.now()
         with self._lock:
             for entry in entries:
@@ -127,8 +142,13 @@ class Lanes:
                     lane.busy += 1
                     entry.lane = lane
                     admitted.append(entry)
+                elif lane.limits.places is not None and (lane.has_more or len(lane.waiting) >= self._share):
+                    lane.has_more = True
+                    away.append(entry)
                 else:
                     lane.put(entry)
+        if away:
+            self._turn_away(away)
         for entry in later:
             try:
                 self._timers.call_at(self._clock.deadline(entry.fire_at - self._window_ms), self._begin, [entry])
@@ -163,6 +183,7 @@ class Lanes:
         Admit up to *count* of those that wait and find their lane free now.
         """
         admitted: list[Entry] = []
+        is_wanted = False
         if not self._changed:
             return admitted
         with self._lock:
@@ -174,11 +195,22 @@ class Lanes:
                         lane.busy += 1
                         entry.lane = lane
                         admitted.append(entry)
+                if lane.has_more and len(lane.waiting) <= self._share // 2:
+                    lane.has_more, is_wanted = False, True
                 if lane.waiting and len(admitted) == count:
                     self._changed[lane] = None
                 elif lane.is_forgettable:
                     self._lanes.pop(lane.name, None)
+        if is_wanted:
+            self.on_more()
         return admitted
+
+    @property
+    def _share(self) -> int:
+        """
+        How many may wait in one lane whose places come and go: together half of what may be near.
+        """
+        return max(1, self._waiting_max // len(self._lanes))
 
     def _books_later(self, entry: Entry, lane: _Lane, now: float) -> bool:
         entry.is_booked = True

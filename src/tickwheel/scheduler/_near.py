@@ -198,6 +198,16 @@ class Near:
                 if entry is not None:
                     self._drop(entry)
 
+    def turn_away(self, entries: Iterable[Entry]) -> None:
+        """
+        Forget those of *entries* that wait; they are in the store.
+        """
+        with self._lock:
+            for entry in entries:
+                if self._waiting.get(entry.job.key) is entry:
+                    del self._waiting[entry.job.key]
+                    self._drop(entry)
+
     def drop_all(self) -> None:
         """
         Forget all that waits.

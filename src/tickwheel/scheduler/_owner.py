@@ -66,6 +66,7 @@ class Owner:
         self._stager = Stager(ground, self.near, self._armer)
         self._watcher = Watcher(ground, self._stager.changed)
         self._armer.on_room = self._stager.made_room
+        self._armer.on_more(self._stager.start_over)
         self._armer.on_early = self._give_back
         self._settler.on_lives = self._stager.written
         self._settler.on_doubt = self._stager.start_over

@@ -17,6 +17,7 @@ from tickwheel.scheduler import (
     LeaseEndedError,
     Outcome,
     RetryPolicy,
+    SchedulerOptions,
     SetRequest,
     State,
     TooManyWaitingError,
@@ -252,3 +253,23 @@ def test_bounds(scheduler, monkeypatch):
     monkeypatch.setattr(pull, "_WAITING_MAX", 0)
     with pytest.raises(TooManyWaitingError, match="0 workers wait already"):
         scheduler.lease("q")
+
+
+def test_a_queue_without_workers_holds_nobody_up(url, make, record):
+    """
+    More due jobs in one queue than may be near: others fire on time, and a worker that comes late gets them all.
+    """
+    scheduler = make(url, options=SchedulerOptions(near_max=100)).start()
+    scheduler.handler("h")(record)
+    scheduler.set_many([due(f"k{n:03}") for n in range(500)])
+    scheduler.set("other", delay=0.2, handler="h", payload="other")
+    assert record.wait(1) == ["other"]
+    assert scheduler.cancel("k499").outcome is Outcome.CANCELLED
+    found = []
+    while len(found) < 499:
+        leases = scheduler.lease("q", limit=40)
+        found += [lease.job.key for lease in leases]
+        for lease in leases:
+            scheduler.ack(lease.fire_id)
+    assert sorted(found) == [f"k{n:03}" for n in range(499)]
+    assert scheduler.lease("q", wait=0.1) == []
