@@ -2,7 +2,7 @@
 The crash proof: jobs are set by a client while the process that fires them is killed with SIGKILL, again and again.
 
     python tests/crash/kill9.py [--jobs 300] [--seconds 15] [--seed N] [--every 1 3] [--keep DIR]
-        [--store sqlite | redis | URL] [--kill owner | server | both]
+        [--store sqlite | redis | URL] [--kill owner | server | both] [--named]
 
 Three kinds of process work on one store: a SQLite file, a redis-server that is started here and syncs each answer, or
 whatever a URL names:
@@ -11,7 +11,7 @@ whatever a URL names:
 * the owner fires them; its handler appends a line with the fire id to a file before it returns, and a hook appends one
   when the store has acknowledged the settle;
 * whenever the owner has lived for its random time, this one kills it and starts the next; with `--kill server` or
-  `both` the redis-server, too.
+  `both` the redis-server, too. With `--named` the owner kills itself, too, at a point of its work (`fate.py`).
 
 At the end the owner may live until nothing is pending. Then every acknowledged job must have fired; a job may have
 fired twice only if its first firing was not settled, and no firing may be early. It prints one line; the exit code is 0
@@ -29,16 +29,23 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fate import POINTS, Fate
+
 from tickwheel.observe._events import JobSucceeded
-from tickwheel.scheduler import Firing, Scheduler, SchedulerOptions, StoreError
+from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, SchedulerOptions, StoreError
+from tickwheel.scheduler.stores import make_store
 
 PATIENCE_S = 60.0
 """How long the last owner may take to fire what is left; only a failure takes that long."""
 
+
+RETRY = RetryPolicy(attempts=50)
+"""A job that happens to run at each kill may not be taken for a poisonous one."""
 
 LEASE_S = 1
 """How long the shards of a killed owner stay its own, where a lease says so and not a lock."""
@@ -66,15 +73,18 @@ def append(path: Path, line: str) -> None:
         os.close(descriptor)
 
 
-def own(folder: Path, url: str) -> None:
+def own(folder: Path, url: str, fate: Fate) -> None:
     """
     Be the owner, until killed.
     """
-    scheduler = Scheduler(url, options=SchedulerOptions(horizon_s=2.0))
+    store = make_store(url)
+    fate.watch(store)
+    scheduler = Scheduler(store, options=SchedulerOptions(horizon_s=2.0))
 
     @scheduler.handler("note")
     def note(payload: object, firing: Firing) -> None:
         append(folder / "fired", f"{payload} {firing.fire_id} {firing.lateness_ms:.3f}")
+        fate.passes("in the handler")
 
     def settled(event: object) -> None:
         if isinstance(event, JobSucceeded):
@@ -101,6 +111,7 @@ class Victim:
     dice: random.Random
     every: tuple[float, float]
     is_spared: bool = False
+    has_fate: bool = False
     kills: int = 0
     process: subprocess.Popen[bytes] | None = None
     dies_at: float = 0.0
@@ -111,16 +122,17 @@ class Victim:
         """
         if self.process is None:
             self.start()
-        elif time.monotonic() >= self.dies_at and not self.is_spared:
+        elif (time.monotonic() >= self.dies_at and not self.is_spared) or self.process.poll() is not None:
             self.kill()
             self.kills += 1
             self.start()
 
     def start(self) -> None:
         """
-        Start one, and draw its time.
+        Start one, and draw its time, and where it kills itself.
         """
-        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
+        fate = ["--fate", self.dice.choice(POINTS), str(self.dice.randrange(1, 60))] if self.has_fate else []
+        self.process = subprocess.Popen([*self.command, *fate], stdout=subprocess.DEVNULL)
         self.dies_at = time.monotonic() + self.dice.uniform(*self.every)
 
     def kill(self) -> None:
@@ -154,18 +166,23 @@ class Outcome:
         order = [fire_id for _, fire_id, _ in lines]
         settled = set((folder / "settled").read_text().splitlines())
         # A job whose firing was settled may not fire after it: neither the same fire id again, nor a later attempt.
-        wrong = [fire_id for n, fire_id in enumerate(order) if is_after_settled(fire_id, order[:n], settled)]
+        wrong = list(after_settled(order, settled))
         wrong += [f"{fire_id} came {late} ms late" for _, fire_id, late in lines if float(late) < 0]
         lost = sorted(acknowledged - set(fired))
         return cls(len(acknowledged), lost, sum(fired.values()) - len(fired), wrong)
 
 
-def is_after_settled(fire_id: str, before: list[str], settled: set[str]) -> bool:
+def after_settled(order: list[str], settled: set[str]) -> Iterator[str]:
     """
-    Return whether an earlier firing of the same generation was acknowledged as settled.
+    Yield the firings of which an earlier one of the same generation was acknowledged as settled.
     """
-    life = fire_id.rpartition("/")[0]
-    return any(each.rpartition("/")[0] == life and each in settled for each in before)
+    ended: set[str] = set()
+    for fire_id in order:
+        life = fire_id.rpartition("/")[0]
+        if life in ended:
+            yield fire_id
+        if fire_id in settled:
+            ended.add(life)
 
 
 def redis_server(folder: Path) -> list[str]:
@@ -194,7 +211,7 @@ def prove(
             delay = dice.uniform(0, 3)
             while f"job-{n}" not in acknowledged:
                 try:
-                    client.set(f"job-{n}", delay=delay, payload=f"job-{n}", handler="note")
+                    client.set(f"job-{n}", delay=delay, payload=f"job-{n}", handler="note", retry=RETRY)
                     acknowledged.add(f"job-{n}")
                 except StoreError as error:
                     print(f"job-{n} was not acknowledged: {error}", file=sys.stderr)  # noqa: T201
@@ -240,6 +257,7 @@ def wait_until_empty(client: Scheduler, owner: Victim) -> None:
     Let the last owner live until nothing is pending or running.
     """
     owner.kill()
+    owner.has_fate = False
     owner.start()
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -262,10 +280,12 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=None, metavar="DIR", help="work in DIR and leave it")
     parser.add_argument("--store", default="sqlite", metavar="STORE", help="sqlite, redis, or a URL")
     parser.add_argument("--kill", default="owner", choices=("owner", "server", "both"))
+    parser.add_argument("--named", action="store_true", help=f"owners kill themselves, too: {', '.join(POINTS)}")
+    parser.add_argument("--fate", nargs=2, default=("", "0"), help=argparse.SUPPRESS)
     parser.add_argument("--own", type=Path, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.own is not None:
-        own(options.own, options.store)
+        own(options.own, options.store, Fate(options.fate[0], int(options.fate[1])))
     if options.kill != "owner" and options.store != "redis":
         parser.error("only a redis-server that is started here can be killed: write --store redis")
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
@@ -276,7 +296,7 @@ def main() -> int:
             (folder / name).touch()
         url, dice, every = url_of(folder, options.store), random.Random(seed), tuple(options.every)
         command = [sys.executable, str(Path(__file__).resolve()), "--own", str(folder), "--store", url]
-        owner = Victim(command, dice, every, is_spared=options.kill == "server")
+        owner = Victim(command, dice, every, is_spared=options.kill == "server", has_fate=options.named)
         server = Victim(redis_server(folder), dice, every, is_spared=options.kill == "owner")
         outcome = prove(
             folder,

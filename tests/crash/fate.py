@@ -1,0 +1,56 @@
+"""
+Where an owner may kill itself: points of its work that chance alone would seldom hit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+
+from tickwheel.scheduler._model import Answer, Begin, Settle, Write
+from tickwheel.scheduler.stores import Store
+
+__all__ = ["POINTS", "Fate"]
+
+POINTS = ("before begin", "after begin", "in the handler", "before settle", "after settle")
+
+
+class Fate:
+    """
+    Kills this very process when it comes past one of `POINTS` for the given time; "" for never.
+    """
+
+    def __init__(self, point: str, times: int) -> None:
+        self._point = point
+        self._times = times
+
+    def passes(self, point: str) -> None:
+        """
+        Come past *point*.
+        """
+        if point == self._point:
+            self._times -= 1
+            if self._times <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(self, store: Store) -> None:
+        """
+        Come past the points around the commits of *store*.
+        """
+        apply = store.apply
+
+        def watched(writes: Sequence[Write]) -> list[Answer]:
+            kinds = [
+                word
+                for word, kind in (("begin", Begin), ("settle", Settle))
+                if any(isinstance(write, kind) for write in writes)
+            ]
+            for word in kinds:
+                self.passes(f"before {word}")
+            answers = apply(writes)
+            for word in kinds:
+                self.passes(f"after {word}")
+            return answers
+
+        store.apply = watched
