@@ -36,8 +36,12 @@ class Surroundings:
     What all nodes of one run share.
     """
 
-    def __init__(self, run: Executor, world: World, history: History, dice: random.Random) -> None:
+    def __init__(
+        self, run: Executor, world: World, history: History, dice: random.Random, failing: tuple[int, bool] | None
+    ) -> None:
         self.run, self.world, self.history, self.dice = run, world, history, dice
+        self.failing = failing
+        self.calls_made: list[str] = []
         self.calls = 0
         self.snoozed: set[tuple[str, int]] = set()
 
@@ -76,7 +80,13 @@ class Node:
         self.machine = machine = SimulatedMachine(
             name, around.run, drift_ppm=drift, start_ns=start, skew_ns=self.skew_ns
         )
-        self._store = SimulatedStore(around.world, machine, self.line, random.Random(around.dice.random()))
+        self._store = SimulatedStore(
+            around.world,
+            machine,
+            self.line,
+            random.Random(around.dice.random()),
+            (around.calls_made, around.failing),
+        )
         options = SchedulerOptions(owner=name, horizon_s=10.0, workers=24, retry=RETRY)
         around.run.spawn(f"{name} main", lambda: self._run(machine, options), machine)
 

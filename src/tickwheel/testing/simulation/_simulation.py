@@ -39,12 +39,14 @@ class Plan:
         hours: How long the day is.
         asks: How often somebody asks for something.
         breaks: How often something breaks.
+        failing: The number of the one store call, from 1 on, that fails; and whether it takes effect first.
     """
 
     seed: int
     hours: float = 24.0
     asks: int = 400
     breaks: int = 40
+    failing: tuple[int, bool] | None = None
 
     @property
     def is_cluster(self) -> bool:
@@ -76,6 +78,7 @@ def simulate(plan: Plan) -> History:
             pass
         finally:
             day.end()
+    history.calls_made = day.calls_made
     for failure in run.failures:
         history.add(Fault(run.now_ns, f"the simulation failed: {failure}"))
     return history
@@ -98,7 +101,8 @@ class _Day:
             if plan.is_cluster
             else OneFile(self.server, history, inner, folder / "jobs.db")
         )
-        around = Surroundings(run, self.world, history, random.Random(dice.getrandbits(64)))
+        around = Surroundings(run, self.world, history, random.Random(dice.getrandbits(64)), plan.failing)
+        self.calls_made = around.calls_made
         self.nodes = [self._node(number, around) for number in range(3 if plan.is_cluster else 2)]
 
     def _node(self, number: int, around: Surroundings) -> Node:

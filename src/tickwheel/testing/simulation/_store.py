@@ -46,7 +46,27 @@ class SimulatedStore:
     One machine's end of the line.
     """
 
-    def __init__(self, world: World, machine: SimulatedMachine, line: Line, dice: random.Random) -> None:
+    def __init__(
+        self,
+        world: World,
+        machine: SimulatedMachine,
+        line: Line,
+        dice: random.Random,
+        watched: tuple[list[str], tuple[int, bool] | None],
+    ) -> None:
+        """
+        Lie between *machine* and *world*.
+
+        Args:
+            world: Where the data is.
+            machine: Whose end this is.
+            line: How bad the line is; changed by others.
+            dice: What chance is drawn from.
+            watched: Gets the name of each call, on all lines; and the number of the one call, from 1 on, that fails,
+                and whether it takes effect first.
+        """
+        self._calls, failing = watched
+        self._failing_call, self._is_after = failing or (0, False)
         self._world = world
         self._machine = machine
         self._run: Executor = machine.run
@@ -61,6 +81,9 @@ class SimulatedStore:
 
     def _call(self, name: str, function: Callable[[], _T], *, can_repeat: bool = False) -> _T:
         line, dice = self._line, self._dice
+        self._calls.append(name)
+        if len(self._calls) == self._failing_call:
+            self._fail_once(name, function)
         self._travel()
         if line.is_cut:
             self._give_up(name, is_unknown=False)
@@ -79,6 +102,14 @@ class SimulatedStore:
         if dice.random() < line.failing_after:
             self._fail(name, is_unknown=True)
         return result
+
+    def _fail_once(self, name: str, function: Callable[[], object]) -> None:
+        """
+        Fail this very call.
+        """
+        if self._is_after:
+            self._at_once(function)
+        self._fail(name, is_unknown=self._is_after)
 
     def _at_once(self, function: Callable[[], _T]) -> _T:
         run = self._run

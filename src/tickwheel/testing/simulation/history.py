@@ -156,6 +156,8 @@ class History:
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.events = list(events)
+        self.calls_made: list[str] = []
+        """The names of all store calls, in order: what can be made to fail."""
 
     def add(self, event: Event) -> None:
         """

@@ -1,0 +1,36 @@
+"""
+Real servers for the proofs that run by themselves; the tests have theirs from fixtures.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["postgres"]
+
+
+@contextmanager
+def postgres() -> Iterator[Any]:
+    """
+    Lend a running PostgreSQL, which is stopped in the end.
+    """
+    place = Path(__file__).parents[1] / "scheduler" / "stores" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("store_servers", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))
+    server = module.Postgres(folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
