@@ -33,8 +33,8 @@ __all__ = ["ChaosOptions", "run_chaos"]
 PATIENCE_S: Final = 60.0
 """How long what is owed may take to arrive when everything is well again; only a failure takes that long."""
 AGAIN_S: Final = 0.1
-TRIES: Final = 500
-"""So often a request is sent at most until its answer says what became of it."""
+CONNECTIONS: Final = 256
+"""Writes wait for each other in the service, in one commit, and not in line before it."""
 _DONE: Final = range(200, 300)
 _REFUSED: Final = frozenset({404, 409})
 _UNREACHED: Final = b"cannot be reached"
@@ -102,7 +102,10 @@ class _Run:
         self._subject = Subject(command, self._options.folder / "service.log")
         await self._subject.start()
         stack.push_async_callback(self._subject.kill)  # if anything goes wrong below
-        self._client = await stack.enter_async_context(Client(self._subject.url, connections=32, timeout_s=5.0))
+        self._client = await stack.enter_async_context(
+            Client(self._subject.url, connections=CONNECTIONS, timeout_s=5.0)
+        )
+        self._gives_up_at = time.monotonic() + self._options.seconds + PATIENCE_S
         async with asyncio.TaskGroup() as group:
             group.create_task(self._jobs(group))
             await self._trouble(plan)
@@ -157,8 +160,9 @@ class _Run:
 
     async def _until_answered(self, key: str, verb: str, delay: float) -> None:
         # As any client has to: ask again until the answer says what became of it.
-        for _ in range(TRIES):
-            if await self._write(key, verb, delay) is not Outcome.UNKNOWN:
+        while True:
+            outcome = await self._write(key, verb, delay)
+            if outcome is not Outcome.UNKNOWN or time.monotonic() > self._gives_up_at:
                 return
             await asyncio.sleep(AGAIN_S)
 
