@@ -6,11 +6,15 @@ The HTTP service and its page.
     routes      every operation of the API, as a table
     problems    every answer that is not a success, as a table
     jobs        set, move, cancel, get, list
+    batch       many of these with one request
+    schedules   what comes back, and when
+    pull        lease, acknowledge, refuse, extend, for workers
+    guard       who is let in; refusals what this service will not set
     firings     what fired of late, and how late
     live        the page's stream of firings and figures
     figures     stats, forecast, metrics, health
-    wire        what bodies look like, both ways
-    strict_json, intake    what may come in
+    bodies      what comes in, and documents what goes out
+    strict_json, msgpack, intake    how it is read and written
 """
 
 from __future__ import annotations

@@ -7,22 +7,28 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
-from tickwheel.observe._events import JobFailed, JobSnoozed
+from tickwheel.drivers import TimerWheel
+from tickwheel.observe._events import JobFailed
 from tickwheel.scheduler import (
     AsyncScheduler,
+    Firing,
     InvalidJobError,
+    Job,
     LeaseEndedError,
     Outcome,
     RetryPolicy,
     SchedulerOptions,
     SetRequest,
+    Snooze,
     State,
     TooManyWaitingError,
 )
 from tickwheel.scheduler.targets import pull
+from tickwheel.testing import ManualClock
 
 AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)
 
@@ -207,6 +213,9 @@ def test_a_cancelled_wait_loses_nothing(url):
             assert until < lease.until
             await scheduler.nack(lease.fire_id, is_dead=True)
             assert (await scheduler.get("k")).state is State.DEAD
+            acknowledging = asyncio.ensure_future(scheduler.ack(lease.fire_id))
+            await asyncio.sleep(0)
+            acknowledging.cancel()  # nobody waits for it any more
             await scheduler.replay("k")
             (lease,) = await scheduler.lease("q")
             await scheduler.ack(lease.fire_id)
@@ -215,19 +224,29 @@ def test_a_cancelled_wait_loses_nothing(url):
     assert asyncio.run(main()) is None
 
 
-def test_what_is_counted_and_not_fetched_is_given_back(scheduler, monkeypatch, events):
+def test_what_is_counted_and_not_fetched_is_given_back(record):
     """
-    A firing whose worker left just before its instant goes back, the attempt not counted, and to whoever comes next.
+    A firing whose worker left just before its instant is there for the next one, and goes back uncounted in a second.
     """
-    monkeypatch.setattr(pull, "_GRACE_S", 0.01)
-    told = events(scheduler)
-    scheduler.set_many([due("now")])
-    scheduler.set("soon", delay=0.04, target="pull", handler="q")  # begun together with the first
-    (lease,) = scheduler.lease("q", limit=2)
-    assert lease.job.key == "now"
-    assert [snoozed.key for snoozed in told.of(JobSnoozed)] == ["soon"]
-    (lease,) = scheduler.lease("q", limit=2)
-    assert (lease.job.key, lease.attempt) == ("soon", 1)
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    target = pull.PullTarget()
+    target.open(wheel.call_later, wheel.call_later, lambda: 0, record)
+    firings = [Firing(Job(key, 1, 0), 1, 0.0) for key in ("taken", "left")]
+    target.resolve("q").function([(firing, partial(_ended, record, firing)) for firing in firings])
+    (lease,) = target.lease("q", 1, 0, 60).result(0)
+    assert lease.fire_id == "taken/1/1"
+    clock.advance(0.99)
+    assert record.items == []
+    clock.advance(0.01)
+    assert record.items == [("left/1/1", Snooze(0))]
+    assert target.limits("q").places() == 1
+    wheel.close()
+
+
+def _ended(record, firing, result=None, **_more):
+    record((firing.fire_id, result))
+    return True
 
 
 def test_bounds(scheduler, monkeypatch):

@@ -40,6 +40,10 @@ _ENDED_MAX: Final = 10_000
 """How many ended leases are remembered, to tell a late worker what became of its own."""
 
 
+_SUPERSEDED: Final = "the job was set anew or cancelled meanwhile, and what it is now counts"
+_TAKEN_OVER: Final = "another process has taken its shard over, and fires it again"
+
+
 @dataclass(frozen=True, slots=True)
 class JobLease:
     """
@@ -281,6 +285,7 @@ class PullTarget:
         The future fails with `LeaseEndedError` if the lease has ended, or the job was set anew meanwhile.
         """
         done: Future[None] = Future()
+        done.set_running_or_notify_cancel()  # it is written, whether or not anybody waits
         what = "refused" if error is not None or result is not None else "acknowledged"
         with self._lock:
             held = self._leases.get(fire_id)
@@ -299,9 +304,10 @@ class PullTarget:
             elif answer.outcome is Outcome.SETTLED:
                 done.set_result(None)
             else:
+                became = _TAKEN_OVER if answer.outcome is Outcome.NOT_OWNER else _SUPERSEDED
                 with self._lock:
-                    self._remember(fire_id, "the job was set anew or cancelled meanwhile, and what it is now counts")
-                done.set_exception(LeaseEndedError(fire_id, self._ended[fire_id]))
+                    self._remember(fire_id, became)
+                done.set_exception(LeaseEndedError(fire_id, became))
 
         if not held.end(result, error, written):
             done.set_exception(LeaseEndedError(fire_id, None))
