@@ -4,7 +4,7 @@ The writes of one batch: what they ask of the server, and how its answer reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tickwheel.scheduler._model import Adopt, Advance, Answer, Begin, Job, Set, Settle, State, Write
@@ -109,14 +109,16 @@ class Batch:
         self._drawn += 1
         return self._seen + self._drawn
 
-    def _others(self) -> Iterator[bytes]:
+    def _others(self) -> list[bytes]:
         differences = self._differences
+        parts: list[bytes] = []
         for old in differences.gone:
-            yield from self._change(old.key, None)
+            parts.extend(self._change(old.key, None))
         for _, job in differences.changed:
-            yield from self._change(job.key, job)
+            parts.extend(self._change(job.key, job))
         for job in differences.new:
-            yield from self._change(job.key, job)
+            parts.extend(self._change(job.key, job))
+        return parts
 
     def _change(self, key: str, job: Job | None) -> tuple[bytes, ...]:
         shard = self._shard_of(key)

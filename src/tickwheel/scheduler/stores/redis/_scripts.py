@@ -40,6 +40,10 @@ _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_TAG: Final = 0xDD
 _TEXT_TAG: Final = 0xDB
 
+_SHORT_MAX: Final = 512
+_SHORT: Final = [_ARRAY.pack(_TEXT_TAG, size) for size in range(_SHORT_MAX)]
+"""What stands before a text of each length that is usual."""
+
 
 class Script:
     """
@@ -63,9 +67,12 @@ def packed(items: Iterable[bytes]) -> bytes:
     """
     Return *items* as a MessagePack array, which a script unpacks at once: far cheaper than as many arguments.
     """
-    pack = _ARRAY.pack
-    parts = [pack(_TEXT_TAG, len(item)) + item for item in items]
-    return pack(_ARRAY_TAG, len(parts)) + b"".join(parts)
+    parts: list[bytes] = []
+    for item in items:
+        size = len(item)
+        parts.append(_SHORT[size] if size < _SHORT_MAX else _ARRAY.pack(_TEXT_TAG, size))
+        parts.append(item)
+    return _ARRAY.pack(_ARRAY_TAG, len(parts) // 2) + b"".join(parts)
 
 
 def packed_lists(lists: Iterable[Iterable[bytes]]) -> bytes:

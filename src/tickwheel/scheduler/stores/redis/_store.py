@@ -124,7 +124,7 @@ class RedisStore:
         return dict(zip((state.value for state in State), counts, strict=True))
 
     def shard_of(self, key: str) -> int:
-        return zlib.crc32(key.encode("utf-8", "surrogatepass")) % self._shards
+        return zlib.crc32(key.encode("utf-8", "surrogatepass")) % self._shards if self._shards > 1 else 0
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
         first = b"-" if after is None else b"[" + instant(in_int64(after[0])) + struct.pack(">Q", after[1] + 1)

@@ -29,32 +29,41 @@ end
 
 -- Calls a command with as many arguments at a time as Lua's stack takes; returns the replies' elements in one table.
 local function all(command, key, list)
+    if #list > 0 and #list <= CHUNK then
+        return redis.call(command, key, unpack(list))
+    end
     local replies = {}
     for first = 1, #list, CHUNK do
         local reply = redis.call(command, key, unpack(list, first, math.min(first + CHUNK - 1, #list)))
         if type(reply) == 'table' then
-            for _, each in ipairs(reply) do
-                replies[#replies + 1] = each
+            for i = 1, #reply do
+                replies[first - 1 + i] = reply[i]
             end
         end
     end
     return replies
 end
 
-local function append(list, ...)
-    for _, each in ipairs({...}) do
-        list[#list + 1] = each
-    end
+-- Written out, since a table for the arguments of each call would cost as much as the commands.
+local function append(list, a, b)
+    local size = #list
+    list[size + 1], list[size + 2] = a, b
 end
 
 -- The jobs of some keys as one string, which read_rows of _blob.py takes apart; keys without a job are left out.
-local function frames_of(keys)
-    local blobs, marks = all('HMGET', at('jobs'), keys), all('HMGET', at('running'), keys)
-    local frames = {}
-    for i, key in ipairs(keys) do
-        local blob, mark = blobs[i], marks[i] or ''
+local function frames_of(keys, are_pending)
+    local blobs, there = all('HMGET', at('jobs'), keys), {}
+    for i = 1, #keys do
+        if blobs[i] then
+            there[#there + 1] = keys[i]
+        end
+    end
+    local marks, frames = are_pending and {} or all('HMGET', at('running'), there), {}
+    for i = 1, #keys do
+        local key, blob = keys[i], blobs[i]
         if blob then
-            append(frames, struct.pack('>I4I4I4', #key, #blob, #mark), key, blob, mark)
+            local mark = marks[#frames + 1] or ''
+            frames[#frames + 1] = struct.pack('>I4I4I4', #key, #blob, #mark) .. key .. blob .. mark
         end
     end
     return table.concat(frames)

@@ -12,7 +12,8 @@
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, watermarks = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local begins, ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[8])
-local STATE, DEAD = 21, '\2'
+local STATE, DEAD, NONE = 21, '\2', '\0\0\0\0'
+local sub = string.sub
 
 local owners = {}
 local function owner_of(shard)
@@ -44,15 +45,17 @@ end
 
 for _, members in ipairs(begins) do
     local shard = table.remove(members, 1)
-    for _, score in ipairs(all('ZMSCORE', at('due:' .. shard), members)) do
-        if not score then
+    local scores = all('ZMSCORE', at('due:' .. shard), members)
+    local number = struct.pack('>I2', tonumber(shard))
+    local first = struct.pack('>I4I2', 1, tonumber(shard))
+    for i = 1, #members do
+        if not scores[i] then
             return {'changed'}
         end
-    end
-    local number = struct.pack('>I2', tonumber(shard))
-    for _, member in ipairs(members) do
-        local attempt = struct.unpack('>I4', member, 17)
-        append(new_running, member:sub(21), member:sub(1, 16) .. struct.pack('>I4', attempt + 1) .. number)
+        local member = members[i]
+        local attempt = sub(member, 17, 20)
+        local rest = attempt == NONE and first or struct.pack('>I4', struct.unpack('>I4', attempt) + 1) .. number
+        append(new_running, sub(member, 21), sub(member, 1, 16) .. rest)
     end
     gone_due[shard] = members
 end
@@ -61,8 +64,9 @@ for i = 1, #ends, 2 do
     gone_running[#gone_running + 1] = ends[i]
     gone_jobs[#gone_jobs + 1] = ends[i]
 end
-for i, mark in ipairs(all('HMGET', at('running'), gone_running)) do
-    if not mark or mark:sub(1, 16) ~= ends[2 * i] then
+local ended = all('HMGET', at('running'), gone_running)
+for i = 1, #gone_running do
+    if not ended[i] or sub(ended[i], 1, 16) ~= ends[2 * i] then
         return {'changed'}
     end
 end
@@ -71,11 +75,20 @@ local keys = {}
 for i = 1, #others, 6 do
     keys[#keys + 1] = others[i]
 end
-local blobs, marks = all('HMGET', at('jobs'), keys), all('HMGET', at('running'), keys)
+local blobs, there, expected = all('HMGET', at('jobs'), keys), {}, {}
 for i = 1, #keys do
-    local head, mark = others[6 * i - 3], others[6 * i - 2]
-    local blob = blobs[i] or ''
-    if (marks[i] or '') ~= mark or blob:sub(1, #head) ~= head or (head == '' and blob ~= '') then
+    local head, blob = others[6 * i - 3], blobs[i] or ''
+    if sub(blob, 1, #head) ~= head or (head == '' and blob ~= '') then
+        return {'changed'}
+    end
+    if head ~= '' then
+        append(there, keys[i])
+        append(expected, others[6 * i - 2])
+    end
+end
+local marks = all('HMGET', at('running'), there)
+for i = 1, #there do
+    if (marks[i] or '') ~= expected[i] then
         return {'changed'}
     end
 end
@@ -91,15 +104,15 @@ for i = 1, #others, 6 do
     if blob ~= '' and shift ~= 0 then
         local generation = struct.unpack('>I8', blob, 9)
         if generation > seen then
-            blob = blob:sub(1, 8) .. struct.pack('>I8', generation + shift) .. blob:sub(17)
+            blob = sub(blob, 1, 8) .. struct.pack('>I8', generation + shift) .. sub(blob, 17)
         end
     end
     if mark ~= '' then
         gone_running[#gone_running + 1] = key
-    elseif head:sub(STATE, STATE) == DEAD then
+    elseif sub(head, STATE, STATE) == DEAD then
         gone_dead[#gone_dead + 1] = key
     elseif head ~= '' then
-        append(listed(gone_due, shard), head:sub(1, 20) .. key)
+        append(listed(gone_due, shard), sub(head, 1, 20) .. key)
     end
     if blob == '' then
         gone_jobs[#gone_jobs + 1] = key
@@ -110,10 +123,10 @@ for i = 1, #others, 6 do
         end
         if new_mark ~= '' then
             append(new_running, key, new_mark)
-        elseif blob:sub(STATE, STATE) == DEAD then
+        elseif sub(blob, STATE, STATE) == DEAD then
             append(new_dead, 0, key)
         else
-            append(listed(new_due, shard), 0, blob:sub(1, 20) .. key)
+            append(listed(new_due, shard), 0, sub(blob, 1, 20) .. key)
             local other = owner_of(shard)
             if other ~= owner and other ~= '' then
                 append(listed(notes, shard), whole(struct.unpack('>I8', blob, 9)), key)

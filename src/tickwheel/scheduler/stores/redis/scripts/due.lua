@@ -7,6 +7,6 @@ for i = 4, #ARGV do
     for n, member in ipairs(members) do
         members[n] = member:sub(21)
     end
-    frames[#frames + 1] = frames_of(members)
+    frames[#frames + 1] = frames_of(members, true)
 end
 return table.concat(frames)

@@ -18,7 +18,8 @@ for shard = 0, shards - 1 do
     elseif holder == owner and held < share then
         held = held + 1
         redis.call('HSET', place, 'until', lease_end)
-        append(leases, shard, epoch, lease_end, 0)
+        append(leases, shard, epoch)
+        append(leases, lease_end, 0)
     elseif holder == owner then
         redis.call('HDEL', place, 'owner', 'until')
     end
@@ -47,6 +48,7 @@ for shard, count in pairs(rescued) do
     local epoch = redis.call('INCRBY', at('epoch'), 1)
     redis.call('HSET', at('shard:' .. shard), 'owner', owner, 'epoch', epoch, 'until', lease_end)
     redis.call('DEL', at('note:' .. shard))
-    append(leases, shard, epoch, lease_end, count)
+    append(leases, shard, epoch)
+    append(leases, lease_end, count)
 end
 return leases
