@@ -27,7 +27,6 @@ export class Dial {
     counts.forEach((n, i) => this.slots[(first + i) % SLOTS].setAttribute("class", `h${heat(n)}`));
     this.next_ms = next_ms;
     const total = counts.reduce((sum, n) => sum + n, 0);
-    this.small.textContent = next_ms == null ? "nothing pending" : "to the next";
     this.chart.setAttribute("aria-label", `The wheel of the next minute: ${count(total)} of ${count(pending)} pending jobs are due in it.`);
   }
 
@@ -43,6 +42,7 @@ export class Dial {
     this.hand.setAttribute("transform", `rotate(${CALM.matches ? Math.floor(angle() / 6) * 6 : angle()})`);
     const left = this.next_ms == null ? null : this.next_ms - now_ms();
     this.big.textContent = left == null ? "–" : left > 0 ? span(left) : "due";
+    this.small.textContent = left == null ? "nothing pending" : left > 0 ? "to the next" : "the next is";
     requestAnimationFrame(() => this.turn());
   }
 }

@@ -3,15 +3,17 @@
 import { el, svg, sync } from "./dom.js";
 import { count, lateness } from "./words.js";
 
+const late = ({ lateness: figures }, name) => lateness(figures.count ? figures[name] : null);
+
 const FIGURES = [
   ["pending", "Pending", (s) => count(s.pending)],
   ["running", "Running", (s) => count(s.running)],
   ["fired", "Fired", (s) => count(s.fired)],
   ["failed", "Failed", (s) => count(s.failed)],
   ["dead", "Dead", (s) => count(s.dead)],
-  ["p50", "Late p50", (s) => lateness(s.lateness.p50_ms)],
-  ["p99", "Late p99", (s) => lateness(s.lateness.p99_ms)],
-  ["max", "Late max", (s) => lateness(s.lateness.max_ms)],
+  ["p50", "Late p50", (s) => late(s, "p50_ms")],
+  ["p99", "Late p99", (s) => late(s, "p99_ms")],
+  ["max", "Late max", (s) => late(s, "max_ms")],
 ];
 
 const STATES = ["pending", "running", "dead"]; // these lead to the jobs that they count

@@ -6,6 +6,7 @@ import { attempt } from "./toasts.js";
 import { moment, now_ms, recurrence, until, where } from "./words.js";
 
 const PAGE = 50;
+const HINT = " Set one: tickwheel set tea --delay 4m --target log";
 
 export class Jobs {
   constructor(onOpen) {
@@ -65,7 +66,7 @@ export class Jobs {
     sync(this.list, jobs, (job) => job.key, (job) => this.make(job), update);
     const empty = byId("jobs-empty");
     empty.hidden = jobs.length > 0;
-    empty.textContent = this.query.prefix || this.query.part ? `No ${this.query.state} job matches.` : `No job is ${this.query.state}.`;
+    empty.textContent = this.query.prefix || this.query.part ? `No ${this.query.state} job matches.` : `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`;
     byId("more").hidden = !cursor && jobs.length < this.limit;
     this.tick();
   }

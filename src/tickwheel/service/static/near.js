@@ -36,7 +36,8 @@ export class Near {
       const cells = [ns(level.slot_ns), ns(level.slot_ns * SLOTS), count(sum), full.length ? count(Math.max(...full)) : "–"];
       return el("tr", {}, el("th", { scope: "row" }, String(level.level)), ...cells.map((text) => el("td", {}, text)));
     }));
-    const facts = [["Timers", count(timers)], ["Fullest slot", count(slot_max)], ["Cascaded", count(cascades)], ["Woken up", count(wakeups)], ["Memory", `${count(Math.ceil(bytes / 1024))} KiB`]];
+    const filed = levels.reduce((sum, level) => sum + Object.values(level.counts).reduce((a, b) => a + b, 0), 0);
+    const facts = [["Timers", `${count(timers)}, ${count(timers - filed)} of them in the slot that is open`], ["Fullest slot", count(slot_max)], ["Cascaded", count(cascades)], ["Woken up", count(wakeups)], ["Memory", `${count(Math.ceil(bytes / 1024))} KiB`]];
     this.turn();
     byId("wheel-facts").replaceChildren(...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
   }

@@ -1,0 +1,37 @@
+"""
+The folder of what is deployed, and the names that are really exported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tickwheel.observe.prometheus import exposition
+from tickwheel.scheduler import Scheduler
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def deploy() -> Path:
+    """
+    Return the folder.
+    """
+    return ROOT / "deploy"
+
+
+@pytest.fixture(scope="session")
+def exported() -> dict[str, set[str]]:
+    """
+    Return the names of all samples that a scheduler exports whose lease has an end, each with its labels.
+    """
+    with Scheduler("memory://") as scheduler:
+        scheduler.set("far", delay=3600, target="log")
+        stats = scheduler.stats()
+    stats["leases"] = {"renewals": 1, "failures": 0, "trusted_s": 2.0}
+    stats["by_target"] = {"handler": {"succeeded": 1}}
+    families = text_string_to_metric_families(exposition(stats)[1].decode())
+    return {sample.name: set(sample.labels) for family in families for sample in family.samples}

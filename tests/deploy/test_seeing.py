@@ -1,0 +1,157 @@
+"""
+The Grafana board and the alert rules, against the names that are really exported.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+NAME = re.compile(r"\b(?:tickwheel|process)_\w+")
+ADDED = {"instance", "job"}
+"""Labels that Prometheus adds to what it scrapes."""
+LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
+GROUPED = re.compile(r"\b(?:by|without)\s*\(([^)]*)\)")
+PAIRS = {")": "(", "]": "[", "}": "{"}
+
+
+def names_of(expression: str) -> set[str]:
+    """
+    Return the metrics that a PromQL *expression* reads.
+    """
+    return set(NAME.findall(expression))
+
+
+@pytest.fixture
+def board(deploy) -> Any:
+    """
+    Return the board.
+    """
+    return json.loads((deploy / "grafana.json").read_text("utf-8"))
+
+
+@pytest.fixture
+def alerts(deploy) -> list[Any]:
+    """
+    Return the alert rules.
+    """
+    document = yaml.safe_load((deploy / "alerts.yml").read_text("utf-8"))
+    return [rule for group in document["groups"] for rule in group["rules"]]
+
+
+@pytest.fixture
+def expressions(board, alerts) -> list[str]:
+    """
+    Return every PromQL expression of both.
+    """
+    return [target["expr"] for panel in board["panels"] for target in panel["targets"]] + [
+        rule["expr"] for rule in alerts
+    ]
+
+
+def test_every_name_is_exported(expressions, exported):
+    """
+    The board and the rules read no metric that is not exported.
+    """
+    assert {name for each in expressions for name in names_of(each)} - exported.keys() == set()
+
+
+def test_every_label_is_there(expressions, exported):
+    """
+    Labels that are matched or grouped by are labels of a metric of that expression.
+    """
+    for each in expressions:
+        labels = set(LABEL.findall(each)) | {one.strip() for group in GROUPED.findall(each) for one in group.split(",")}
+        known = ADDED.union(*(exported[name] for name in names_of(each)))
+        assert labels <= known, each
+
+
+def test_everything_exported_is_seen(expressions, exported):
+    """
+    Each metric of tickwheel is on the board or in a rule, but for those that are told by another one.
+    """
+    seen = {re.sub("_(bucket|sum|count)$", "", name) for each in expressions for name in names_of(each)}
+    told = {re.sub("_(bucket|sum|count)$", "", name) for name in exported if name.startswith("tickwheel_")}
+    by_result = {f"tickwheel_{name}_total" for name in ("fired", "succeeded", "failed", "given_back")}
+    others = {"tickwheel_staged", "tickwheel_wheel_fires_total"}  # near and in flight; what was fired
+    assert told - seen == by_result | others
+
+
+def test_expressions_are_whole(expressions):
+    """
+    Brackets are closed in the order they were opened, and a rate is one of a counter or a histogram.
+    """
+    for each in expressions:
+        opened = []
+        for sign in re.sub(r'"[^"]*"', "", each):
+            if sign in PAIRS.values():
+                opened.append(sign)
+            elif sign in PAIRS:
+                assert opened.pop() == PAIRS[sign], each
+        assert opened == [], each
+        for name in re.findall(r"(?:rate|increase)\((\w+)", each):
+            assert name.endswith(("_total", "_bucket", "_sum", "_count")), each
+
+
+def test_prometheus_itself(deploy):
+    """
+    Where promtool is installed, it takes the rules.
+    """
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed: apt-get install prometheus")
+    subprocess.run([promtool, "check", "rules", str(deploy / "alerts.yml")], check=True, capture_output=True)
+
+
+def test_every_alert_says_what_to_do(alerts):
+    """
+    An alert has a severity, a summary, and the section of the operator's page that it links to; each has another name.
+    """
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    sections = {title.lower().replace(" ", "-") for title in re.findall(r"^## (.+)$", page, re.MULTILINE)}
+    for rule in alerts:
+        path, _, section = rule["annotations"]["runbook"].partition("#")
+        assert Path(ROOT, path) == ROOT / "docs" / "operations.md"
+        assert section in sections, rule["alert"]
+        assert rule["annotations"]["summary"]
+        assert rule["labels"]["severity"] in {"page", "warn"}
+        assert f"`{rule['alert']}`" in page
+    assert len({rule["alert"] for rule in alerts}) == len(alerts)
+
+
+def test_the_board_is_in_order(board):
+    """
+    Panels have ids of their own and lie side by side, none over another, and each has its title and queries.
+    """
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(set(ids)) == len(ids)
+    taken: set[tuple[int, int]] = set()
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _ in cells) < 24
+        taken |= cells
+        assert panel["title"]
+        assert panel["targets"]
+
+
+def test_what_is_scraped(deploy):
+    """
+    The example for Prometheus scrapes a job of the name that the rules ask for, and reads the rules.
+    """
+    document = yaml.safe_load((deploy / "prometheus.yml").read_text("utf-8"))
+    assert [each["job_name"] for each in document["scrape_configs"]] == ["tickwheel"]
+    assert [Path(name).name for name in document["rule_files"]] == ["alerts.yml"]

@@ -1,0 +1,194 @@
+"""
+Every view has its screenshot in the documents, and looks right: in light and dark, on a wide screen and on a phone.
+
+`make screens` takes them anew; a run of the tests only looks whether each is there, and whether its view is.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import random
+import struct
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCREENS = Path(__file__).parents[3] / "docs" / "screens"
+DOCUMENT = SCREENS.parent / "page.md"
+BYTES_MAX = 150_000
+WIDTHS = {"wide": (1200, 780), "phone": (390, 780)}
+SCHEMES = ("light", "dark")
+IS_WRITING = os.environ.get("TICKWHEEL_SCREENS") == "write"
+KINDS = ("reminder", "cart", "trial", "lease", "session")
+STRANGE = ("提醒/東京/日本語のキー", "مفتاح/١٢٣", "a very long key that goes on and on " * 12)
+
+# By name: the address, what is there once the view is, and what is done to get there.
+VIEWS: dict[str, tuple[str, str, str | None]] = {
+    "overview": ("", "#jobs .row", None),
+    "dead": ("#dead", "#letters .letter", None),
+    "schedules": ("#schedules", "#schedules .schedule", None),
+    "shards": ("#shards", "#shards .shard", None),
+    "wheel": ("#wheel", "#levels tbody tr", None),
+    "job": ("", "#detail dl", "retrying/0001"),
+}
+CASES = [(view, scheme, width) for view in (*VIEWS, "empty", "away") for scheme in SCHEMES for width in WIDTHS]
+
+
+@pytest.fixture(scope="module")
+def demo(start_module, tmp_path_factory) -> Any:
+    """
+    Return a server with four thousand jobs of all kinds, and the file that makes its store stop answering.
+    """
+    away = tmp_path_factory.mktemp("away") / "away"
+    server = start_module(away)
+    draw = random.Random(4)
+    spans = ((5, 300), (5, 300), (60, 3600), (3600, 86_400), (1795, 1805), (25_100, 25_300))
+    jobs = [
+        {"key": f"{draw.choice(KINDS)}/{draw.randrange(10**6):06d}", "delay": draw.uniform(*spans[number % len(spans)])}
+        for number in range(4000)
+    ]
+    jobs += [{"key": key, "delay": 100 + place} for place, key in enumerate(STRANGE)]
+    jobs += [{"key": f"invoice/{n:04d}", "delay": 0, "handler": "invoice", "retry": {"attempts": 1}} for n in range(9)]
+    retry = {"attempts": 6, "base_s": 90}
+    jobs += [{"key": f"retrying/{n:04d}", "delay": 0, "handler": "invoice", "retry": retry} for n in range(3)]
+    jobs += [
+        {"key": "report/daily", "cron": "30 4 * * *", "tz": "Europe/Berlin"},
+        {"key": "report/monday", "cron": "0 9 * * MON", "tz": "America/New_York", "misfire": "skip"},
+        {"key": "cleanup", "every": 3600, "jitter": 60},
+        {"key": "heartbeat", "every": 2},
+    ]
+    items = [{"do": "set", "handler": "mail", "payload": {"to": "user@example.com"}} | job for job in jobs]
+    answer = server.ask("POST", "/v1/jobs:batch", {"items": items})
+    assert [result for result in answer.json["results"] if result["status"] >= 300] == []
+    with server.live() as live:
+        while live.event()[1].get("dead", 0) < 9:
+            pass
+    return server, away
+
+
+@pytest.fixture(scope="module")
+def start_module(server, tmp_path_factory) -> Iterator[Any]:
+    """
+    Return what starts a server of the demonstration; whatever was started is stopped.
+    """
+    started = []
+
+    def start(away: Path) -> Any:
+        environment = {"PYTHONPATH": str(Path(__file__).parent), "TICKWHEEL_DEMO_AWAY": str(away)}
+        folder = tmp_path_factory.mktemp("demo")
+        started.append(type(server)(folder, "--handlers", "demo_handlers", environment=environment))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
+
+
+@pytest.fixture(scope="module")
+def empty(start_module, tmp_path_factory) -> Any:
+    """
+    Return a server without a job.
+    """
+    return start_module(tmp_path_factory.mktemp("never") / "away")
+
+
+@pytest.mark.parametrize(("view", "scheme", "width"), CASES)
+def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
+    """
+    The view is there, fits its screen, and its screenshot is among the documents, small and of the right size.
+    """
+    server, away = demo
+    browser = page.browser
+    size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", size | {"deviceScaleFactor": 1, "mobile": width == "phone"}
+    )
+    try:
+        if view == "empty":
+            page.open(empty)
+            page.wait_for(lambda: page.find("#jobs-empty").is_displayed())
+        elif view == "away":
+            page.open(server)
+            page.wait_for(lambda: page.texts("#jobs .row"))
+            away.touch()
+            page.wait_for(lambda: page.find("#trouble").is_displayed())
+        else:
+            _show(page, server, *VIEWS[view])
+        assert page.run("return document.documentElement.scrollWidth") <= size["width"]
+        if IS_WRITING:
+            time.sleep(3)  # some seconds of rates, and the hands on their way
+            SCREENS.mkdir(exist_ok=True)
+            _path(view, scheme, width).write_bytes(_picture(browser))
+    finally:
+        away.unlink(missing_ok=True)
+        browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": False})
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    _check_picture(_path(view, scheme, width), size)
+
+
+def test_every_view_is_shown_here(server, page):
+    """
+    The screenshots are of all the views that the page leads to, and the document shows every one.
+    """
+    page.open(server)
+    assert {link.removeprefix("#") for link in page.run(LINKS)} == {"overview"} | {
+        hash_.removeprefix("#") for hash_, _, _ in VIEWS.values() if hash_
+    }
+    names = {_path(*case).name for case in CASES}
+    assert {path.name for path in SCREENS.iterdir()} == names
+    text = DOCUMENT.read_text("utf-8")
+    assert {name for name in names if f"screens/{name}" not in text} == set()
+
+
+LINKS = "return [...document.querySelectorAll('#views a')].map((link) => link.hash)"
+
+
+def _show(page: Any, server: Any, address: str, found: str, key: str | None) -> None:
+    page.browser.get(f"http://{server.host}:{server.port}/{address}")
+    page.wait_for(lambda: page.find("#link").text == "live")
+    if key is not None:
+        page.open_job(key)
+    page.wait_for(lambda: page.texts(found))
+
+
+def _path(view: str, scheme: str, width: str) -> Path:
+    return SCREENS / f"{view}-{scheme}-{width}.png"
+
+
+def _check_picture(path: Path, size: dict[str, int]) -> None:
+    assert path.exists(), f"there is no {path.name}: run make screens"
+    data = path.read_bytes()
+    assert len(data) < BYTES_MAX
+    assert struct.unpack(">4xII", data[12:24]) == (size["width"], size["height"])
+
+
+def _picture(browser: Any) -> bytes:
+    """
+    Return a screenshot of what is visible, packed as tightly as zlib can.
+    """
+    data = base64.b64decode(browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"])
+    place, parts, pixels = 8, [data[:8]], b""
+    while place < len(data):
+        length, kind = struct.unpack(">I4s", data[place : place + 8])
+        body = data[place + 8 : place + 8 + length]
+        place += 12 + length
+        if kind == b"IDAT":
+            pixels += body
+        elif kind == b"IEND":
+            parts += [_chunk(b"IDAT", zlib.compress(zlib.decompress(pixels), 9)), _chunk(kind, body)]
+        else:
+            parts.append(_chunk(kind, body))
+    return b"".join(parts)
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
