@@ -73,4 +73,15 @@ def msgpack(_context: Any, value: Any) -> bytes:
     """
     Send the other kind of body as it is meant.
     """
-    return msgspec.msgpack.encode(value)
+    return msgspec.msgpack.encode(_fitting(value))
+
+
+def _fitting(value: Any) -> Any:
+    """
+    Return *value* with its integers brought into the 64 bits that MessagePack has.
+    """
+    if isinstance(value, dict):
+        return {name: _fitting(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_fitting(inner) for inner in value]
+    return max(-(2**63), min(value, 2**64 - 1)) if type(value) is int else value

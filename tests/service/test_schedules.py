@@ -42,6 +42,8 @@ def test_schedules(server):
     missing = server.ask("GET", "/v1/schedules/s%2F1%2Fonce")
     assert (missing.status, missing.json["type"]) == (404, "/problems/job_not_found")
     assert "fires once" in missing.json["detail"]
+    server.job("PUT", "s/century", {"every": 36_525 * 86_400, "target": "log"})
+    assert 70 < len(server.ask("GET", "/v1/schedules/s%2Fcentury?count=1000").json["runs"]) < 90
     server.ask("POST", "/v1/jobs:cancel", {"prefix": "s/"})
 
 

@@ -3,6 +3,7 @@ Intervals, missed runs, jitter, and the text that is stored.
 """
 
 import itertools
+from datetime import UTC, datetime
 
 import pytest
 
@@ -50,6 +51,16 @@ def test_missed_runs():
     assert not Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_000)
     assert Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_001)
     assert not Recurrence(MINUTELY, Misfire.ONCE).is_missed(NOON, NOON + 10**9)
+
+
+def test_runs_end_with_the_calendar():
+    """
+    Runs past the year 9999, which no calendar can tell, are left out.
+    """
+    century = Recurrence(Interval(100 * 365 * 86_400_000, NOON))
+    runs = century.upcoming("k", NOON, 1000)
+    assert 70 < len(runs) < 90
+    assert datetime.fromtimestamp(runs[-1] / 1000, UTC).year > 9890
 
 
 def test_jitter_is_stable_and_spread():

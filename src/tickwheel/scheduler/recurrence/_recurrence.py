@@ -26,6 +26,10 @@ MISFIRE_GRACE_MS = 60_000
 """A run that could not begin within a minute of its instant was missed; restarts take less. Quartz's default, too."""
 
 
+_LAST_MS = 253_402_214_400_000
+"""A day before the year 10000, which no calendar here has, in whatever zone it is told."""
+
+
 class Misfire(StrEnum):
     """
     What becomes of runs whose instant passed while nobody could fire them.
@@ -78,12 +82,12 @@ class Recurrence:
 
     def upcoming(self, key: str, after: int, count: int) -> list[int]:
         """
-        Return the next *count* instants, fewer where the series ends.
+        Return the next *count* instants, fewer where the series ends; it does at the end of the year 9999.
         """
         found: list[int] = []
         while len(found) < count:
             due_at = self.next(key, after)
-            if due_at is None:
+            if due_at is None or due_at >= _LAST_MS:
                 break
             found.append(due_at)
             after = due_at
