@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from tickwheel.observe._events import (
+    CircuitClosed,
+    CircuitOpened,
     Event,
     JobDied,
     JobFailed,
@@ -36,6 +38,8 @@ _LEVEL_OF: Final = {
     StoreFailed: logging.ERROR,
     OwnershipGained: logging.INFO,
     OwnershipLost: logging.WARNING,
+    CircuitOpened: logging.WARNING,
+    CircuitClosed: logging.INFO,
 }
 _WORDS: Final = {"JobDied": "job died", "OwnershipGained": "took over", "OwnershipLost": "lost its right to fire"}
 

@@ -1,0 +1,56 @@
+"""
+An ETA for Celery that is kept: the wheel holds the task until its instant, and the queue gets it then.
+
+    celery --workdir examples -A celery_eta worker --pool solo          in one terminal
+    python examples/celery_eta.py                                       in another
+
+The broker is taken from the environment: BROKER=redis://localhost:6379/0, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from celery import Celery
+
+from tickwheel.observe._events import Event, JobSucceeded
+from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler.targets import apply_at
+from tickwheel.scheduler.targets.celery import CeleryTarget
+
+app = Celery("celery_eta", broker=os.environ.get("BROKER", "redis://localhost:6379/0"))
+
+
+@app.task(name="celery_eta.send_mail")
+def send_mail(to: str) -> None:
+    """
+    Stand for something slow; in the worker.
+    """
+    print(f"mail to {to}", flush=True)
+
+
+def main() -> None:
+    """
+    Set three tasks, move one, cancel one, and see the others enqueued.
+    """
+    enqueued = threading.Semaphore(0)
+
+    def tell(event: Event) -> None:
+        if isinstance(event, JobSucceeded):
+            print("enqueued", event.key)
+            enqueued.release()
+
+    with Scheduler("memory://", targets={"celery": CeleryTarget(app)}) as scheduler:
+        scheduler.subscribe(tell)
+        apply_at(scheduler, send_mail, ["ada"], countdown=0.1, key="mail/ada")
+        apply_at(scheduler, send_mail, ["bob"], countdown=3600, key="mail/bob")
+        apply_at(scheduler, send_mail, ["eve"], countdown=3600, key="mail/eve")
+        print("bob is", scheduler.move("mail/bob", delay=0.3).outcome)
+        print("eve is", scheduler.cancel("mail/eve").outcome)
+        enqueued.acquire()
+        enqueued.acquire()
+
+
+if __name__ == "__main__":
+    main()

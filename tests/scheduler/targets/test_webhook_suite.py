@@ -1,0 +1,102 @@
+"""
+The webhook target keeps the suite that brokers keep, with a real receiver.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tickwheel.scheduler.targets.webhook import WebhookTarget
+from tickwheel.testing.target_suite import Received, TargetSuite
+from tickwheel.testing.wire import Wire
+
+pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
+
+BODY_MAX = 500_000
+
+
+class Keeping(BaseHTTPRequestHandler):
+    """
+    Keeps what it is sent, unless that is too large.
+    """
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        """
+        Read, keep, answer.
+        """
+        body = self.rfile.read(int(self.headers["content-length"]))
+        status = 413 if len(body) > BODY_MAX else 204
+        if status == 204:
+            self.server.kept.append(
+                Received(self.headers["webhook-id"], self.headers["tickwheel-fire-id"], json.loads(body)["value"])
+            )
+        self.send_response(status)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        """
+        Say nothing.
+        """
+
+
+@pytest.fixture
+def place(cut):
+    """
+    Return a listening receiver, by a wire.
+    """
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Keeping)
+    server.daemon_threads = True
+    server.kept = []
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+
+    class Place(cut):
+        """
+        One receiver.
+        """
+
+        secret = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  the specification's example
+
+        def __init__(self, wire):
+            super().__init__(wire)
+            self.handler = f"http://127.0.0.1:{wire.port}/hook"
+
+        def make_target(self):
+            """
+            Return a target that may reach it, and does not leave it alone for long.
+            """
+            return WebhookTarget(secrets=[f"whsec_{self.secret}"], allow=["127.0.0.1"], open_s=0.05)
+
+        def received(self):
+            """
+            Return what it has kept.
+            """
+            return list(server.kept)
+
+    made = Place(Wire(server.server_address[1]))
+    yield made
+    made.wire.close()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class TestWebhook(TargetSuite):
+    """
+    The contract suite.
+    """
+
+    library, extra = "aiohttp", "webhook"
+    bad_handlers = ("", "no url", "ftp://example.com/", "http://")
+    takes_largest = False
+
+    @pytest.fixture(autouse=True)
+    def _place(self, place):
+        self.make_place = lambda: place
