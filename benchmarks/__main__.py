@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import machine, report, run
 
-NAMES = ("timers", "aio", "cache", "durable")
+NAMES = ("timers", "aio", "cache", "durable", "lab")
 
 
 def main() -> None:
