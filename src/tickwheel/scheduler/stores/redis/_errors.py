@@ -23,7 +23,8 @@ LOST: Final = _Words("the connection failed", "see that the server runs and can 
 
 _PASSWORD: Final = _Words("the server refuses this user", "see to the user's name and password")
 _RIGHTS: Final = _Words(
-    "the server refuses this user a command", "give it +@read +@write +@scripting, and ~* and &* on this store's prefix"
+    "the server refuses this user a command",
+    "give it +@read +@write +@scripting +@connection +@pubsub +time, on ~{PREFIX}* and &{PREFIX}*",
 )
 _REPLICA: Final = _Words("the server is a replica and takes no writes", "connect to its primary", is_transient=True)
 _BUSY: Final = _Words("the server is busy with a script", "try again", is_transient=True)

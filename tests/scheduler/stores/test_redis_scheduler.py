@@ -1,0 +1,77 @@
+"""
+Schedulers on one Redis: several nodes, nodes that come and go, and a store that fails at every call once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+
+from tickwheel.scheduler import SetRequest, StoreError
+from tickwheel.scheduler.stores import open_store
+from tickwheel.testing.faulty_store import FaultyStore
+
+NUMBERS = itertools.count()
+CALLS = (
+    "apply",
+    "due",
+    "changes",
+    "next_due_at",
+    "renew",
+    "acquire",
+    "now_ms",
+    "watermark",
+    "count",
+    "wait_for_change",
+)
+
+
+@pytest.fixture
+def redis_url(redis_server):
+    """
+    Return the URL of an empty store.
+    """
+    return redis_server.url(f"?prefix=scheduler-{next(NUMBERS)}&lease_s=2")
+
+
+def test_nodes_share_the_jobs(make, record, redis_url):
+    """
+    Three nodes fire each job once, whoever sets it and whoever goes meanwhile.
+    """
+    nodes = [make(redis_url) for _ in range(3)]
+    for number, node in enumerate(nodes):
+        node.handler("h")(lambda payload, number=number: record((payload, number)))
+        node.start()
+    for turn in range(4):
+        requests = [SetRequest(f"{turn} {i}", delay=0.3, handler="h", payload=f"{turn} {i}") for i in range(50)]
+        nodes[turn % 3].set_many(requests)
+    record.wait(200)
+    nodes[0].stop()
+    nodes[1].set_many([SetRequest(f"late {i}", delay=0.1, handler="h", payload=f"late {i}") for i in range(50)])
+    fired = record.wait(250)
+    assert Counter(payload for payload, _ in fired).most_common(1)[0][1] == 1
+    assert {number for payload, number in fired if payload.startswith("late")} <= {1, 2}
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_fails_once(make, record, redis_url, call, after):
+    """
+    Whichever call fails, before or after it took effect, every job fires, and none twice.
+    """
+    store = FaultyStore(open_store(redis_url))
+    scheduler = make(store)
+    scheduler.handler("h")(record)
+    scheduler.set_many([SetRequest(f"{i}", delay=0.3, handler="h", payload=i) for i in range(10)])
+    store.fail(call, after=after, is_unknown=after and call == "apply")
+    try:
+        scheduler.start()
+    except StoreError:
+        scheduler.start()
+    store.fail(call, after=after, is_unknown=after and call == "apply")
+    assert sorted(record.wait(10)) == list(range(10))
+    scheduler.set("last", delay=0.2, handler="h", payload="last")
+    assert record.wait(11)[-1] == "last"
+    assert len(record.items) == 11
