@@ -39,6 +39,7 @@ from tickwheel.scheduler.errors import (
     StoreFormatError,
     StoreInUseError,
     TooManyWaitingError,
+    TransactionError,
     UnsupportedError,
 )
 from tickwheel.scheduler.recurrence import Misfire, Recurrence
@@ -77,5 +78,6 @@ __all__ = [
     "StoreInUseError",
     "Target",
     "TooManyWaitingError",
+    "TransactionError",
     "UnsupportedError",
 ]

@@ -53,16 +53,20 @@ class AsyncScheduler(Common):
     ) -> None:
         await self.stop()
 
-    async def set(self, key: str, **fields: Unpack[SetFields]) -> Answer:
+    async def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
         """
         Set the job of *key*: see `Scheduler.set`.
         """
+        if conn is not None:
+            return (await self._core.client.within(conn).set_many([SetRequest(key, **fields)]).awaited())[0]
         return await asyncio.wrap_future(self._core.client.set(SetRequest(key, **fields)))
 
-    async def set_many(self, requests: Iterable[SetRequest]) -> list[Answer]:
+    async def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """
         Set many jobs: see `Scheduler.set_many`.
         """
+        if conn is not None:
+            return await self._core.client.within(conn).set_many(requests).awaited()
         return await asyncio.wrap_future(self._core.client.set_many(requests))
 
     async def move(
@@ -72,10 +76,13 @@ class AsyncScheduler(Common):
         delay: float | None = None,
         at: datetime | float | None = None,
         if_generation: int | None = None,
+        conn: object = None,
     ) -> Answer:
         """
         Give a pending job another instant: see `Scheduler.move`.
         """
+        if conn is not None:
+            return (await self._core.client.within(conn).move((key,), When(delay, at), if_generation).awaited())[0]
         return (await asyncio.wrap_future(self._core.client.move((key,), When(delay, at), if_generation)))[0]
 
     async def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
@@ -84,10 +91,12 @@ class AsyncScheduler(Common):
         """
         return (await asyncio.wrap_future(self._core.client.move((key,), _NOW, if_generation)))[0]
 
-    async def cancel(self, key: str, *, if_generation: int | None = None) -> Answer:
+    async def cancel(self, key: str, *, if_generation: int | None = None, conn: object = None) -> Answer:
         """
         Remove a job: see `Scheduler.cancel`.
         """
+        if conn is not None:
+            return (await self._core.client.within(conn).cancel((key,), if_generation).awaited())[0]
         return (await asyncio.wrap_future(self._core.client.cancel((key,), if_generation)))[0]
 
     async def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
@@ -97,17 +106,26 @@ class AsyncScheduler(Common):
         return (await asyncio.wrap_future(self._core.client.replay((key,), if_generation)))[0]
 
     async def move_many(
-        self, keys: Iterable[str], *, delay: float | None = None, at: datetime | float | None = None
+        self,
+        keys: Iterable[str],
+        *,
+        delay: float | None = None,
+        at: datetime | float | None = None,
+        conn: object = None,
     ) -> list[Answer]:
         """
         Give many pending jobs one instant: see `Scheduler.move_many`.
         """
+        if conn is not None:
+            return await self._core.client.within(conn).move(keys, When(delay, at)).awaited()
         return await asyncio.wrap_future(self._core.client.move(keys, When(delay, at)))
 
-    async def cancel_many(self, keys: Iterable[str]) -> list[Answer]:
+    async def cancel_many(self, keys: Iterable[str], *, conn: object = None) -> list[Answer]:
         """
         Remove many jobs: see `Scheduler.cancel_many`.
         """
+        if conn is not None:
+            return await self._core.client.within(conn).cancel(keys).awaited()
         return await asyncio.wrap_future(self._core.client.cancel(keys))
 
     async def replay_many(self, keys: Iterable[str]) -> list[Answer]:

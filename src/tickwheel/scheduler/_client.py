@@ -12,14 +12,15 @@ from datetime import datetime
 from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.observe._tracing import TRACE, Tracer
 from tickwheel.scheduler import _checks
-from tickwheel.scheduler._model import Answer, Cancel, Job, Move, Outcome, Page, Replay, Set, State, Write
+from tickwheel.scheduler._model import Answer, Job, Outcome, Page, Replay, Set, State, Write
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._registry import Registry
-from tickwheel.scheduler._requests import PAGE_MAX, ListFields, SetRequest, When, due_at, job_query, set_write
+from tickwheel.scheduler._requests import PAGE_MAX, ListFields, SetRequest, When, job_query, set_write
 from tickwheel.scheduler._storeclock import StoreClock
+from tickwheel.scheduler._within import Within, cancels, moves
 from tickwheel.scheduler._writer import Writer
-from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.stores import Store
+from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
+from tickwheel.scheduler.stores import Joins, Store
 
 __all__ = ["Client"]
 
@@ -129,17 +130,13 @@ class Client:
         Move jobs to one instant.
         """
         writer = self._writing("move")
-        due = due_at(when.delay, when.at, self.clock.now_ms())
-        generation = _checks.check_generation(if_generation)
-        return writer.submit_many([Move(key, due, generation) for key in _checks.check_keys(keys)])
+        return writer.submit_many(moves(keys, when, if_generation, self.clock.now_ms()))
 
     def cancel(self, keys: Iterable[str], if_generation: int | None = None) -> Future[list[Answer]]:
         """
         Cancel jobs.
         """
-        writer = self._writing("cancel")
-        generation = _checks.check_generation(if_generation)
-        return writer.submit_many([Cancel(key, generation) for key in _checks.check_keys(keys)])
+        return self._writing("cancel").submit_many(cancels(keys, if_generation))
 
     def replay(self, keys: Iterable[str], if_generation: int | None = None) -> Future[list[Answer]]:
         """
@@ -148,6 +145,17 @@ class Client:
         writer = self._writing("replay")
         now, generation = self.clock.now_ms(), _checks.check_generation(if_generation)
         return writer.submit_many([Replay(key, now, generation) for key in _checks.check_keys(keys)])
+
+    def within(self, connection: object) -> Within:
+        """
+        Return the verbs within the transaction of the caller's *connection*.
+        """
+        self.opened()
+        store = self.store
+        if not (store.abilities.joins_transactions and isinstance(store, Joins)):
+            what = f"{store.url} joins no transaction of yours"
+            raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
+        return Within(store, connection, self._set_write, self.clock.now_ms)
 
     def drain(self, prefix: str) -> list[Job]:
         """

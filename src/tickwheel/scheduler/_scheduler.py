@@ -68,7 +68,7 @@ class Scheduler(Common):
     ) -> None:
         self.stop()
 
-    def set(self, key: str, **fields: Unpack[SetFields]) -> Answer:
+    def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
         """
         Set the job of *key*; a pending one of that key is replaced, unless `mode` says otherwise.
 
@@ -76,6 +76,8 @@ class Scheduler(Common):
 
         Args:
             key: 1 to 512 bytes of UTF-8.
+            conn: A connection of yours to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`). The
+                write joins its transaction: it takes effect if and only if you commit.
             **fields: Those of `SetRequest`: delay or at, payload, handler, every, cron, ...
 
         Returns:
@@ -86,16 +88,21 @@ class Scheduler(Common):
             InvalidDelayError: For NaN.
             TypeError: For a time that is no number.
             StoreError: If the store does not answer.
+            TransactionError: If *conn* has no transaction that can be joined.
             ClosedError: After `stop`.
         """
+        if conn is not None:
+            return self._core.client.within(conn).set_many([SetRequest(key, **fields)]).now()[0]
         return self._core.client.set(SetRequest(key, **fields)).result()
 
-    def set_many(self, requests: Iterable[SetRequest]) -> list[Answer]:
+    def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """
         Set many jobs in as few commits as there can be; the answers are in order.
 
         Errors are those of `set`; one bad request refuses all, before any is set.
         """
+        if conn is not None:
+            return self._core.client.within(conn).set_many(requests).now()
         return self._core.client.set_many(requests).result()
 
     def move(
@@ -105,6 +112,7 @@ class Scheduler(Common):
         delay: float | None = None,
         at: datetime | float | None = None,
         if_generation: int | None = None,
+        conn: object = None,
     ) -> Answer:
         """
         Give the pending job of *key* another instant.
@@ -112,6 +120,8 @@ class Scheduler(Common):
         Returns:
             MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the job as it now is.
         """
+        if conn is not None:
+            return self._core.client.within(conn).move((key,), When(delay, at), if_generation).now()[0]
         return self._core.client.move((key,), When(delay, at), if_generation).result()[0]
 
     def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
@@ -123,13 +133,15 @@ class Scheduler(Common):
         """
         return self._core.client.move((key,), _NOW, if_generation).result()[0]
 
-    def cancel(self, key: str, *, if_generation: int | None = None) -> Answer:
+    def cancel(self, key: str, *, if_generation: int | None = None, conn: object = None) -> Answer:
         """
         Remove the pending or dead job of *key*; one that recurs also while it runs.
 
         Returns:
             CANCELLED (it will not fire any more), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
         """
+        if conn is not None:
+            return self._core.client.within(conn).cancel((key,), if_generation).now()[0]
         return self._core.client.cancel((key,), if_generation).result()[0]
 
     def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
@@ -142,17 +154,26 @@ class Scheduler(Common):
         return self._core.client.replay((key,), if_generation).result()[0]
 
     def move_many(
-        self, keys: Iterable[str], *, delay: float | None = None, at: datetime | float | None = None
+        self,
+        keys: Iterable[str],
+        *,
+        delay: float | None = None,
+        at: datetime | float | None = None,
+        conn: object = None,
     ) -> list[Answer]:
         """
         Give all pending jobs of *keys* one instant; answers are in order, as `move` has them.
         """
+        if conn is not None:
+            return self._core.client.within(conn).move(keys, When(delay, at)).now()
         return self._core.client.move(keys, When(delay, at)).result()
 
-    def cancel_many(self, keys: Iterable[str]) -> list[Answer]:
+    def cancel_many(self, keys: Iterable[str], *, conn: object = None) -> list[Answer]:
         """
         Remove the jobs of *keys*; answers are in order, as `cancel` has them.
         """
+        if conn is not None:
+            return self._core.client.within(conn).cancel(keys).now()
         return self._core.client.cancel(keys).result()
 
     def replay_many(self, keys: Iterable[str]) -> list[Answer]:

@@ -1,9 +1,10 @@
 """
-Group commit: one thread that writes for everybody.
+Group commit: a thread that writes for everybody.
 
 Whatever gathered while the last commit ran goes into the next one, so a lone write waits for nobody and a thousand
 share one flush to the disk. There are two lanes: callers' writes, of which only so many may wait, and the scheduler's
 own (begins, settles), which go first and never wait for room, so that firing does not stand behind a bulk import.
+A store that takes two writers gets a thread for each lane: one works while the other waits for the server.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from enum import Enum
 from types import TracebackType
 from typing import Final, TypeAlias
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler._distribution import Distribution
-from tickwheel.scheduler._model import Answer, Write, record
+from tickwheel.scheduler._model import Answer, Write
+from tickwheel.scheduler._tally import Tally, WriterStats
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._contract import Store
 
@@ -34,32 +36,6 @@ _Entry: TypeAlias = tuple[Sequence[Write], Done]
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _RETRY_FIRST_S: Final = 0.005
 _RETRY_MAX_S: Final = 0.5
-
-
-@record
-class WriterStats:
-    """
-    What the writer has done so far.
-
-    Attributes:
-        commits: How many batches were written.
-        writes: How many writes were in them.
-        seconds: How long the commits took in all.
-        largest: The most writes in one commit.
-        last_size: How many writes the last commit held.
-        last_seconds: How long it took.
-        retries: How often a batch was tried again after a transient error.
-        failures: How many writes were answered with an error.
-    """
-
-    commits: int = 0
-    writes: int = 0
-    seconds: float = 0.0
-    largest: int = 0
-    last_size: int = 0
-    last_seconds: float = 0.0
-    retries: int = 0
-    failures: int = 0
 
 
 class _Reported:
@@ -79,6 +55,16 @@ class _Reported:
 
 
 _REPORTED: Final = _Reported()
+
+
+class _Lane(Enum):
+    """
+    What a thread writes; its value names the thread.
+    """
+
+    BOTH = ""
+    OWN = "-own"
+    CALLERS = "-callers"
 
 
 class Writer:
@@ -116,20 +102,27 @@ class Writer:
         self._on_commit = on_commit
         self._on_unknown = on_unknown
         self._lock = threading.Lock()
-        self._work = threading.Condition(self._lock)
+        self._own_work = threading.Condition(self._lock)
+        is_shared = not store.abilities.has_many_writers
+        self._callers_work = self._own_work if is_shared else threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
         self._closing = threading.Event()
         self._own: deque[_Entry] = deque()
         self._callers: deque[_Entry] = deque()
         self._waiting = 0
-        self._stats = WriterStats()
-        self.times = Distribution()
-        """How long commits took."""
-        self.sizes = [0] * 32
+        self._tally = Tally()
+        self.times = self._tally.times
+        """How long commits took, in ms."""
+        self.sizes = self._tally.sizes
         """How many commits held at most 1, 2, 4, 8, ... writes, and more than the step before."""
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._run, name="tickwheel-writer", daemon=True)
-        self._thread.start()
+        lanes = (_Lane.BOTH,) if is_shared else (_Lane.OWN, _Lane.CALLERS)
+        self._threads = [
+            threading.Thread(target=self._run, args=(lane,), name=f"tickwheel-writer{lane.value}", daemon=True)
+            for lane in lanes
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, write: Write, timeout_s: float | None = None) -> Future[Answer]:
         """
@@ -208,19 +201,19 @@ class Writer:
         with self._lock:
             self._check_open()
             self._own.append((writes, done))
-            self._work.notify()
+            self._own_work.notify()
 
     def stats(self) -> WriterStats:
         """
         Return what was done up to the last commit; nobody waits for it.
         """
-        return self._stats
+        return self._tally.stats
 
     def is_inside(self) -> bool:
         """
         Return whether the caller runs on the writer's thread, where waiting for an answer would never end.
         """
-        return threading.current_thread() is self._thread
+        return threading.current_thread() in self._threads
 
     @property
     def waiting(self) -> int:
@@ -238,12 +231,15 @@ class Writer:
         """
         with self._lock:
             self._closing.set()
-            self._work.notify()
+            self._own_work.notify()
+            self._callers_work.notify()
             self._room.notify_all()
-        if threading.current_thread() is self._thread or self._pid != os.getpid():
+        if self.is_inside() or self._pid != os.getpid():
             return False
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _queue_callers(self, entries: list[_Entry], size: int, timeout_s: float | None) -> None:
         self._check_process()
@@ -253,7 +249,7 @@ class Writer:
                 self._wait_for_room(size, timeout_s)
             self._waiting += size
             self._callers.extend(entries)
-            self._work.notify()
+            self._callers_work.notify()
 
     def _wait_for_room(self, size: int, timeout_s: float | None) -> None:
         def has_room() -> bool:
@@ -273,13 +269,29 @@ class Writer:
             what = f"{self._store.url} was opened before a fork"
             raise StoreError(what, "make a new scheduler in the child process")
 
-    def _run(self) -> None:
-        while entries := self._take():
+    def _run(self, lane: _Lane) -> None:
+        take = {_Lane.BOTH: self._take, _Lane.OWN: self._take_own, _Lane.CALLERS: self._take_callers}[lane]
+        while entries := take():
             self._write(entries)
+
+    def _take_own(self) -> list[_Entry]:
+        with self._lock:
+            self._own_work.wait_for(lambda: self._own or self._closing.is_set())
+            entries: list[_Entry] = []
+            _move_up_to(self._own, entries, 0, self._batch_max)
+            return entries
+
+    def _take_callers(self) -> list[_Entry]:
+        with self._lock:
+            self._callers_work.wait_for(lambda: self._callers or self._closing.is_set())
+            entries: list[_Entry] = []
+            self._waiting -= _move_up_to(self._callers, entries, 0, self._batch_max)
+            self._room.notify_all()
+            return entries
 
     def _take(self) -> list[_Entry]:
         with self._lock:
-            self._work.wait_for(lambda: self._own or self._callers or self._closing.is_set())
+            self._own_work.wait_for(lambda: self._own or self._callers or self._closing.is_set())
             # A flood of begins and settles still leaves the callers a quarter of every commit.
             reserved = min(self._waiting, self._batch_max // 4)
             entries: list[_Entry] = []
@@ -316,7 +328,7 @@ class Writer:
             self._write(entries[:middle])
             self._write(entries[middle:])
             return
-        self._count(failures=size)
+        self._tally.failed(size)
         if self._on_unknown is not None and isinstance(error, StoreError) and error.is_unknown:
             with _REPORTED:
                 self._on_unknown()
@@ -336,27 +348,12 @@ class Writer:
                     raise
                 if self._closing.wait(wait_s):
                     give_up = 0.0
-                self._count(retries=1)
+                self._tally.retried()
                 wait_s = min(wait_s * 2, _RETRY_MAX_S)
             else:
                 seconds = time.perf_counter() - start
-                self._count(writes=len(writes), seconds=seconds)
-                self.times.add(seconds * 1000)
-                self.sizes[(len(writes) - 1).bit_length()] += 1
+                self._tally.committed(len(writes), seconds)
                 return answers
-
-    def _count(self, *, writes: int = 0, seconds: float = 0.0, retries: int = 0, failures: int = 0) -> None:
-        old = self._stats
-        self._stats = WriterStats(
-            commits=old.commits + bool(writes),
-            writes=old.writes + writes,
-            seconds=old.seconds + seconds,
-            largest=max(old.largest, writes),
-            last_size=writes or old.last_size,
-            last_seconds=seconds if writes else old.last_seconds,
-            retries=old.retries + retries,
-            failures=old.failures + failures,
-        )
 
 
 def _move_up_to(source: deque[_Entry], target: list[_Entry], size: int, size_max: int) -> int:

@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from tickwheel.observe._tracing import TRACE
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._client import STEPS_MAX
 from tickwheel.scheduler._model import Answer, Job, Outcome, Page, RetryPolicy, State
 from tickwheel.scheduler._requests import PAGE_MAX, ListFields, SetRequest, When, due_at, job_query, set_write
-from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
@@ -80,6 +80,13 @@ class RemoteClient:
         Replay dead jobs.
         """
         return self._each("replay", keys, if_generation, method="POST", action=":replay")
+
+    def within(self, connection: object) -> NoReturn:
+        """
+        Refuse: the service's store is not the caller's.
+        """
+        what = f"a transaction of {type(connection).__name__} does not reach the service"
+        raise UnsupportedError(what, "leave conn out, or use a scheduler on the store itself")
 
     def drain(self, prefix: str) -> list[Job]:
         """

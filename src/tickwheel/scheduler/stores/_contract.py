@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, Write
 
-__all__ = ["Abilities", "Changes", "Lease", "Store"]
+__all__ = ["Abilities", "Changes", "Joins", "Lease", "Store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Abilities:
         is_durable: Whether an answered `apply` survives the machine's power cut.
         loss_window: What may be lost otherwise, in words for an operator; "" where nothing.
         has_notify: Whether `wait_for_change` wakes before its timeout when another process wrote.
+        has_many_writers: Whether two threads may call `apply` at once; it is faster so.
         has_many_owners: Whether several schedulers may own shards of one store.
         joins_transactions: Whether a write can join the caller's own transaction.
     """
@@ -33,6 +34,7 @@ class Abilities:
     loss_window: str = ""
     has_notify: bool = False
     has_many_owners: bool = False
+    has_many_writers: bool = False
     joins_transactions: bool = False
 
 
@@ -73,11 +75,35 @@ class Changes:
     mark: int
 
 
+@runtime_checkable
+class Joins(Protocol):
+    """
+    What a store that declares `joins_transactions` has beside the others: writes within the caller's transaction.
+
+    They take effect if and only if the caller commits, and are answered as `apply` answers them, as far as the
+    transaction sees. An error leaves the transaction as it was. Whoever owns the shards is told once it has ended.
+
+    Raises:
+        TransactionError: If there is no transaction on that connection which can be joined.
+    """
+
+    def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
+        """
+        Do *writes* of callers on a connection that blocks.
+        """
+
+    async def join_async(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
+        """
+        Do *writes* of callers on a connection that is awaited.
+        """
+
+
 class Store(Protocol):
     """
     Jobs by key and by instant.
 
-    `apply` and the reads may be called from different threads at once; `apply` itself by one thread at a time.
+    `apply` and the reads may be called from different threads at once; `apply` itself by one thread at a time,
+    unless it declares `has_many_writers`.
     Everything raises `StoreError` (transient or not, it says) when the store cannot answer, and nothing else.
     """
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores.postgres._arrays import KINDS, Array
 from tickwheel.scheduler.stores.postgres._errors import told
+from tickwheel.scheduler.stores.postgres._guest_check import check
 
 if TYPE_CHECKING:
     import psycopg
@@ -22,6 +24,21 @@ else:
     Connection = Any
 
 __all__ = ["Connection", "Connections"]
+
+
+def _dumper(kind: type[Array]) -> Any:
+    from psycopg.adapt import Dumper  # noqa: PLC0415 - on use
+    from psycopg.pq import Format  # noqa: PLC0415
+
+    class ArrayDumper(Dumper):
+        format = Format.BINARY
+        oid = kind.kind.oid
+
+        def dump(self, obj: bytes) -> bytes:
+            return obj
+
+    return ArrayDumper
+
 
 _SETTINGS: Final = (
     # Every statement walks an index and stops at its limit. Statistics of an empty table must not make the server think
@@ -33,14 +50,14 @@ _SETTINGS: Final = (
 
 class Connections:
     """
-    One connection that writes, and as many that read as there are readers at once. Safe from any thread.
+    As many connections as there are readers and writers at once. Safe from any thread.
 
     A connection that is lost is replaced by the next call.
     """
 
     def __init__(self, conninfo: str, url: str, *, idle_s: float) -> None:
         """
-        Connect the writer.
+        Make the first.
 
         Args:
             conninfo: What the driver understands.
@@ -57,44 +74,48 @@ class Connections:
         except ImportError as error:
             raise MissingExtraError("psycopg", "postgres") from error
         self._psycopg = psycopg
+        self._dumpers = [(kind, _dumper(kind)) for kind in KINDS]
         self._conninfo, self._url = conninfo, url
         self._options = f"{_SETTINGS} -c idle_in_transaction_session_timeout={int(idle_s * 1000)}"
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._is_closed = False
         self._pid = os.getpid()
-        self.write_lock = threading.RLock()
-        self._writer: Connection | None = self.connect()
+        self._idle.append(self.connect())
 
     def connect(self) -> Connection:
         """
         Make one more connection, each statement of which is a transaction unless `writing` holds one open.
         """
         try:
-            return self._psycopg.connect(
+            connection = self._psycopg.connect(
                 self._conninfo, autocommit=True, options=self._options, application_name="tickwheel"
             )
         except self._psycopg.Error as error:
             raise self._refused(error) from error
+        self.teach(connection.adapters)
+        return connection
+
+    def teach(self, adapters: Any) -> None:
+        """
+        Let those who have these *adapters* take an `Array`.
+        """
+        for kind, dumper in self._dumpers:
+            adapters.register_dumper(kind, dumper)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """
         Hold a transaction open; commit it at the end, or roll it back if anything is raised.
         """
-        with self.write_lock:
-            self.check_open()
-            if self._writer is None or self._writer.closed:
-                self._writer = self.connect()
-            connection = self._writer
-            with self.translated(connection):
-                connection.execute("BEGIN")
-                try:
-                    yield connection
-                except BaseException:
-                    with suppress(self._psycopg.Error):
-                        connection.execute("ROLLBACK")
-                    raise
+        with self.reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            except BaseException:
+                with suppress(self._psycopg.Error):
+                    connection.execute("ROLLBACK")
+                raise
             try:
                 connection.execute("COMMIT")
             except self._psycopg.Error as error:
@@ -121,6 +142,19 @@ class Connections:
                 else:
                     self._idle.append(connection)
 
+    def guest(self, connection: Any, *, is_async: bool) -> Any:
+        """
+        Return a cursor on somebody else's *connection*, free of the settings that its rows may have.
+
+        Raises:
+            TransactionError: If it has no transaction that can be joined.
+        """
+        check(self._psycopg, connection, is_async=is_async)
+        kind = self._psycopg.AsyncCursor if is_async else self._psycopg.Cursor
+        cursor = kind(connection, row_factory=self._psycopg.rows.tuple_row)
+        self.teach(cursor.adapters)
+        return cursor
+
     @contextmanager
     def translated(self, connection: Connection) -> Iterator[None]:
         """
@@ -135,11 +169,10 @@ class Connections:
         """
         Close all that are idle, and the others when they come back. Twice is allowed.
         """
-        with self.write_lock, self._lock:
+        with self._lock:
             self._is_closed = True
-            for connection in (*self._idle, self._writer):
-                if connection is not None:
-                    connection.close()
+            for connection in self._idle:
+                connection.close()
             self._idle.clear()
 
     def check_open(self) -> None:

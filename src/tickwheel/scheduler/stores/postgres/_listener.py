@@ -10,18 +10,23 @@ from __future__ import annotations
 import os
 import select
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores.postgres._connections import Connection
+from tickwheel.scheduler.stores.postgres._queries import SQL
 
 __all__ = ["Listener", "Notifier"]
 
 _CHANNEL: Final = "tickwheel"
 _POLL_MAX_S: Final = 1e6
 _RETRY_S: Final = 1.0
+_FOLLOW_FIRST_S: Final = 0.002
+_FOLLOW_MAX_S: Final = 0.05
+"""How often a transaction that somebody else holds open is looked at; longer and longer, as most are short."""
 
 
 class Notifier:
@@ -34,6 +39,8 @@ class Notifier:
         Start it; it makes its connection with *connect*.
         """
         self._connect = connect
+        self._following: deque[str] = deque()
+        self._has_news = False
         self._wanted = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tickwheel-notifier", daemon=True)
@@ -43,6 +50,14 @@ class Notifier:
         """
         Let it be told soon.
         """
+        self._has_news = True
+        self._wanted.set()
+
+    def tell_after(self, number: str) -> None:
+        """
+        Let it be told once the transaction of that *number* has been committed, by whoever holds it.
+        """
+        self._following.append(number)
         self._wanted.set()
 
     def close(self) -> None:
@@ -55,16 +70,37 @@ class Notifier:
 
     def _run(self) -> None:
         connection: Connection | None = None
-        while self._wanted.wait():
+        pause_s: float | None = None
+        following: list[str] = []
+        while True:
+            self._wanted.wait(pause_s)
             self._wanted.clear()
+            has_news, self._has_news = self._has_news, False
+            new = [self._following.popleft() for _ in range(len(self._following))]
+            following += new
             with suppress(Exception):  # a hint that is lost is allowed; the owner looks from time to time
                 if connection is None or connection.closed:
                     connection = self._connect()
-                connection.execute(f"NOTIFY {_CHANNEL}")
+                if following:
+                    left = _still_open(connection, following)
+                    has_news |= len(left) < len(following)
+                    following = left
+                if has_news:
+                    connection.execute(f"NOTIFY {_CHANNEL}")
+            pause_s = _next_pause(pause_s, is_new=bool(new)) if following else None
             if self._closing.is_set():
                 break
         if connection is not None:
             connection.close()
+
+
+def _still_open(connection: Connection, numbers: list[str]) -> list[str]:
+    rows = connection.execute(SQL["transactions_open"], (numbers,)).fetchall()
+    return [number for number, status in rows if status == "in progress"]
+
+
+def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
+    return _FOLLOW_FIRST_S if is_new or pause_s is None else min(pause_s * 1.5, _FOLLOW_MAX_S)
 
 
 class Listener:

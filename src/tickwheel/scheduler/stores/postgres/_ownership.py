@@ -5,7 +5,7 @@ How shards change hands: leases by the server's clock, shared fairly among those
 from __future__ import annotations
 
 from tickwheel.scheduler.stores._contract import Lease
-from tickwheel.scheduler.stores.postgres._batch import add_counts
+from tickwheel.scheduler.stores.postgres._batch import add_counts, run
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
@@ -41,6 +41,7 @@ def renew(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
     if surplus:
         connection.execute(SQL["give_up_shards"], (owner, [shard for shard, _ in surplus]))
     connection.execute(SQL["renew_shards"], (now + lease_ms, [shard for shard, _ in kept]))
+    _gather_counts(connection)
     return [Lease(shard, epoch, now + lease_ms, 0, now) for shard, epoch in kept]
 
 
@@ -55,9 +56,18 @@ def release(connection: Connection, owner: str) -> None:
 
 def _rescue(connection: Connection, shard: int, running: int) -> int:
     rescued = connection.execute(SQL["rescue_jobs"], (shard, running)).rowcount if running else 0
-    add_counts(connection, rescued, -rescued, 0)
+    run(connection, add_counts(rescued, -rescued, 0))
     connection.execute(SQL["delete_notes"], (shard,))
     return rescued
+
+
+def _gather_counts(connection: Connection) -> None:
+    """
+    Add the counts that callers' transactions left in rows of their own to the others.
+    """
+    row = connection.execute(SQL["take_counts_apart"]).fetchone()
+    if row is not None and row[0] is not None:
+        run(connection, add_counts(*row))
 
 
 def _fair_share(connection: Connection, now: int) -> int:

@@ -4,6 +4,7 @@ The store in a PostgreSQL database.
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,8 +16,9 @@ from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of
 from tickwheel.scheduler.stores.postgres import _ownership
-from tickwheel.scheduler.stores.postgres._batch import Batch
+from tickwheel.scheduler.stores.postgres._batch import Batch, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connections
+from tickwheel.scheduler.stores.postgres._guests import Place, joined
 from tickwheel.scheduler.stores.postgres._listener import Listener, Notifier
 from tickwheel.scheduler.stores.postgres._paging import page
 from tickwheel.scheduler.stores.postgres._queries import SQL
@@ -33,7 +35,9 @@ class PostgresStore:
     Jobs in one database, fired by any number of processes on any number of machines, each of which leases some shards.
     """
 
-    abilities = Abilities(is_durable=True, has_notify=True, has_many_owners=True)
+    abilities = Abilities(
+        is_durable=True, has_notify=True, has_many_owners=True, has_many_writers=True, joins_transactions=True
+    )
 
     def __init__(self, conninfo: str, *, url: str, shards: int | None = None, lease_s: float = 10.0) -> None:
         """
@@ -50,6 +54,8 @@ class PostgresStore:
         self._connections: Connections | None = None
         self._listener: Listener | None = None
         self._notifier: Notifier | None = None
+        self._making = threading.Lock()
+        self._place: Place | None = None
         self._shards = 1
         self._owned: frozenset[int] = frozenset()
         self._owner: str | None = None
@@ -85,8 +91,8 @@ class PostgresStore:
         for turn in range(_TRIES):
             try:
                 with self._open_connections().writing() as connection:
-                    batch = Batch(connection, self.shard_of, self._owned)
-                    answers = batch.apply(writes, is_guessing=turn == 0)
+                    batch = Batch(self.shard_of, self._owned)
+                    answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
             except WrongGuessError:
                 continue
             if batch.has_notes:
@@ -94,6 +100,22 @@ class PostgresStore:
             return answers
         what = f"{self.url}: others keep making jobs of the same keys"
         raise StoreError(what, "try again", is_transient=True)
+
+    def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
+        connections, place = self._open_connections(), self._find_place()
+        cursor = connections.guest(connection, is_async=False)
+        with connections.translated(cursor.connection):
+            answers, number = run(cursor, joined(writes, self.shard_of, place, self.url))
+        self._tell_after(number)
+        return answers
+
+    async def join_async(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
+        connections, place = self._open_connections(), self._find_place()
+        cursor = connections.guest(connection, is_async=True)
+        with connections.translated(cursor.connection):
+            answers, number = await run_async(cursor, joined(writes, self.shard_of, place, self.url))
+        self._tell_after(number)
+        return answers
 
     def get(self, key: str) -> Job | None:
         with self._open_connections().reading() as connection:
@@ -182,9 +204,25 @@ class PostgresStore:
         self._owned = frozenset(lease.shard for lease in leases)
 
     def _tell(self) -> None:
-        if self._notifier is None:
-            self._notifier = Notifier(self._open_connections().connect)
-        self._notifier.tell()
+        self._open_notifier().tell()
+
+    def _tell_after(self, number: str | None) -> None:
+        if number is not None:
+            self._open_notifier().tell_after(number)
+
+    def _open_notifier(self) -> Notifier:
+        with self._making:
+            if self._notifier is None:
+                self._notifier = Notifier(self._open_connections().connect)
+            return self._notifier
+
+    def _find_place(self) -> Place:
+        if self._place is None:
+            with self._open_connections().reading() as connection:
+                row = connection.execute(SQL["place"]).fetchone()
+            assert row is not None
+            self._place = row[:-1]
+        return self._place
 
     def _open_connections(self) -> Connections:
         if self._connections is None:

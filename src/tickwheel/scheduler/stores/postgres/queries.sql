@@ -1,6 +1,17 @@
 -- Each query has a name, under which postgres/_queries.py knows it. Columns of a job stand in the order of
 -- `Job`, then the shard.
 
+-- name: place
+-- Which server, database and table; and whether the transaction may not write.
+SELECT (SELECT system_identifier FROM pg_control_system()), current_database(), to_regclass('tickwheel_job')::oid,
+    current_setting('transaction_read_only');
+
+-- name: transaction
+SELECT pg_current_xact_id()::text;
+
+-- name: transactions_open
+SELECT number, pg_xact_status(number::xid8) FROM unnest(%s::text[]) AS number;
+
 -- name: now
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
@@ -14,7 +25,8 @@ SELECT key, generation, due_at, payload, target, handler, attempt, retry, expire
 FROM tickwheel_job WHERE key = ANY(%s) ORDER BY key FOR UPDATE;
 
 -- name: generations
-SELECT nextval('tickwheel_generation') FROM generate_series(1, %s);
+SELECT nextval('tickwheel_generation'), (extract(epoch FROM statement_timestamp()) * 1000)::bigint
+FROM generate_series(1, %s);
 
 -- name: raise_generation
 SELECT setval('tickwheel_generation', %(floor)s::bigint + %(margin)s)
@@ -58,10 +70,25 @@ INSERT INTO tickwheel_note (shard, generation, key) SELECT * FROM unnest(%s::int
 -- name: add_counts
 -- Any row that nobody else is writing.
 UPDATE tickwheel_count SET pending = pending + %s, running = running + %s, dead = dead + %s
-WHERE slot = (SELECT slot FROM tickwheel_count LIMIT 1 FOR UPDATE SKIP LOCKED);
+WHERE slot = (SELECT slot FROM tickwheel_count WHERE slot >= 0 LIMIT 1 FOR UPDATE SKIP LOCKED);
 
 -- name: add_counts_and_wait
 UPDATE tickwheel_count SET pending = pending + %s, running = running + %s, dead = dead + %s WHERE slot = 0;
+
+-- name: add_counts_apart
+-- In a row of its own, which nobody waits for while the caller's transaction is open.
+INSERT INTO tickwheel_count (pending, running, dead, slot)
+VALUES (%s, %s, %s, -1 - (nextval('tickwheel_generation') %% 2147483647)::integer)
+ON CONFLICT (slot) DO UPDATE SET pending = tickwheel_count.pending + excluded.pending,
+    running = tickwheel_count.running + excluded.running, dead = tickwheel_count.dead + excluded.dead;
+
+-- name: take_counts_apart
+WITH gone AS (
+    DELETE FROM tickwheel_count
+    WHERE slot IN (SELECT slot FROM tickwheel_count WHERE slot < 0 LIMIT 10000 FOR UPDATE SKIP LOCKED)
+    RETURNING pending, running, dead
+)
+SELECT sum(pending)::bigint, sum(running)::bigint, sum(dead)::bigint FROM gone;
 
 -- name: write_shards
 UPDATE tickwheel_shard AS s

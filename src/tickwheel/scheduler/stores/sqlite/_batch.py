@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from tickwheel.scheduler._model import Answer, Job, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import CODES, job_of, row_of, text_of
+from tickwheel.scheduler.stores.sqlite._guests import Guest
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, jobs_by_key
 
 __all__ = ["Batch", "shelf_of"]
@@ -32,7 +33,7 @@ class Batch:
     One transaction's writes; whoever makes it begins, commits and rolls back.
     """
 
-    def __init__(self, connection: sqlite3.Connection, now: int, *, is_owner: bool) -> None:
+    def __init__(self, connection: sqlite3.Connection | Guest, now: int, *, is_owner: bool) -> None:
         """
         Read the ledger.
 
@@ -49,6 +50,13 @@ class Batch:
         self._generation, *self._counts, self._watermark, epoch, owner = self._ledger
         self._epochs = {} if owner is None else {0: epoch}
         self.has_notes = False
+
+    @property
+    def generation(self) -> int:
+        """
+        The last one given out.
+        """
+        return self._generation
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         """

@@ -5,9 +5,11 @@ The store on one SQLite file.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +24,7 @@ from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, 
 from tickwheel.scheduler.stores.sqlite._connections import Connections
 from tickwheel.scheduler.stores.sqlite._errors import translated
 from tickwheel.scheduler.stores.sqlite._files import Bell, OwnerLock, ring
+from tickwheel.scheduler.stores.sqlite._guests import Follower, joining
 from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
 from tickwheel.scheduler.stores.sqlite._paging import page
 from tickwheel.scheduler.stores.sqlite._queries import SQL
@@ -74,11 +77,13 @@ class SqliteStore:
         self._lease: Lease | None = None
         self._owner = ""
         self._checkpointer: Checkpointer | None = None
+        self._making = threading.Lock()
+        self._follower: Follower | None = None
         self._seen = 0
         """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
         self.url = f"sqlite:///{os.fspath(path)}"
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
-        self.abilities = Abilities(is_durable=not window, loss_window=window, has_notify=True)
+        self.abilities = Abilities(is_durable=not window, loss_window=window, has_notify=True, joins_transactions=True)
 
     def open(self) -> None:
         with translated(self.url):
@@ -95,6 +100,8 @@ class SqliteStore:
         if self._lease is not None:
             with suppress(StoreError):
                 self._release()
+        if self._follower is not None:
+            self._follower.close()
         if self._connections is not None:
             self._connections.close()
         self._bell.close()
@@ -113,6 +120,18 @@ class SqliteStore:
             except WrongGuessError as error:
                 what = f"{self.url}: jobs and keys contradict each other"
                 raise StoreFormatError(what, "restore a backup; something else has written to the tables") from error
+
+    def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
+        connections = self._open_connections()
+        with translated(self.url), joining(connection, connections.inode) as guest:
+            batch = Batch(guest, self.now_ms(), is_owner=False)
+            answers = batch.apply(writes, is_guessing=False)
+        if batch.has_notes:
+            self._open_follower(connections).follow(batch.generation)
+        return answers
+
+    async def join_async(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
+        return self.join(connection, writes)
 
     def get(self, key: str) -> Job | None:
         with translated(self.url), self._open_connections().reading() as connection:
@@ -214,6 +233,12 @@ class SqliteStore:
         if checkpointer is not None:
             checkpointer.wrote(len(writes))
         return answers
+
+    def _open_follower(self, connections: Connections) -> Follower:
+        with self._making:
+            if self._follower is None:
+                self._follower = Follower(connections.connect, partial(ring, self.path))
+            return self._follower
 
     def _release(self) -> None:
         try:

@@ -3,6 +3,9 @@
 -- name: read_ledger
 SELECT generation, pending, running, dead, watermark, epoch, owner FROM tickwheel_ledger;
 
+-- name: lock_ledger
+UPDATE tickwheel_ledger SET generation = generation;
+
 -- name: write_ledger
 UPDATE tickwheel_ledger SET generation = ?, pending = ?, running = ?, dead = ?, watermark = ?;
 

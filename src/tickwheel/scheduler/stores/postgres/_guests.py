@@ -1,0 +1,54 @@
+"""
+Writes within somebody else's transaction: which connections can be joined, and how.
+
+All happens in a savepoint, so that an error of ours leaves the transaction as it was. Nothing is locked there but the
+jobs that are written, and no NOTIFY is sent: it would make all commits of the database wait in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tickwheel.scheduler._model import Answer, Write
+from tickwheel.scheduler.errors import StoreError, TransactionError
+from tickwheel.scheduler.stores._plan import WrongGuessError
+from tickwheel.scheduler.stores.postgres._batch import Batch, Result, Statement, Steps
+from tickwheel.scheduler.stores.postgres._queries import SQL
+
+__all__ = ["Place", "joined"]
+
+Place = tuple[Any, ...]
+"""Which server, which database, which table."""
+
+_TRIES: Final = 10
+_OURS: Final = "leave conn out, or pass one that is connected to the jobs' own database"
+
+
+def joined(
+    writes: Sequence[Write], shard_of: Callable[[str], int], place: Place, url: str
+) -> Steps[tuple[list[Answer], str | None]]:
+    """
+    Do *writes*; return the answers, and the transaction's number if there is something to tell once it has ended.
+    """
+    found = (yield Statement(SQL["place"])).rows[0]
+    if found[:-1] != place:
+        raise TransactionError("is connected to another database", _OURS)
+    if found[-1] == "on":
+        raise TransactionError("has a transaction that only reads", "begin one that may write")
+    for _ in range(_TRIES):
+        yield Statement("SAVEPOINT tickwheel")
+        batch = Batch(shard_of, frozenset(), is_guest=True)
+        try:
+            answers = yield from batch.apply(writes, is_guessing=False)
+        except BaseException as error:
+            yield Statement("ROLLBACK TO SAVEPOINT tickwheel")
+            yield Statement("RELEASE SAVEPOINT tickwheel")
+            if not isinstance(error, WrongGuessError):
+                raise
+            continue
+        yield Statement("RELEASE SAVEPOINT tickwheel")
+        number: Result | None = (yield Statement(SQL["transaction"])) if batch.has_notes else None
+        return answers, number.rows[0][0] if number else None
+    what = f"{url}: others keep making jobs of the same keys"
+    raise StoreError(what, "try again", is_transient=True)

@@ -1,0 +1,245 @@
+"""
+A write with `conn=` joins the caller's own transaction in the same PostgreSQL database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from tickwheel.scheduler import AsyncScheduler, Scheduler, SetRequest, TransactionError
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+
+PATIENCE_S = 60
+LATER = {"delay": 3600, "handler": "h"}
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def url(postgres):
+    """
+    Return a database with a table of the caller's.
+    """
+    name = f"within_{next(NUMBERS)}"
+    postgres.execute(f"CREATE DATABASE {name}")
+    postgres.execute("CREATE TABLE orders (id integer PRIMARY KEY)", name)
+    yield postgres.url(name)
+    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def conn(url):
+    """
+    Return the caller's connection.
+    """
+    with closing(psycopg.connect(url)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def client(url):
+    """
+    Return a scheduler that fires nothing.
+    """
+    with closing(Scheduler(url)) as scheduler:
+        scheduler.get("opened")
+        yield scheduler
+
+
+def orders(conn):
+    """
+    Return how many orders there are.
+    """
+    return conn.execute("SELECT count(*) FROM orders").fetchone()[0]
+
+
+def test_commit_and_rollback(client, conn):
+    """
+    A job set within a transaction is there if and only if the caller commits; so are the counts.
+    """
+    conn.execute("INSERT INTO orders VALUES (1)")
+    client.set("k", conn=conn, **LATER)
+    conn.rollback()
+    assert (client.get("k"), client.stats()["pending"], orders(conn)) == (None, 0, 0)
+    with conn.transaction():
+        answer = client.set("k", conn=conn, **LATER)
+        assert (answer.outcome, client.get("k")) == ("created", None)
+    conn.commit()
+    assert (client.get("k"), client.stats()["pending"]) == (answer.job, 1)
+
+
+def test_all_verbs(client, conn):
+    """
+    Move, cancel and the bulk forms join as set does, and see what was written before them.
+    """
+    first = client.set("a", **LATER).job
+    again, created = client.set_many([SetRequest("a", **LATER), SetRequest("b", **LATER)], conn=conn)
+    assert (again.outcome, created.outcome) == ("replaced", "created")
+    assert client.move("b", delay=9, conn=conn).outcome == "moved"
+    assert client.move("b", delay=9, if_generation=created.job.generation, conn=conn).outcome == "wrong_generation"
+    assert client.cancel("a", conn=conn).outcome == "cancelled"
+    assert [each.outcome for each in client.move_many(["a", "b"], delay=5, conn=conn)] == ["not_found", "moved"]
+    assert [each.outcome for each in client.cancel_many(["a", "b"], conn=conn)] == ["not_found", "cancelled"]
+    assert client.get("a") == first
+    conn.commit()
+    assert (client.get("a"), client.stats()["pending"]) == (None, 0)
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_it_fires(url, conn, make, record, is_elsewhere):
+    """
+    Once it is committed a due job fires, also where another scheduler set it; what is rolled back does not.
+    """
+    owner = make(url)
+    owner.handler("h")(record)
+    owner.start()
+    setter = make(url) if is_elsewhere else owner
+    setter.set("rolled back", delay=0, payload="no", handler="h", conn=conn)
+    conn.rollback()
+    setter.set("committed", delay=0, payload="yes", handler="h", conn=conn)
+    conn.commit()
+    record.wait(1)
+    assert record.items == ["yes"]
+
+
+def test_an_open_transaction_stops_nobody(url, make, record):
+    """
+    However many transactions with jobs stay open, the scheduler goes on, and the counts are right in the end.
+    """
+    owner = make(url)
+    owner.handler("h")(record)
+    owner.start()
+    held = [psycopg.connect(url) for _ in range(40)]
+    for number, connection in enumerate(held):
+        owner.set(f"held/{number}", conn=connection, **LATER)
+    owner.set("k", delay=0, payload=1, handler="h")
+    record.wait(1)
+    for connection in held:
+        connection.commit()
+        connection.close()
+    assert owner.set("held/0", **LATER).outcome == "replaced"
+    assert owner.stats()["pending"] == 40
+
+
+CRASH = """
+import os, psycopg, signal, sys
+from tickwheel.scheduler import Scheduler
+conn = psycopg.connect(sys.argv[1])
+conn.execute("INSERT INTO orders VALUES (1)")
+Scheduler(sys.argv[1]).set("k", delay=0, payload=1, handler="h", conn=conn)
+if sys.argv[2] == "after":
+    conn.commit()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_crash(url, conn, make, record, when):
+    """
+    A process that is killed before its commit leaves neither order nor job, and one killed after it leaves both.
+    """
+    killed = subprocess.run([sys.executable, "-c", CRASH, url, when], check=False, timeout=PATIENCE_S)
+    assert killed.returncode == -signal.SIGKILL
+    scheduler = make(url)
+    is_there = when == "after"
+    assert (orders(conn), scheduler.get("k") is not None) == (is_there, is_there)
+    scheduler.handler("h")(record)
+    scheduler.start()
+    if is_there:
+        record.wait(1)
+
+
+def test_an_error_leaves_the_transaction(client, conn):
+    """
+    A write that fails undoes itself and nothing else.
+    """
+    conn.execute("INSERT INTO orders VALUES (1)")
+    conn.execute("ALTER TABLE tickwheel_job ADD CHECK (key <> 'bad')")
+    with pytest.raises(OSError, match="violates"):
+        client.set_many([SetRequest("good", **LATER), SetRequest("bad", **LATER)], conn=conn)
+    client.set("later", conn=conn, **LATER)
+    conn.commit()
+    assert (client.get("good"), client.get("later") is None, orders(conn)) == (None, False, 1)
+
+
+def test_rows_of_any_kind(client, conn):
+    """
+    The caller's row factory is neither used nor lost.
+    """
+    client.set("k", **LATER)
+    conn.row_factory = psycopg.rows.dict_row
+    assert client.set("k", conn=conn, **LATER).outcome == "replaced"
+    assert conn.row_factory is psycopg.rows.dict_row
+
+
+def refused(client, connection, words):
+    """
+    See that *connection* is refused in these *words*, and that nothing was written.
+    """
+    with pytest.raises(TransactionError, match=words):
+        client.set("k", conn=connection, **LATER)
+    assert client.get("k") is None
+
+
+def test_connections_that_cannot_be_joined(client, url, conn, postgres):
+    """
+    Each wrong connection is refused with the reason and the remedy.
+    """
+    refused(client, url, r"conn is a builtins.str: pass a psycopg.Connection")
+    with closing(psycopg.connect(postgres.url("postgres"))) as other:
+        refused(client, other, "another database: leave conn out")
+    with closing(psycopg.connect(url, autocommit=True)) as autocommit:
+        refused(client, autocommit, r"commits each statement by itself: begin a transaction")
+        with autocommit.transaction():
+            assert client.set("joined", conn=autocommit, **LATER).outcome == "created"
+        with autocommit.pipeline(), autocommit.transaction():
+            refused(client, autocommit, "in the middle of something")
+    refused(client, autocommit, "is closed")
+    conn.read_only = True
+    refused(client, conn, "only reads: begin one that may write")
+    conn.rollback()
+    conn.read_only = None
+    with pytest.raises(psycopg.Error):
+        conn.execute("SELECT 1/0")
+    refused(client, conn, "has failed: roll it back")
+    assert client.get("joined")
+
+
+def test_async(url):
+    """
+    The scheduler for asyncio joins an AsyncConnection, and refuses one that blocks.
+    """
+
+    async def main():
+        scheduler = AsyncScheduler(url)
+        async with await psycopg.AsyncConnection.connect(url) as conn:
+            await scheduler.set("rolled back", conn=conn, **LATER)
+            await conn.rollback()
+            async with conn.transaction():
+                assert (await scheduler.set_many([SetRequest("k", **LATER)], conn=conn))[0].outcome == "created"
+                assert await scheduler.get("k") is None
+                assert (await scheduler.move("k", delay=9, conn=conn)).outcome == "moved"
+                assert [each.outcome for each in await scheduler.cancel_many(["none"], conn=conn)] == ["not_found"]
+            await conn.commit()
+            assert await scheduler.get("rolled back") is None
+            assert await scheduler.get("k")
+            with (
+                pytest.raises(TransactionError, match=r"pass a psycopg.Connection, or use AsyncScheduler"),
+                closing(Scheduler(url)) as blocking,
+            ):
+                blocking.set("k", conn=conn, **LATER)
+        with (
+            closing(psycopg.connect(url)) as blocking_conn,
+            pytest.raises(TransactionError, match=r"pass a psycopg.AsyncConnection, or use Scheduler"),
+        ):
+            await scheduler.set("k", conn=blocking_conn, **LATER)
+        await scheduler.stop()
+
+    asyncio.run(main())
