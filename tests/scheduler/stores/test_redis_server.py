@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 import signal
 import socket
 import sys
@@ -224,9 +225,9 @@ def test_rights_are_looked_at_first(make_redis):
     assert not caught.value.is_transient
     server.execute("ACL", "SETUSER", "silent", "on", ">pw", "~*", "resetchannels", "+@all")
     store = open_store(server.url("", "silent:pw@"))
-    remedy = str(caught.value).partition(": give it ")[2].partition(", on ")[0].split()
-    places = [place.replace("PREFIX", "tickwheel") for place in str(caught.value).partition(", on ")[2].split(" and ")]
-    server.execute("ACL", "SETUSER", "least", "on", ">pw", *remedy, *places)
+    rights, keys, channels = re.search(r"give it (.*), on (\S+) and (\S+)$", str(caught.value)).groups()
+    places = [place.replace("PREFIX", "tickwheel") for place in (keys, channels)]
+    server.execute("ACL", "SETUSER", "least", "on", ">pw", *rights.split(), *places)
     open_store(server.url("", "least:pw@")).close()  # the remedy is one
     owner = open_store(server.url())
     owner.acquire("owner")
