@@ -310,3 +310,39 @@ def test_run_returns_the_result():
 
     assert run(main()) is EventLoop
     gc.collect()
+
+
+@pytest.mark.parametrize("is_debug", [False, True])
+def test_what_a_task_raises_is_not_kept(is_debug):
+    """
+    When a task that raised has ended, nothing of the loop keeps it or what it raised, the debug mode neither.
+    """
+    raised = []
+
+    class NotedError(Exception):
+        """
+        Can be referred to weakly.
+        """
+
+    async def fail():
+        error = NotedError()
+        raised.append(weakref.ref(error))
+        try:
+            raise error
+        finally:
+            del error
+
+    async def wait():
+        task = asyncio.create_task(fail())
+        await asyncio.wait([task])
+        assert isinstance(task.exception(), NotedError)
+        del task
+        await asyncio.sleep(0)
+        return raised[0]()
+
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=EventLoop, debug=is_debug) as runner:
+            assert runner.run(wait()) is None
+    finally:
+        gc.enable()

@@ -24,7 +24,7 @@ from suites import EACH_PYTHON, NEWEST_PYTHON, Suite
 
 HERE: Final = Path(__file__).parent
 TRIES: Final = 3
-TIMEOUT_S: Final = 1800
+TIMEOUT_S: Final = 3600
 HEAD: Final = ("suite", "Python", "tests", "passed", "skipped", "failed", "differ", "unsteady")
 
 Outcomes = dict[str, str]

@@ -108,7 +108,8 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
                     described = ASYNCIO._format_handle(handle)  # noqa: SLF001
                     ASYNCIO.logger.warning("Executing %s took %.3f seconds", described, lasted)
             finally:
-                self._current_handle = None
+                # The traceback of what was raised may keep this frame: it must not keep the task through its handle.
+                self._current_handle = handle = None
 
     def _check_timer(self, callback: Callable[..., object]) -> None:
         """
