@@ -210,6 +210,17 @@ class TargetSuite:
                 assert each.fire_id.endswith("/1")
             assert not [each for each in rig.events if isinstance(each, JobFailed)]
 
+    def test_many_at_once(self) -> None:
+        """
+        A herd of jobs arrives without a failed attempt.
+        """
+        with self.rig() as rig:
+            for number in range(300):
+                rig.set(str(number), number)
+            rig.wait(JobSucceeded, 300)
+            assert not [each for each in rig.events if isinstance(each, JobFailed)]
+            assert {each.value for each in rig.arrived(300)} == set(range(300))
+
     def test_receiver_away(self) -> None:
         """
         Nobody there is a failed attempt that says where; once somebody is, the job arrives.

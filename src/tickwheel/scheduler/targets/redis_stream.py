@@ -23,6 +23,7 @@ from tickwheel.scheduler.targets._place import Place
 __all__ = ["RedisStreamTarget"]
 
 _SCHEMES = ("redis", "rediss", "unix")
+_CONNECTIONS_MAX = 16
 
 
 class RedisStreamTarget:
@@ -101,14 +102,17 @@ class RedisStreamTarget:
         """
         if self._client is None:
             redis = library("redis.asyncio", "redis")
-            self._client = redis.Redis.from_url(
+            pool = redis.BlockingConnectionPool.from_url(  # who finds none free waits, and does not fail
                 self._place.url,
+                max_connections=_CONNECTIONS_MAX,
+                timeout=self._timeout_s,
                 socket_timeout=self._timeout_s,
                 socket_connect_timeout=self._timeout_s,
                 retry=None,
                 retry_on_error=[],
                 client_name="tickwheel",
             )
+            self._client = redis.Redis.from_pool(pool)
             self._add_once = self._client.register_script(Path(__file__).with_name("add_once.lua").read_text("utf-8"))
         return self._add_once
 
