@@ -190,11 +190,13 @@ def test_number_of_shards_stays(make):
 )
 def test_what_may_be_lost(make_redis, caplog, settings, is_durable, words):
     """
-    The store says what its server may lose, as an ability and as a warning.
+    The store says what its server may lose, as an ability, and as a warning to who fires its jobs.
     """
     server = make_redis(*settings)
     with caplog.at_level(logging.WARNING, "tickwheel.scheduler"):
         store = open_store(server.url())
+        assert caplog.messages == []  # a client has nothing to decide
+        store.acquire("owner")
     assert (store.abilities.is_durable, words in store.abilities.loss_window) == (is_durable, True)
     assert bool(caplog.messages) is not is_durable
     assert all("may lose" in message for message in caplog.messages)

@@ -72,8 +72,6 @@ class RedisStore:
             connections.close()
             raise
         self.abilities = Abilities(not window, window, has_notify=True, has_many_owners=True)
-        if window:
-            _LOG.warning("%s may lose %s", self.url, window)
         self._connections = connections
         self._listener = Listener(connections.connect, f"{self._base}:news")
 
@@ -153,6 +151,8 @@ class RedisStore:
     def acquire(self, owner: str) -> list[Lease]:
         leases = self._lease(owner, may_take=True)
         if self._owner is None and self._listener is not None:
+            if self.abilities.loss_window:
+                _LOG.warning("%s may lose %s", self.url, self.abilities.loss_window)
             self._listener.listen()
         self._owner = owner
         return leases
