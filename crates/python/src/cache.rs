@@ -177,7 +177,7 @@ impl Cache {
         let mut count = 0;
         while count < limit {
             let chunk = CHUNK.min(limit - count);
-            let mut left = Vec::new();
+            let mut left = Vec::with_capacity(chunk);
             self.store.with(py, |store| store.expire(now, chunk, &mut left));
             let taken = left.len();
             count += taken;
@@ -195,6 +195,11 @@ impl Cache {
             return Ok(());
         }
         let Some(hook) = self.hook(py, |hooks| &hooks.on_leave) else {
+            // As dropping them does, without asking for each whether this thread has the GIL.
+            for Left { key, value, .. } in left {
+                key.drop_ref(py);
+                value.drop_ref(py);
+            }
             return Ok(());
         };
         let mut outcome = Ok(());
