@@ -9,7 +9,6 @@ and the main module is imported, not run: it needs its `if __name__ == "__main__
 from __future__ import annotations
 
 import inspect
-import multiprocessing
 import pickle
 import signal
 import sys
@@ -17,11 +16,13 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError
 from tickwheel.scheduler.targets._contract import Abandoned, Cancel, Firing, Retry, Snooze
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 __all__ = ["ProcessPool", "check_importable"]
 
@@ -122,6 +123,8 @@ class _Process:
     """
 
     def __init__(self) -> None:
+        import multiprocessing  # noqa: PLC0415  on use: most schedulers need none
+
         context = multiprocessing.get_context("spawn")
         self._pipe, far = context.Pipe()
         self._process = context.Process(target=_serve, args=(far,), name="tickwheel-handler", daemon=True)
