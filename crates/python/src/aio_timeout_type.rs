@@ -18,7 +18,7 @@ fn none() -> *mut ffi::PyObject {
 }
 
 unsafe extern "C" fn reschedule(object: *mut ffi::PyObject, when: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a timeout, with a reference to it; likewise below.
     unsafe { guard(|py| TimeoutObject::reschedule(py, object.cast(), when).map(|()| none())) }
 }
 

@@ -11,7 +11,7 @@ use crate::cache_table::tag_of;
 pub(crate) enum Probe {
     Found(u32),
     Absent,
-    /// Python has to compare: this entry has the hash, and a key that might be equal.
+    /// Python has to compare: this entry has the tag of the hash, and a key that might be equal.
     Doubt(Id, Py<PyAny>),
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
     }
 }
 
-/// Whether two keys of one hash are equal, where that can be told without running Python; None where it cannot.
+/// Whether two keys of one tag are equal, where that can be told without running Python; None where it cannot.
 #[inline]
 fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
     // SAFETY: both are living objects and the GIL is held; comparing exact strings, integers or bytes with one another runs no
