@@ -493,3 +493,24 @@ def test_loss_window_of_any_settings():
         facts = {"appendonly": aof, "appendfsync": fsync, "save": save}
         window = loss_window({name: value for name, value in facts.items() if value is not None})
         assert (window == "") is (fsync == "always" and aof != "no"), facts
+
+
+def test_writers_in_each_others_way(make):
+    """
+    Threads that write large batches to the same few keys at once, through one object and another, all get through.
+    """
+    first = make("&shards=1")
+    stores, generations = (first, first, make()), []
+
+    def write(store):
+        for turn in range(15):
+            writes = [model.Set(model.Job(f"{i % 10}", 0, turn)) for i in range(300)]
+            generations.extend(answer.job.generation for answer in store.apply(writes))
+
+    threads = [threading.Thread(target=write, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(generations) == len(set(generations)) == 3 * 15 * 300
+    assert first.count() == {"pending": 10, "running": 0, "dead": 0}

@@ -53,7 +53,7 @@ class RedisStore:
             prefix: What all keys begin with, in braces.
         """
         self.url = url
-        self.abilities = Abilities(is_durable=False, has_notify=True, has_many_owners=True)
+        self.abilities = _abilities("what the server's settings say, which are read on open")
         self._location, self._wanted_shards, self._lease_ms = location, shards, int(lease_s * 1000)
         self._base = f"{{{prefix}}}"
         self._connections: Connections | None = None
@@ -71,7 +71,7 @@ class RedisStore:
         except BaseException:
             connections.close()
             raise
-        self.abilities = Abilities(not window, window, has_notify=True, has_many_owners=True)
+        self.abilities = _abilities(window)
         self._connections = connections
         self._listener = Listener(connections.connect, f"{self._base}:news")
 
@@ -230,3 +230,7 @@ class RedisStore:
             what = f"{self.url} is not open"
             raise StoreError(what, "open it before use")
         return self._connections
+
+
+def _abilities(window: str) -> Abilities:
+    return Abilities(not window, window, has_notify=True, has_many_owners=True, has_many_writers=True)
