@@ -1,0 +1,258 @@
+"""
+The wire does what it says, and the suite of targets finds the faults that it is there for.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from urllib.parse import quote
+
+import pytest
+
+from tickwheel.scheduler import InvalidJobError
+from tickwheel.scheduler.targets import Call, Cancel
+from tickwheel.testing import target_suite
+from tickwheel.testing.target_suite import Received, TargetSuite
+from tickwheel.testing.wire import Wire
+
+
+@pytest.fixture
+def echo():
+    """
+    Return a wire to a server that sends back what it gets, and notes it.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    got = []
+
+    def serve():
+        while True:
+            try:
+                end, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(end,), daemon=True).start()
+
+    def answer(end):
+        with end:
+            while data := end.recv(100):
+                got.append(data)
+                end.sendall(data)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    wire = Wire(listener.getsockname()[1])
+    wire.got = got
+    yield wire
+    wire.close()
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+
+
+def connect(wire):
+    """
+    Return a connection by the wire.
+    """
+    return socket.create_connection(("127.0.0.1", wire.port), timeout=10)
+
+
+def test_the_wire_relays(echo):
+    """
+    What is sent arrives, and what comes back does, too.
+    """
+    with connect(echo) as end:
+        end.sendall(b"ping")
+        assert end.recv(100) == b"ping"
+        assert echo.connections == 1
+
+
+def test_the_wire_is_cut_and_mended(echo):
+    """
+    A cut breaks what is connected and refuses others; mended, it is where it was.
+    """
+    port = echo.port
+    with connect(echo) as end:
+        end.sendall(b"ping")
+        end.recv(100)
+        echo.cut()
+        with pytest.raises(ConnectionRefusedError):
+            connect(echo)
+        try:
+            assert end.recv(100) == b""
+        except ConnectionResetError:
+            """Either is a broken connection."""
+    echo.mend()
+    assert echo.port == port
+    with connect(echo) as end:
+        end.sendall(b"again")
+        assert end.recv(100) == b"again"
+
+
+def test_the_wire_swallows_answers(echo):
+    """
+    What is sent arrives, and after so many answers nothing comes back, until it is cut.
+    """
+    with connect(echo) as end:
+        echo.swallow(after=1)
+        end.sendall(b"one")
+        assert end.recv(100) == b"one"
+        end.sendall(b"two")
+        end.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            end.recv(100)
+        assert echo.got == [b"one", b"two"]
+
+
+class Memory:
+    """
+    A receiver that is a list, and a target that has one fault, or none.
+    """
+
+    handler, secret = "there", "hunter2"
+
+    def __init__(self, fault=None):
+        self.fault = fault
+        self.kept = []
+        self.is_away = self.is_losing = False
+
+    def make_target(self):
+        """
+        Return itself: it is both.
+        """
+        return self
+
+    def payload(self, value):
+        """
+        Return the payload.
+        """
+        return {"value": value}
+
+    def received(self):
+        """
+        Return what it has.
+        """
+        return list(self.kept)
+
+    def go_away(self):
+        """
+        Be away.
+        """
+        self.is_away = True
+
+    def come_back(self):
+        """
+        Be back.
+        """
+        self.is_away = self.is_losing = False
+
+    def lose_confirms(self):
+        """
+        Keep, and say nothing.
+        """
+        self.is_losing = True
+
+    def check(self, handler):
+        """
+        Refuse the empty name.
+        """
+        if not handler and self.fault != "takes any name":
+            raise InvalidJobError("handler", handler, "name it")
+
+    def resolve(self, handler):
+        """
+        Return the call.
+        """
+        return Call(self.send, wants_payload=False, wants_firing=True)
+
+    def send(self, firing):
+        """
+        Keep the message, with the fault.
+        """
+        if self.is_away:
+            if self.fault == "says done":
+                return None
+            message = "no hunter2" if self.fault == "shows its secret" else "nobody there"
+            raise ConnectionError(message)
+        if len(firing.job.payload) > 500_000:
+            return Cancel("too large") if self.fault != "tries for ever" else self.refuse()
+        name = firing.fire_id if self.fault == "names attempts" else firing.message_id
+        copies = 2 if self.fault == "sends twice" else 1
+        value = json.loads(firing.job.payload)["value"]
+        self.kept += [Received(name, quote(firing.fire_id), value)] * copies
+        if self.is_losing:
+            self.is_away = True
+            message = "no confirm"
+            raise ConnectionError(message)
+        return None
+
+    def refuse(self):
+        """
+        Raise.
+        """
+        message = "too large"
+        raise ValueError(message)
+
+    async def close(self):
+        """
+        Nothing is open.
+        """
+
+
+class MemorySuite(TargetSuite):
+    """
+    The suite on that receiver; its name keeps it from being collected.
+    """
+
+    takes_largest = False
+    fault = None
+
+    def make_place(self):
+        """
+        Return a new one.
+        """
+        return Memory(self.fault)
+
+
+TESTS = [
+    "delivered_once",
+    "many_at_once",
+    "receiver_away",
+    "receiver_breaks_and_comes_back",
+    "confirm_is_lost",
+    "the_largest_payload",
+    "bad_handlers",
+    "closed_cleanly",
+    "secrets_are_masked",
+]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_a_target_without_a_fault_passes(test):
+    """
+    The suite has nothing against a target that keeps the contract.
+    """
+    getattr(MemorySuite(), f"test_{test}")()
+
+
+@pytest.mark.parametrize(
+    ("fault", "test"),
+    [
+        ("sends twice", "delivered_once"),
+        ("says done", "receiver_away"),
+        ("names attempts", "confirm_is_lost"),
+        ("tries for ever", "the_largest_payload"),
+        ("takes any name", "bad_handlers"),
+        ("shows its secret", "secrets_are_masked"),
+    ],
+)
+def test_a_fault_is_found(monkeypatch, fault, test):
+    """
+    Each fault fails the test that is there for it.
+    """
+    monkeypatch.setattr(target_suite, "PATIENCE_S", 1.0)
+    suite = MemorySuite()
+    suite.fault = fault
+    with pytest.raises(AssertionError):
+        getattr(suite, f"test_{test}")()
