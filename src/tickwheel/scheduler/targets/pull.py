@@ -15,18 +15,18 @@ it is settled. So a lease ends with that process, and its job is fired again wit
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from tickwheel.scheduler._model import Answer, Job, Outcome
+from tickwheel.scheduler._model import Answer, Outcome
 from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, TooManyWaitingError
 from tickwheel.scheduler.targets._contract import Call, End, Firing, Limits, Snooze
+from tickwheel.scheduler.targets._job_lease import JobLease
 
 __all__ = ["JobLease", "PullTarget"]
 
@@ -42,43 +42,6 @@ _ENDED_MAX: Final = 10_000
 
 _SUPERSEDED: Final = "the job was set anew or cancelled meanwhile, and what it is now counts"
 _TAKEN_OVER: Final = "another process has taken its shard over, and fires it again"
-
-
-@dataclass(frozen=True, slots=True)
-class JobLease:
-    """
-    One firing in a worker's hands.
-
-    Attributes:
-        job: The job; its `payload` is the encoded one.
-        attempt: Which attempt this is, from 1.
-        until: When the lease ends, in ms since the epoch by the store's clock.
-    """
-
-    job: Job
-    attempt: int
-    until: int
-
-    @property
-    def fire_id(self) -> str:
-        """
-        The name of this firing, by which it is acknowledged, and repeats are told apart.
-        """
-        return f"{self.job.key}/{self.job.generation}/{self.attempt}"
-
-    @property
-    def payload(self) -> Any:
-        """
-        The payload, decoded.
-        """
-        return json.loads(self.job.payload)
-
-    @property
-    def is_last_attempt(self) -> bool:
-        """
-        Whether a failure now is final.
-        """
-        return self.attempt >= self.job.retry.attempts
 
 
 class _Timer(Protocol):
