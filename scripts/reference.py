@@ -10,7 +10,15 @@ import importlib
 import inspect
 from collections.abc import Iterator
 
-MODULES = ("tickwheel", "tickwheel.wheels", "tickwheel.scheduler", "tickwheel.service", "tickwheel.testing")
+MODULES = (
+    "tickwheel",
+    "tickwheel.wheels",
+    "tickwheel.scheduler",
+    "tickwheel.scheduler.targets",
+    "tickwheel.scheduler.effects",
+    "tickwheel.service",
+    "tickwheel.testing",
+)
 HELD = ("TimerWheel", "Timer", "Scheduler", "ManualClock")
 """Classes whose methods are listed: those that users hold all day."""
 
