@@ -111,7 +111,7 @@ def command(
         every_min_s=every_min,
     )
     scheduler = AsyncScheduler(store, tracer=None if trace is None else _tracer(trace))
-    scheduler.subscribe(logs.log_event)
+    scheduler.subscribe(logs.log_event, routine=log_level == "debug")  # every firing would pay for the rest
     for name in handlers:
         _registrar(name)(scheduler)
     try:

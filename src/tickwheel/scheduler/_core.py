@@ -23,6 +23,7 @@ from tickwheel.scheduler._model import Answer, Write
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._owner import Owner
 from tickwheel.scheduler._pulls import Pulls
+from tickwheel.scheduler._recent import FiringRecord
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler.errors import StoreError
@@ -135,7 +136,7 @@ class Core:
         owner = self._owner
         if owner is not None:
             owner.written(*lives_of(writes, answers))
-        if self.hooks.is_active:
+        if self.hooks.is_curious:
             for event in events_of(writes, answers):
                 self.hooks.tell(event)
 
@@ -146,6 +147,13 @@ class Core:
         owner = self._owner
         if owner is not None:
             owner.lost_sight()
+
+    def recent(self, after: int) -> list[FiringRecord]:
+        """
+        Return what ended after that number, and what runs.
+        """
+        owner = self._owner
+        return self._figures.recent.after(after, () if owner is None else owner.running())
 
     def stats(self) -> dict[str, Any]:
         """

@@ -212,7 +212,7 @@ class Executor:
         entry.fired_at = self._clock.now()
         job = entry.job
         FIRING.set((job.key, job.generation, entry.attempt))  # on a thread or task that runs nothing but firings
-        if self._hooks.is_active:
+        if self._hooks.is_curious:
             self._hooks.tell(_fired(entry))
         if self._tracer is not None:
             entry.span = _span(self._tracer, entry)

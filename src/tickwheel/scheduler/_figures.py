@@ -10,6 +10,7 @@ from typing import Final
 from tickwheel.scheduler._distribution import Distribution
 from tickwheel.scheduler._model import Answer, Outcome
 from tickwheel.scheduler._near import Entry
+from tickwheel.scheduler._recent import Recent
 from tickwheel.scheduler._verdict import Kind, Verdict
 
 __all__ = ["Figures"]
@@ -33,6 +34,7 @@ class Figures:
         self.counts = dict.fromkeys(("fired", "failed", "refused", *_COUNTED_AS.values()), 0)
         self.lateness = Distribution()
         self.by_target: dict[str, dict[str, int]] = {}
+        self.recent = Recent()
 
     def settled(self, batch: Sequence[tuple[Entry, Verdict]], answers: Sequence[Answer]) -> None:
         """
@@ -43,6 +45,7 @@ class Figures:
             if entry.fired_at:
                 counts["fired"] += 1
                 late(entry.fired_at - entry.job.due_at)
+                self.recent.add(entry, verdict, answer)
             if answer.outcome is not Outcome.SETTLED:
                 counts["refused"] += 1
                 continue

@@ -7,10 +7,25 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from typing import Final
 
-from tickwheel.observe._events import Event, EventHook
+from tickwheel.observe._events import (
+    Event,
+    EventHook,
+    JobCancelled,
+    JobExpired,
+    JobFired,
+    JobMoved,
+    JobReplayed,
+    JobSet,
+    JobSnoozed,
+    JobSucceeded,
+)
 
 __all__ = ["Hooks"]
+
+_ROUTINE: Final = (JobSet, JobMoved, JobCancelled, JobReplayed, JobFired, JobSucceeded, JobSnoozed, JobExpired)
+"""What goes as it should."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -19,19 +34,22 @@ class Hooks:
     """
     The subscribed hooks; telling costs nothing where there is none.
 
-    `is_active` is read before an event is made, so that a scheduler nobody listens to makes none.
+    `is_active` is read before an event is made, and `is_curious` before one of the routine, so that a scheduler nobody
+    listens to makes none.
     """
 
-    __slots__ = ("_hooks", "_lock", "is_active")
+    __slots__ = ("_curious", "_hooks", "_lock", "is_active", "is_curious")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._hooks: tuple[EventHook, ...] = ()
+        self._curious: tuple[EventHook, ...] = ()
         self.is_active = False
+        self.is_curious = False
 
-    def subscribe(self, hook: EventHook) -> Callable[[], None]:
+    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Tell *hook* from now on; return what ends that. Subscribing twice tells twice.
+        Tell *hook* from now on, of the *routine* only if it wants; return what ends that.
         """
 
         def told(event: Event) -> object:
@@ -40,18 +58,22 @@ class Hooks:
         def unsubscribe() -> None:
             with self._lock:
                 self._hooks = tuple(each for each in self._hooks if each is not told)
-                self.is_active = bool(self._hooks)
+                self._curious = tuple(each for each in self._curious if each is not told)
+                self.is_active, self.is_curious = bool(self._hooks), bool(self._curious)
 
         with self._lock:
             self._hooks = (*self._hooks, told)
             self.is_active = True
+            if routine:
+                self._curious = (*self._curious, told)
+                self.is_curious = True
         return unsubscribe
 
     def tell(self, event: Event) -> None:
         """
         Give *event* to every hook, in the order of their subscription; what one raises is logged.
         """
-        for hook in self._hooks:
+        for hook in self._curious if isinstance(event, _ROUTINE) else self._hooks:
             try:
                 hook(event)
             except Exception:  # noqa: BLE001  a hook's fault may not stop a firing

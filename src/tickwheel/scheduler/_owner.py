@@ -146,6 +146,12 @@ class Owner:
         near, busy = self.near.waiting, self.near.busy
         return {"near": near, "staged": near + busy, "in_flight": len(self.near.take(Stage.RUNNING))}
 
+    def running(self) -> list[Entry]:
+        """
+        Return what is in its target's hands.
+        """
+        return self.near.take(Stage.RUNNING)
+
     def wheel(self) -> dict[str, Any]:
         """
         Return the near wheel's own counts: timers, not jobs, because those of one instant share a timer.

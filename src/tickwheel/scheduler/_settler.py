@@ -49,6 +49,7 @@ _RETRY_S: Final = 0.5
 """After which an end that the store did not answer is written again."""
 
 _Ended = tuple[Entry, Verdict]
+_TROUBLE: Final = frozenset({Kind.RETRIED, Kind.DIED})
 
 
 class Settler:
@@ -161,8 +162,10 @@ class Settler:
         if self._tells:
             self._tell(batch, result)
         if self._hooks.is_active:
+            is_curious = self._hooks.is_curious
             for (entry, verdict), answer in zip(batch, result, strict=True):
-                self._hooks.tell(_event(entry, verdict, answer))
+                if is_curious or verdict.kind in _TROUBLE or answer.outcome is not Outcome.SETTLED:
+                    self._hooks.tell(_event(entry, verdict, answer))
         self.on_settled(entries, freed)
 
     def _write_again(self, batch: list[_Ended], error: Exception) -> None:

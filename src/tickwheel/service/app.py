@@ -48,7 +48,7 @@ class Service:
         """
         self._scheduler = scheduler
         self._guard = Guard(options)
-        self._firings = Firings()
+        self._firings = Firings(scheduler)
         figures = Figures(scheduler, self._firings)
         self._live = Live(self._firings, figures, options.watchers_max)
         once = Once(options.batch_bytes_max)
@@ -88,12 +88,9 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _router: Router) -> AsyncIterator[None]:
-        unsubscribe = self._scheduler.subscribe(self._firings.hook)
-        self._live.open()
         try:
             yield
         finally:
-            unsubscribe()
             self.end_streams()
 
     def end_streams(self) -> None:

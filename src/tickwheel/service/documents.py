@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, TypedDict
 from msgspec import Raw, Struct
 
 from tickwheel.scheduler._model import Answer, Job, RetryPolicy
-from tickwheel.service.firings import Firing
+from tickwheel.scheduler._recent import FiringRecord
+from tickwheel.service.firings import WORDS
 
 __all__ = [
     "AnswerDocument",
@@ -318,22 +319,21 @@ def answer_document(answer: Answer) -> AnswerDocument:
     return AnswerDocument(answer.outcome.value, None if answer.job is None else job_document(answer.job))
 
 
-def firing_document(firing: Firing) -> FiringDocument:
+def firing_document(firing: FiringRecord) -> FiringDocument:
     """
     Return *firing* as it goes out.
     """
-    fired = firing.fired
     return FiringDocument(
-        fire_id=f"{fired.key}/{fired.generation}/{fired.attempt}",
-        key=fired.key,
-        generation=fired.generation,
-        attempt=fired.attempt,
-        target=fired.target,
-        handler=fired.handler,
-        due_at=instant(fired.due_at),
-        fired_at=instant(fired.fired_at),
-        lateness_ms=round(fired.lateness_ms, 3),
-        outcome=firing.outcome,
+        fire_id=f"{firing.key}/{firing.generation}/{firing.attempt}",
+        key=firing.key,
+        generation=firing.generation,
+        attempt=firing.attempt,
+        target=firing.target,
+        handler=firing.handler,
+        due_at=instant(firing.due_at),
+        fired_at=instant(int(firing.fired_at)),
+        lateness_ms=round(firing.fired_at - firing.due_at, 3),
+        outcome=WORDS.get(firing.outcome, firing.outcome),
         error=firing.error,
     )
 

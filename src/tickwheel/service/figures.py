@@ -80,7 +80,7 @@ class Figures:
         Return the scheduler's stats, the time, and a count that grows with every change that it knows of.
         """
         stats = _told(await self.scheduler_stats())
-        return {"now": datetime.now(UTC), "changes": self._firings.changes, **stats}
+        return {"now": datetime.now(UTC), "changes": stats["commit"]["writes"], **stats}
 
     async def scheduler_stats(self) -> dict[str, Any]:
         """
@@ -154,7 +154,7 @@ class Figures:
         """
         fields = query(call, FIRING_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), _FIRINGS_MAX)
-        firings = self._firings.after(0, limit, fields.get("key"))
+        firings = self._firings.last(limit, fields.get("key"))
         return document_reply(FiringsDocument([firing_document(firing) for firing in firings]))
 
     async def healthz(self, call: Call) -> Reply:

@@ -1,8 +1,8 @@
 """
-The page's stream: server-sent events, a snapshot first, then each change as it comes.
+The page's stream: server-sent events, a snapshot first, then what has begun and ended since.
 
-A change on a scheduler's thread wakes the loop once, however many follow before it is awake, and the loop wakes the
-watchers. Each then waits a moment and tells all that has gathered, so a thousand firings a second are ten messages.
+Nobody is woken by a firing. While pages watch, each looks ten times a second at what the scheduler remembers, so a
+thousand firings a second are ten messages, and a service that nobody watches pays nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any, Final
 from starlette.responses import Response, StreamingResponse
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler._recent import FiringRecord
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.service.documents import firing_document
 from tickwheel.service.figures import Figures
-from tickwheel.service.firings import Firings
+from tickwheel.service.firings import Firings, Seen
 from tickwheel.service.http import Call
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.strict_json import encode
@@ -26,13 +27,13 @@ from tickwheel.service.tokens import Access
 __all__ = ["Live"]
 
 _STATS_EVERY_S: Final = 1.0
-_GATHER_S: Final = 0.1
+_LOOK_EVERY_S: Final = 0.1
 _FIRINGS_MAX: Final = 100
 
 
 class Live:
     """
-    All live pages. Everything but `wake` runs on the service's loop.
+    All live pages. Everything runs on the service's loop.
     """
 
     def __init__(self, firings: Firings, figures: Figures, watchers_max: int) -> None:
@@ -42,44 +43,20 @@ class Live:
         self._firings = firings
         self._figures = figures
         self._watchers_max = watchers_max
-        self._watchers: set[asyncio.Event] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_waking = False
-        self._is_closing = False
-
-    def open(self) -> None:
-        """
-        Begin, on the running loop.
-        """
-        self._loop = asyncio.get_running_loop()
-        self._firings.on_change = self.wake
+        self._watchers = 0
+        self._closed = asyncio.Event()
 
     def close(self) -> None:
         """
         End every stream.
         """
-        self._firings.on_change = None
-        self._is_closing = True
-        self._wake_watchers()
-
-    def wake(self) -> None:
-        """
-        Say, from any thread, that there is something new.
-        """
-        if self._watchers and not self._is_waking and self._loop is not None:
-            self._is_waking = True
-            self._loop.call_soon_threadsafe(self._wake_watchers)
-
-    def _wake_watchers(self) -> None:
-        self._is_waking = False
-        for watcher in self._watchers:
-            watcher.set()
+        self._closed.set()
 
     async def stream(self, call: Call) -> Response:
         """
         Answer with the stream.
         """
-        if len(self._watchers) >= self._watchers_max:
+        if self._watchers >= self._watchers_max:
             message = f"{self._watchers_max} pages are live already"
             raise ProblemError("too_many_requests", message, headers={"retry-after": "10"})
         return StreamingResponse(
@@ -89,26 +66,21 @@ class Live:
         )
 
     async def _events(self, *, can_write: bool) -> AsyncIterator[bytes]:
-        watcher = asyncio.Event()
-        self._watchers.add(watcher)
+        self._watchers += 1
         loop = asyncio.get_running_loop()
+        seen = Seen()
         try:
             yield await self._stats(can_write=can_write)
-            seen, message = self._news(0, is_snapshot=True)
-            yield message
+            yield _told(self._firings.news(seen, _FIRINGS_MAX), is_snapshot=True)
             stats_at = loop.time() + _STATS_EVERY_S
-            while not self._is_closing:
-                if await _is_set_before(watcher, stats_at):
-                    await asyncio.sleep(_GATHER_S)
-                    watcher.clear()
-                    if self._firings.sequence != seen:
-                        seen, message = self._news(seen, is_snapshot=False)
-                        yield message
+            while not await _is_set_within(self._closed, _LOOK_EVERY_S):
+                if news := self._firings.news(seen, _FIRINGS_MAX):
+                    yield _told(news, is_snapshot=False)
                 if loop.time() >= stats_at:
                     stats_at = loop.time() + _STATS_EVERY_S
                     yield await self._stats(can_write=can_write)
         finally:
-            self._watchers.discard(watcher)
+            self._watchers -= 1
 
     async def _stats(self, *, can_write: bool) -> bytes:
         """
@@ -119,18 +91,17 @@ class Live:
         except (StoreError, ClosedError) as error:
             return _event("trouble", {"detail": str(error)})
 
-    def _news(self, seen: int, *, is_snapshot: bool) -> tuple[int, bytes]:
-        firings = self._firings.after(seen, _FIRINGS_MAX)
-        document = {"is_snapshot": is_snapshot, "firings": [firing_document(firing) for firing in firings]}
-        return firings[-1].sequence if firings else seen, _event("firings", document)
 
-
-async def _is_set_before(event: asyncio.Event, when: float) -> bool:
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     try:
-        async with asyncio.timeout_at(when):
+        async with asyncio.timeout(seconds):
             return await event.wait()
     except TimeoutError:
         return False
+
+
+def _told(firings: list[FiringRecord], *, is_snapshot: bool) -> bytes:
+    return _event("firings", {"is_snapshot": is_snapshot, "firings": [firing_document(each) for each in firings]})
 
 
 def _event(name: str, document: Any) -> bytes:

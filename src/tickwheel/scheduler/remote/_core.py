@@ -15,6 +15,7 @@ from tickwheel.observe._events import EventHook
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._recent import FiringRecord
 from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.remote._client import RemoteClient
 from tickwheel.scheduler.remote._puller import Puller
@@ -50,11 +51,12 @@ class _NoHooks:
     The events of firings, which are told where they happen.
     """
 
-    def subscribe(self, hook: EventHook) -> Callable[[], None]:
+    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
         Refuse.
         """
-        what, remedy = f"{hook!r} cannot be told of a service's firings", "subscribe where the service is started"
+        events = "firings" if routine else "failures"
+        what, remedy = f"{hook!r} cannot be told of a service's {events}", "subscribe where the service is started"
         raise UnsupportedError(what, remedy)
 
 
@@ -80,6 +82,13 @@ class RemoteCore:
         Whether handlers pull.
         """
         return self._lifecycle.is_started
+
+    def recent(self, after: int) -> list[FiringRecord]:
+        """
+        Refuse: what fired is told where it does.
+        """
+        what, remedy = f"the firings after {after} are not known here", "ask the service: GET /v1/firings"
+        raise UnsupportedError(what, remedy)
 
     def start(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """
