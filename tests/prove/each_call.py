@@ -44,9 +44,8 @@ def prove(seed: int, every: int = 1, first: int = 0) -> Result:
             result.violations += len(found)
             if found:
                 when = "after" if is_after else "before"
-                result.said.append(
-                    f"seed {seed}, call {number} ({calls[number - 1]}) failed {when} its effect: {found[0]}"
-                )
+                name = calls[number - 1]
+                result.said.append(f"seed {seed}: call {number} ({name}), failed {when} its effect: {found[0]}")
     return result
 
 

@@ -30,8 +30,9 @@ SECTOR = 512
 @dataclass(slots=True)
 class Step:
     """
-    One thing that was done to one file: a write, a truncate (no data, the new size as place), a sync (no place), or its
-    removal.
+    One thing that was done to one file.
+
+    A write has data; a truncate has none, and the new size as its place; a sync has no place; and there is its removal.
     """
 
     name: str

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["postgres"]
+__all__ = ["postgres", "redis_url"]
 
 
 @contextmanager
@@ -20,17 +20,39 @@ def postgres() -> Iterator[Any]:
     """
     Lend a running PostgreSQL, which is stopped in the end.
     """
-    place = Path(__file__).parents[1] / "scheduler" / "stores" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("store_servers", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))
-    server = module.Postgres(folder)
+    server = _module().Postgres(folder)
     server.start()
     try:
         yield server
     finally:
         server.stop()
         shutil.rmtree(folder)
+
+
+@contextmanager
+def redis_url() -> Iterator[str]:
+    """
+    Lend the URL of a running Redis that syncs each answer, with leases of a second.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))
+    server = _module().Redis(folder, "--appendonly", "yes", "--appendfsync", "always")
+    server.start()
+    try:
+        yield f"unix://{folder / 'socket'}?lease_s=1"
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
+
+
+def _module() -> Any:
+    """
+    Return the tests' own conftest, which starts servers.
+    """
+    place = Path(__file__).parents[1] / "scheduler" / "stores" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("store_servers", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,126 @@
+"""
+The proof of the clock: the time of day is set by an hour and by a day, both ways, while jobs are due.
+
+    python tests/prove/clock_steps.py --jobs 400 [--store URL]
+
+A file's time is this machine's: what is set while it is ahead waits, once it is set right, until it comes there again.
+A database has a clock of its own: a step must change nothing at all. Either way nothing may be lost or run twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tickwheel.clock import MonotonicClock
+from tickwheel.scheduler import Scheduler, StoreError
+
+__all__ = ["Result", "prove"]
+
+STEPS_S = (3600.0, -3600.0, 86_400.0, -86_400.0)
+PATIENCE_S = 150.0
+"""A step of the clock is noticed within a minute."""
+PROMPT_MS = 1_500.0
+"""How late a job may be where the store has a clock of its own: a busy machine, not an hour."""
+
+
+class SettableClock(MonotonicClock):
+    """
+    The system's clocks, with a time of day that somebody sets.
+    """
+
+    step_ns = 0
+
+    def wall_ns(self) -> int:
+        """
+        Return the time of day as it is set.
+        """
+        return time.time_ns() + self.step_ns
+
+
+@dataclass(slots=True)
+class Result:
+    """
+    What came of it.
+    """
+
+    jobs: int
+    lost: int
+    double: int
+    early: int
+    latest_ms: float
+
+
+def prove(url: str, jobs: int, seed: int) -> Result:
+    """
+    Set *jobs* and the clock, in turns.
+    """
+    dice = random.Random(seed)
+    clock = SettableClock()
+    scheduler = Scheduler(url, clock=clock)
+    runs: Counter[str] = Counter()
+    lateness: list[float] = []
+
+    @scheduler.handler("count")
+    def count(payload: str, firing: object) -> None:
+        runs[payload] += 1
+        lateness.append(firing.lateness_ms)  # type: ignore[attr-defined]
+
+    scheduler.start()
+    steps = [step for step in STEPS_S for step in (step, -step)]  # away and back, each way and each length
+    try:
+        for number in range(jobs):
+            scheduler.set(f"job-{number}", delay=dice.uniform(0, 2), payload=f"job-{number}", handler="count")
+            if number % max(1, jobs // len(steps)) == 0 and steps:
+                time.sleep(0.4)
+                clock.step_ns += int(steps.pop(0) * 1e9)
+        clock.step_ns = 0
+        time.sleep(2.5)
+        clock.step_ns = 2 * 86_400 * 10**9  # what was set while the clock was ahead is due by that clock
+        deadline = time.monotonic() + PATIENCE_S
+        while len(runs) < jobs and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.5)  # a second run of any would come now
+        with suppress(StoreError):
+            scheduler.stats()
+    finally:
+        scheduler.stop()
+    return Result(
+        jobs=jobs,
+        lost=jobs - len(runs),
+        double=sum(runs.values()) - len(runs),
+        early=sum(each < 0 for each in lateness),
+        latest_ms=max(lateness, default=0.0),
+    )
+
+
+def main() -> int:
+    """
+    Read the command line, prove, print one line.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--store", default=None, metavar="URL", help="None for a SQLite file")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    with tempfile.TemporaryDirectory() as folder:
+        result = prove(options.store or f"sqlite:///{Path(folder) / 'jobs.db'}", options.jobs, seed)
+    has_own_clock = options.store is not None
+    is_prompt = not has_own_clock or result.latest_ms <= PROMPT_MS
+    print(  # noqa: T201
+        f"jobs {result.jobs}, lost {result.lost}, double {result.double}, early {result.early}, "
+        f"latest {result.latest_ms:.0f} ms, seed {seed}"
+    )
+    return 0 if is_prompt and not (result.lost or result.double or result.early) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

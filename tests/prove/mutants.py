@@ -1,0 +1,238 @@
+"""
+Engines and stores with one fault each, which the simulation has to find.
+
+Each is a context manager that puts the fault there and takes it away again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+from tickwheel.scheduler import _stager, _storeclock, _writer
+from tickwheel.scheduler._armer import Armer
+from tickwheel.scheduler._near import Near
+from tickwheel.scheduler._settler import Settler
+from tickwheel.scheduler._stager import Stager
+from tickwheel.scheduler.recurrence import Recurrence
+from tickwheel.scheduler.stores import MemoryStore, _memory
+from tickwheel.scheduler.stores._contract import Changes
+from tickwheel.testing.simulation._worlds import Cluster
+
+__all__ = ["MUTANTS"]
+
+Mutant = Callable[[], AbstractContextManager[Any]]
+
+
+def settles_without_epoch() -> Any:
+    """
+    The store takes begins and settles whatever their epoch.
+    """
+    answer = MemoryStore._answer
+
+    def careless(self: Any, write: Any, now: int) -> Any:
+        if hasattr(write, "epoch"):
+            self._owner = self._owner or "nobody"
+            write = type(write)(*(self._epoch if name == "epoch" else getattr(write, name) for name in names(write)))
+        return answer(self, write, now)
+
+    return mock.patch.object(MemoryStore, "_answer", careless)
+
+
+def names(write: Any) -> list[str]:
+    """
+    Return the fields of *write*.
+    """
+    return list(type(write).__dataclass_fields__)
+
+
+def watermark_from_now() -> Any:
+    """
+    The stager takes its progress from the clock, a second ahead of what it has read.
+    """
+    read_on = Stager._read_on
+
+    def careless(self: Any, number: int, shard: Any) -> None:
+        read_on(self, number, shard)
+        shard.cursor = (int(self._clock.now()) + self._horizon_ms + 1_000, _stager._LAST)
+
+    return mock.patch.object(Stager, "_read_on", careless)
+
+
+def drops_an_arm() -> Any:
+    """
+    One in fifty staged jobs gets no timer.
+    """
+    add = Armer.add
+    number = itertools.count(1)
+
+    def careless(self: Any, entries: Any) -> None:
+        add(self, [entry for entry in entries if next(number) % 50])
+
+    return mock.patch.object(Armer, "add", careless)
+
+
+def fires_early() -> Any:
+    """
+    The clock is two milliseconds ahead of the store's.
+    """
+    now = _storeclock.StoreClock.now
+    return mock.patch.object(_storeclock.StoreClock, "now", lambda self: now(self) + 2.0)
+
+
+def fires_twice() -> Any:
+    """
+    One in fifty firings is handed over a second time.
+    """
+    fire = Near.fire
+    number = itertools.count(1)
+
+    def careless(self: Any, entries: Any) -> Any:
+        fired = fire(self, entries)
+        return fired + [entry for entry in fired if next(number) % 50 == 0]
+
+    return mock.patch.object(Near, "fire", careless)
+
+
+def forgets_the_rescue() -> Any:
+    """
+    What a former owner left running stays so.
+    """
+    return mock.patch.object(_memory, "rescued", lambda job: job)
+
+
+def hears_nothing() -> Any:
+    """
+    The owner is not told what others write.
+    """
+    return mock.patch.object(Cluster, "_changes", return_value=Changes([], 0))
+
+
+def answers_before_the_commit() -> Any:
+    """
+    A set that nobody knows to be written is answered like one that is.
+    """
+    fail = _writer.Writer._fail
+
+    def careless(self: Any, entries: Any, size: int, error: Exception) -> None:
+        kept = [entry for entry in entries if not is_a_set(entry)]
+        for entry in entries:
+            if entry not in kept:
+                entry[1]([invented(write) for write in entry[0]])
+        if kept:
+            fail(self, kept, size, error)
+
+    return mock.patch.object(_writer.Writer, "_fail", careless)
+
+
+def is_a_set(entry: Any) -> bool:
+    """
+    Return whether a caller waits to hear that his job is set.
+    """
+    return all(type(write).__name__ == "Set" for write in entry[0])
+
+
+def invented(write: Any) -> Any:
+    """
+    Return an answer that no store gave.
+    """
+    from tickwheel.scheduler._model import Answer, Outcome  # noqa: PLC0415 - here alone
+
+    return Answer(Outcome.CREATED, write.job)
+
+
+def settles_what_never_ran() -> Any:
+    """
+    The end of one in fifty attempts is a success, whatever came of it.
+    """
+    from tickwheel.scheduler._executor import Executor  # noqa: PLC0415 - here alone
+
+    run = Executor._run
+    number = itertools.count(1)
+
+    def careless(self: Any, entry: Any) -> None:
+        if next(number) % 50 == 0:
+            self._settler.add(entry, self._judge(entry, self._clock.monotonic(), None))
+        else:
+            run(self, entry)
+
+    return mock.patch.object(Executor, "_run", careless)
+
+
+def skips_a_run() -> Any:
+    """
+    A recurring job leaves out every twentieth instant.
+    """
+    following = Recurrence.following
+    number = itertools.count(1)
+
+    def careless(self: Any, key: str, due_at: int, now: int) -> Any:
+        found = following(self, key, due_at, now)
+        return following(self, key, found, found) if next(number) % 20 == 0 else found
+
+    return mock.patch.object(Recurrence, "following", careless)
+
+
+def loses_an_end() -> Any:
+    """
+    One in fifty ends is never written.
+    """
+    post = Settler._post
+    number = itertools.count(1)
+
+    def careless(self: Any, batch: Any) -> None:
+        kept = [each for each in batch if next(number) % 50]
+        if kept:
+            post(self, kept)
+        else:
+            self._post_after_pause()
+
+    return mock.patch.object(Settler, "_post", careless)
+
+
+def says_cancelled() -> Any:
+    """
+    The store cancels a job that runs, and says so.
+    """
+
+    @contextmanager
+    def careless() -> Iterator[None]:
+        from tickwheel.scheduler.stores import _rules  # noqa: PLC0415 - here alone
+
+        real = _rules._cancel
+
+        def cancel(write: Any, job: Any) -> Any:
+            answer, after = real(write, job)
+            return (
+                (type(answer)(type(answer.outcome).CANCELLED, job), None)
+                if answer.outcome == "too_late"
+                else (
+                    answer,
+                    after,
+                )
+            )
+
+        with mock.patch.object(_rules, "_cancel", cancel):
+            yield
+
+    return careless()
+
+
+MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
+    "settles_without_epoch": (settles_without_epoch, {"zombie"}),
+    "watermark_from_now": (watermark_from_now, {"lost", "late"}),
+    "drops_an_arm": (drops_an_arm, {"lost", "late"}),
+    "fires_early": (fires_early, {"early"}),
+    "fires_twice": (fires_twice, {"twice"}),
+    "forgets_the_rescue": (forgets_the_rescue, {"lost"}),
+    "hears_nothing": (hears_nothing, {"lost", "late"}),
+    "answers_before_the_commit": (answers_before_the_commit, {"answer"}),
+    "settles_what_never_ran": (settles_what_never_ran, {"ended"}),
+    "skips_a_run": (skips_a_run, {"series"}),
+    "loses_an_end": (loses_an_end, {"lost"}),
+    "says_cancelled": (says_cancelled, {"answer"}),
+}
+"""By name, the fault and the kinds of violation of which it has to cause one."""

@@ -1,0 +1,196 @@
+"""
+The proof of the zombie: two owners on one store, one of them stopped by SIGSTOP beyond its lease, again and again.
+
+    python tests/prove/sigstop.py --rounds 3 --store URL
+
+The other one takes over. When the stopped one goes on, everything that it wants to settle must be refused; nothing may
+be lost, and no life of a job may be settled twice. The store is a URL of one with leases, with `lease_s=1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tickwheel.observe._events import JobSucceeded, SettleRefused
+from tickwheel.scheduler import Firing, Scheduler, StoreError
+
+__all__ = ["Result", "prove"]
+
+JOBS_A_ROUND = 150
+STOPPED_S = 3.5
+PATIENCE_S = 60.0
+
+
+def append(path: Path, line: str) -> None:
+    """
+    Append *line* in one write.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def own(folder: Path, url: str, name: str) -> None:
+    """
+    Be one of the two, until told to end.
+    """
+    scheduler = Scheduler(url)
+
+    @scheduler.handler("work")
+    def work(payload: float, firing: Firing) -> None:
+        append(folder / "fired", f"{name} {firing.fire_id} {firing.lateness_ms:.3f}")
+        time.sleep(payload)
+
+    def told(event: object) -> None:
+        if isinstance(event, (JobSucceeded, SettleRefused)):
+            what = "settled" if isinstance(event, JobSucceeded) else "refused"
+            append(folder / what, f"{name} {event.key}/{event.generation}/{event.attempt}")
+
+    scheduler.subscribe(told)
+    scheduler.start()
+    append(folder / "up", name)
+    signal.sigwait({signal.SIGTERM})
+    scheduler.stop(timeout=5.0)
+
+
+@dataclass(slots=True)
+class Result:
+    """
+    What the files say.
+    """
+
+    jobs: int
+    lost: int
+    early: int
+    settled_twice: int
+    refused: int
+    duplicates: int
+
+    @property
+    def is_good(self) -> bool:
+        """
+        Whether nothing went wrong, and there was a zombie to refuse.
+        """
+        return not (self.lost or self.early or self.settled_twice) and self.refused > 0
+
+
+def prove(url: str, rounds: int, seed: int) -> Result:
+    """
+    Stop one of two owners in the midst of its work, *rounds* times.
+    """
+    dice = random.Random(seed)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the owners wait for it
+    client = Scheduler(url)
+    keys: list[str] = []
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for name in ("fired", "settled", "refused", "up"):
+            (folder / name).touch()
+        command = [sys.executable, str(Path(__file__).resolve()), "--own", made, "--store", url, "--name"]
+        nodes = {name: subprocess.Popen([*command, name]) for name in ("one", "two")}
+        try:
+            until(lambda: len((folder / "up").read_text().split()) == len(nodes))
+            time.sleep(1.5)  # both have their share of the shards
+            for number in range(rounds):
+                for job in range(JOBS_A_ROUND):
+                    key = f"job-{number}-{job}"
+                    client.set(key, delay=dice.uniform(0, 4), payload=dice.choice((0.01, 0.3, 0.8)), handler="work")
+                    keys.append(key)
+                time.sleep(1.0)
+                stop_for_a_while(nodes[dice.choice(("one", "two"))])
+            until(lambda: is_empty(client))
+        finally:
+            for process in nodes.values():
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+                process.wait(PATIENCE_S)
+            client.stop()
+        return read(folder, keys)
+
+
+def stop_for_a_while(process: subprocess.Popen[bytes]) -> None:
+    """
+    Stop *process* for more than three leases.
+    """
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(STOPPED_S)
+    process.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+
+
+def until(condition: object) -> None:
+    """
+    Wait until *condition* holds, or too long: then the counts tell.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with suppress(StoreError):
+            if condition():  # type: ignore[operator]
+                return
+        time.sleep(0.02)
+
+
+def is_empty(client: Scheduler) -> bool:
+    """
+    Return whether every job has ended.
+    """
+    stats = client.stats()
+    return not (stats["pending"] or stats["running"])
+
+
+def read(folder: Path, keys: list[str]) -> Result:
+    """
+    Count what the owners wrote down.
+    """
+    fired = [line.split() for line in (folder / "fired").read_text().splitlines()]
+    settled = [line.split()[1].rpartition("/")[0] for line in (folder / "settled").read_text().splitlines()]
+    ended = {life.rpartition("/")[0] for life in settled}
+    lives = Counter(fire_id.rpartition("/")[0] for _, fire_id, _ in fired)
+    return Result(
+        jobs=len(keys),
+        lost=len(set(keys) - ended),
+        early=sum(float(lateness) < 0 for _, _, lateness in fired),
+        settled_twice=sum(count > 1 for count in Counter(settled).values()),
+        refused=len((folder / "refused").read_text().splitlines()),
+        duplicates=sum(lives.values()) - len(lives),
+    )
+
+
+def main() -> int:
+    """
+    Read the command line, prove, print one line.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--store", required=True, metavar="URL")
+    parser.add_argument("--own", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--name", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.own is not None:
+        own(options.own, options.store, options.name)
+        return 0
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    result = prove(options.store, options.rounds, seed)
+    print(  # noqa: T201
+        f"jobs {result.jobs}, lost {result.lost}, early {result.early}, settled twice {result.settled_twice}, "
+        f"settles refused {result.refused}, duplicates {result.duplicates}, seed {seed}"
+    )
+    return 0 if result.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""
+The checker of histories, on a good one that was doctored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tickwheel.scheduler._model import Answer, Begin, Outcome, Set, Settle, Settled
+from tickwheel.testing.simulation import History, Plan, check_history, simulate
+from tickwheel.testing.simulation.history import Answered, Called, Committed, Ended, Fault, Finished, Fired, Granted
+
+PLAN = Plan(0, hours=2.0, asks=60, breaks=4)
+
+
+@pytest.fixture(scope="module")
+def events():
+    """
+    Return the events of a good history.
+    """
+    return tuple(simulate(PLAN).events)
+
+
+def kinds(events):
+    """
+    Return the kinds of violation in *events*.
+    """
+    return {violation.kind for violation in check_history(History(events), PLAN.shards)}
+
+
+def place(events, kind, condition=bool):
+    """
+    Return where the first event of *kind* is for which *condition* holds.
+    """
+    return next(n for n, event in enumerate(events) if isinstance(event, kind) and condition(event))
+
+
+def is_write(kind, outcome, **fields):
+    """
+    Return a condition on commits.
+    """
+    return lambda event: (
+        isinstance(event.write, kind)
+        and event.answer.outcome is outcome
+        and all(getattr(event.write, name) == value for name, value in fields.items())
+    )
+
+
+def changed(events, index, event):
+    """
+    Return *events* with another *event* at *index*.
+    """
+    return (*events[:index], event, *events[index + 1 :])
+
+
+def test_good(events):
+    """
+    The history that the others are made of has no violation.
+    """
+    assert kinds(events) == set()
+
+
+def test_a_job_that_was_never_begun_is_lost(events):
+    """
+    Without its begin, its firing and its settle, a job is overdue in the end.
+    """
+    fired = events[place(events, Fired, lambda event: event.attempt == 1 and event.key.startswith("key"))]
+    life = (fired.key, fired.generation)
+
+    def is_of_life(event):
+        write = getattr(event, "write", None)
+        if isinstance(write, (Begin, Settle)):
+            return (write.job.key, write.job.generation) == life
+        return isinstance(event, (Fired, Ended)) and (event.key, event.generation) == life
+
+    later = [event for event in events if not is_of_life(event) and not _sets_again(event, fired.key, fired.at)]
+    assert "lost" in kinds(later)
+
+
+def _sets_again(event, key, at):
+    write = getattr(event, "write", None)
+    name = getattr(write, "key", None) or getattr(getattr(write, "job", None), "key", None)
+    return name == key and event.at > at
+
+
+def test_early(events):
+    """
+    A firing whose store read a millisecond less than its instant is early.
+    """
+    index = place(events, Fired)
+    assert "early" in kinds(changed(events, index, replace(events[index], store_ms=events[index].due_at - 1)))
+
+
+def test_twice(events):
+    """
+    A firing that is there twice had one attempt counted.
+    """
+    index = place(events, Fired)
+    assert "twice" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
+
+
+def test_not_counted(events):
+    """
+    A firing without its begin had no attempt counted.
+    """
+    index = place(events, Committed, is_write(Begin, Outcome.BEGUN))
+    assert "twice" in kinds((*events[:index], *events[index + 1 :]))
+
+
+def test_zombie(events):
+    """
+    A settle of an old epoch that counted is a zombie's.
+    """
+    index = place(events, Committed, is_write(Settle, Outcome.SETTLED))
+    commit = events[index]
+    assert "zombie" in kinds(changed(events, index, replace(commit, write=replace(commit.write, epoch=-7))))
+
+
+def test_epoch_that_does_not_grow(events):
+    """
+    A grant with an epoch that was there already lets a zombie in.
+    """
+    index = place(events, Granted, lambda event: event.at > 0)
+    assert "zombie" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
+
+
+def test_untruthful_answer(events):
+    """
+    A caller who is told of a generation that no commit made was told an untruth.
+    """
+    index = place(events, Answered, lambda event: event.outcome == "created")
+    assert "answer" in kinds(changed(events, index, replace(events[index], generation=10**9)))
+
+
+def test_refused_and_done(events):
+    """
+    A set that the caller was told is refused, and that took effect, is an untruth.
+    """
+    index = place(events, Answered, lambda event: event.outcome == "created")
+    assert "answer" in kinds(changed(events, index, replace(events[index], outcome="refused")))
+
+
+def test_wrong_answer_of_the_store(events):
+    """
+    A begin that is answered otherwise than the model of a store says is found.
+    """
+    index = place(events, Committed, is_write(Set, Outcome.CREATED))
+    commit = events[index]
+    other = replace(commit, answer=Answer(Outcome.REPLACED, commit.answer.job))
+    assert "answer" in kinds(changed(events, index, other))
+
+
+def test_settled_without_running(events):
+    """
+    A job that is done without a firing of its own was dropped.
+    """
+    index = place(events, Fired, lambda event: event.key.startswith("every"))
+    assert "ended" in kinds((*events[:index], *events[index + 1 :]))
+
+
+def test_told_and_not_written(events):
+    """
+    An end that was told and never written is found.
+    """
+    index = place(events, Ended, lambda event: event.kind == "JobSucceeded")
+    told = replace(events[index], attempt=9)
+    assert "ended" in kinds((*events[:index], told, *events[index:]))
+
+
+@pytest.mark.parametrize("shift_ms", [600_000 * 6, 1, -(10**8)])
+def test_series(events, shift_ms):
+    """
+    A next run that leaves one out, lies between two, or goes back is found.
+    """
+
+    def has_next(event):
+        write = event.write
+        return is_write(Settle, Outcome.SETTLED, how=Settled.DONE)(event) and write.due_at is not None
+
+    index = place(events, Committed, has_next)
+    commit = events[index]
+    moved = replace(commit, write=replace(commit.write, due_at=commit.write.due_at + shift_ms))
+    assert "series" in kinds(changed(events, index, moved))
+
+
+def test_late(events):
+    """
+    A job that waits for minutes in calm weather is late.
+    """
+    calm = tuple(event for event in events if not isinstance(event, Fault))
+    index = place(calm, Committed, lambda event: isinstance(event.write, Begin) and not event.write.job.recurrence)
+    begin = calm[index]
+    minutes = 10**9 * 600
+    late = replace(begin, at=begin.at + minutes, store_ms=begin.store_ms + 600_000)
+    assert "late" in kinds(changed(calm, index, late))
+
+
+def test_payload(events):
+    """
+    A firing with the payload of another life is found.
+    """
+    index = place(events, Fired)
+    assert "payload" in kinds(changed(events, index, replace(events[index], payload={"call": -1})))
+
+
+def test_failed_simulation(events):
+    """
+    A simulation that failed, and a history without an end, are not taken for good ones.
+    """
+    assert "lost" in kinds((*events, Fault(0, "the simulation failed: x")))
+    assert "lost" in kinds([event for event in events if not isinstance(event, Finished)])
+
+
+def test_calls_are_matched(events):
+    """
+    An answer to a call that asked for something else is an untruth.
+    """
+    index = place(events, Called, lambda event: event.verb == "set")
+    assert "answer" in kinds(changed(events, index, replace(events[index], verb="cancel")))

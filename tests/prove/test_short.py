@@ -1,0 +1,113 @@
+"""
+The other proofs in their short form; `make prove` runs the long one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def proven(*command):
+    """
+    Run a program of this folder, and return its exit code and its last line.
+    """
+    done = subprocess.run(
+        [sys.executable, str(HERE / command[0]), *command[1:]], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, done.stdout.strip().splitlines()[-1]
+
+
+def test_power_cuts():
+    """
+    Whatever a power cut leaves of what was not synced, every answered write is there and the file is sound.
+    """
+    pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
+    code, line = proven("power_cut.py", "--cuts", "40", "--seed", "1")
+    assert code == 0, line
+    assert "lost 0, corrupt 0" in line
+
+
+@pytest.mark.parametrize("synchronous", ["normal", "off"])
+def test_power_cuts_can_lose(synchronous):
+    """
+    The same cuts lose answered writes where SQLite does not wait for the disk: so the proof can fail.
+    """
+    pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
+    code, line = proven("power_cut.py", "--cuts", "20", "--seed", "1", "--synchronous", synchronous)
+    assert code == 1
+    assert "lost 0" not in line
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_each_call_fails_once(seed):
+    """
+    One in some twenty store calls is failed, before and after its effect, and nothing is lost or run twice.
+    """
+    from each_call import prove  # noqa: PLC0415 - a program of this folder
+
+    result = prove(seed, every=11, first=seed * 5)
+    assert result.failures > 10
+    assert result.said == []
+
+
+@pytest.mark.realtime
+@pytest.mark.slow
+def test_clock_steps():
+    """
+    With the time of day set by an hour and a day, both ways, a store with its own clock fires all as if it were not.
+    """
+    from servers import redis_url  # noqa: PLC0415 - a module of this folder
+
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
+    with redis_url() as url:
+        code, line = proven("clock_steps.py", "--jobs", "80", "--seed", "1", "--store", url)
+    assert code == 0, line
+
+
+@pytest.mark.realtime
+@pytest.mark.slow
+def test_a_stopped_owner_is_refused():
+    """
+    An owner that was stopped past its lease finds its settles refused, and nothing is lost.
+    """
+    from servers import redis_url  # noqa: PLC0415 - a module of this folder
+
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
+    with redis_url() as url:
+        code, line = proven("sigstop.py", "--rounds", "1", "--seed", "1", "--store", url)
+    assert code == 0, line
+    assert "lost 0, early 0, settled twice 0" in line
+
+
+def test_cron_differences_belong_to_a_class():
+    """
+    Where clocks change, croniter and we differ in what the documentation explains, and in nothing else.
+    """
+    crons = pytest.importorskip("crons", reason="croniter is not installed: requirements/dev.txt has it")
+    if not crons.SOURCE.exists():
+        pytest.skip("../shared/traces is absent")
+    zone = ZoneInfo("America/New_York")
+    found = [crons.compare(line, zone, 150) for line in sorted(set(crons.real_lines())) if line.split()[1] == "1"]
+    assert found
+    assert [each for _, unexplained in found for each in unexplained] == []
+    assert sum(classes["overlap"] for classes, _ in found) > 0
+
+
+def test_zones_around_their_changes():
+    """
+    In zones with gaps at midnight, at the day's end, and of half an hour, no day is left out and nothing fires twice.
+    """
+    crons = pytest.importorskip("crons", reason="croniter is not installed: requirements/dev.txt has it")
+    for name in ("Africa/Cairo", "America/Nuuk", "Australia/Lord_Howe", "Europe/Berlin", "Asia/Beirut"):
+        zone = ZoneInfo(name)
+        found = crons.changes(zone, 2026)
+        assert len(found) == 2
+        assert [wrong for change in found for wrong in crons.wrong_around(change, zone)] == []

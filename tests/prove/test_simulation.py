@@ -1,0 +1,65 @@
+"""
+The simulation in its short form: good days, the same day twice, and engines with a fault that it has to find.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from mutants import MUTANTS
+
+from tickwheel.testing.simulation import Plan, check_history, run_seed, simulate
+
+HOURS = 6.0
+SEEDS_TRIED = range(0, 16, 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_day_without_violations(seed):
+    """
+    Some hours of a day with kills, pauses, cuts, bad lines and clock steps break nothing of the promise.
+    """
+    verdict = run_seed(seed, HOURS)
+    assert verdict.violations == ()
+    assert verdict.counts["fired"] > 50
+    assert verdict.counts["fault"] > 5
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_one_seed_is_one_history(seed):
+    """
+    One seed gives the same history to the byte, here and in another process with other hashes.
+    """
+    program = f"from tickwheel.testing.simulation import run_seed; print(run_seed({seed}, 3.0).digest)"
+    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
+    other = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, timeout=100
+    )
+    mine = [simulate(Plan(seed, 3.0, 50, 5)).to_bytes() for _ in range(2)]
+    assert mine[0] == mine[1]
+    assert other.stdout.strip() == run_seed(seed, 3.0).digest
+
+
+def test_other_seeds_are_other_histories():
+    """
+    Two seeds of one kind of world give two histories.
+    """
+    assert simulate(Plan(2, 1.0, 20, 2)).digest() != simulate(Plan(4, 1.0, 20, 2)).digest()
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_faulty_engine_is_found(name):
+    """
+    An engine or store with this fault breaks the promise within a few seeds, in the way that is expected of it.
+    """
+    mutant, kinds = MUTANTS[name]
+    for seed in SEEDS_TRIED:
+        plan = Plan(seed, HOURS, 150, 20)
+        with mutant():
+            history = simulate(plan)
+        if kinds & {violation.kind for violation in check_history(history, plan.shards)}:
+            return
+    pytest.fail(f"nobody saw that the engine {name}")
