@@ -20,7 +20,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: screens help bench-core conformance run test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: screens help bench-core conformance prove run test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -88,6 +88,10 @@ types: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## check the types, and the 
 	$(BIN)/mypy --strict benchmarks
 	$(BIN)/python -P -m mypy.stubtest tickwheel._core --mypy-config-file pyproject.toml \
 	    --allowlist scripts/stubtest-allowed
+
+# Days of several nodes from seeds, kill -9, power cuts, zombies, clock steps, every store call failed, real cron lines.
+prove: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## prove that the scheduler loses nothing (minutes; ARGS="--seeds 2000")
+	$(BIN)/python -P tests/prove/prove.py $(ARGS)
 
 fuzz: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## ten million random operations against the model
 	$(BIN)/python -P -m tickwheel.testing.fuzz $(ARGS)
