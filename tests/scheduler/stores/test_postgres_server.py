@@ -244,6 +244,24 @@ def test_node_that_does_not_renew(make):
     assert heir.get("key").attempt == 1
 
 
+def test_begin_between_two_leases(postgres, database, make):
+    """
+    What is begun after a lease has ended, and before another is taken, is rescued by the one who takes it.
+    """
+    store = make("&shards=1")
+    (lease,) = store.acquire("owner")
+    job = set_one(store)
+    postgres.execute("UPDATE tickwheel_shard SET lease_until = 1", database)
+    assert store.renew("owner") == []
+    # A begin that does not find its job has the whole batch done with care, row by row.
+    ghost = model.Job("ghost", job.generation + 1, 0)
+    answers = store.apply([model.Begin(job, lease.epoch), model.Begin(ghost, lease.epoch)])
+    assert answers[0].outcome is model.Outcome.BEGUN
+    (taken,) = store.acquire("owner")
+    assert taken.rescued == 1
+    assert store.get("key").state is model.State.PENDING
+
+
 def test_node_that_is_paused_in_a_transaction(make):
     """
     A transaction that stands idle past its lease is ended by the server, and does not keep the shards from others.

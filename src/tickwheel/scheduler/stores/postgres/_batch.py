@@ -189,7 +189,8 @@ class Batch:
 
     def _count(self, job: Job, change: int) -> None:
         self._counts[job.state] += change
-        if job.state is State.RUNNING and self._shard_of(job.key) in self._owned:
+        # What a rescue looks for is never too little: one more counts always, also while a lease has just ended.
+        if job.state is State.RUNNING and (change > 0 or self._shard_of(job.key) in self._owned):
             self._running[self._shard_of(job.key)] += change
 
     def _columns(self, jobs: list[Job]) -> tuple[Array, ...]:
