@@ -14,7 +14,7 @@ import threading
 import uuid
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -32,7 +32,11 @@ _T = TypeVar("_T")
 _WAIT_S: Final = 0.05
 _WAIT_MAX_S: Final = 2.0
 _AGAIN: Final = frozenset({429, 503})
-_CONNECTIONS_MAX: Final = 100
+_AT_ONCE_MAX: Final = 100
+"""
+How many requests are under way at once; others wait here, and their time begins when they are sent. Long polls, which
+are there to wait, are not among them.
+"""
 
 
 class Transport:
@@ -56,6 +60,7 @@ class Transport:
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._turns = asyncio.Semaphore(_AT_ONCE_MAX)
         self._client: httpx.AsyncClient | None = None
 
     def __repr__(self) -> str:
@@ -122,11 +127,15 @@ class Transport:
         sent = {"idempotency-key": uuid.uuid4().hex} if method != "GET" else {}
         sent |= {"content-type": "application/json"} if body is not None else {}
         sent |= headers or {}
+        async with nullcontext() if patience_s else self._turns:
+            return await self._until_answered(method, path, patience_s, body=body, headers=sent, params=params)
+
+    async def _until_answered(self, method: str, path: str, patience_s: float, **request: Any) -> tuple[int, Any]:
         deadline = asyncio.get_running_loop().time() + self._timeout_s + patience_s
         tries = 0
         while True:
             until = min(deadline, asyncio.get_running_loop().time() + self._timeout_s / 2 + patience_s)
-            status, answer, wait_s = await self._try(method, path, until, body=body, headers=sent, params=params)
+            status, answer, wait_s = await self._try(method, path, until, **request)
             tries += 1
             wait_s = max(wait_s, min(_WAIT_MAX_S, _WAIT_S * 2**tries) * random.uniform(0.5, 1))  # noqa: S311  no secret
             if status not in _AGAIN and status > 0:
@@ -198,7 +207,7 @@ class Transport:
         headers = {"accept": "application/json"}
         if self._token is not None:
             headers["authorization"] = f"Bearer {self._token}"
-        limits = httpx.Limits(max_connections=_CONNECTIONS_MAX, max_keepalive_connections=_CONNECTIONS_MAX)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=_AT_ONCE_MAX)
         return httpx.AsyncClient(headers=headers, limits=limits, timeout=None, trust_env=False)  # noqa: S113  ours is above
 
     async def _wind_up(self) -> None:
