@@ -7,11 +7,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cached_property
 from types import TracebackType
 from typing import Self, Unpack
 
 from tickwheel.scheduler._common import Common
 from tickwheel.scheduler._model import Answer, Job, Page
+from tickwheel.scheduler._replies import Replies
 from tickwheel.scheduler._requests import ListRest, SetFields, SetRequest, When
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
@@ -27,6 +29,10 @@ class AsyncScheduler(Common):
 
     Async handlers run on the loop that awaited `start`. A cancelled `await` does not take the write back.
     """
+
+    @cached_property
+    def _replies(self) -> Replies:
+        return Replies()
 
     async def start(self) -> Self:
         """
@@ -59,7 +65,7 @@ class AsyncScheduler(Common):
         """
         if conn is not None:
             return (await self._core.client.within(conn).set_many([SetRequest(key, **fields)]).awaited())[0]
-        return await asyncio.wrap_future(self._core.client.set(SetRequest(key, **fields)))
+        return await self._replies.awaitable(self._core.client.set(SetRequest(key, **fields)))
 
     async def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """
@@ -67,7 +73,7 @@ class AsyncScheduler(Common):
         """
         if conn is not None:
             return await self._core.client.within(conn).set_many(requests).awaited()
-        return await asyncio.wrap_future(self._core.client.set_many(requests))
+        return await self._replies.awaitable(self._core.client.set_many(requests))
 
     async def move(
         self,
@@ -83,13 +89,13 @@ class AsyncScheduler(Common):
         """
         if conn is not None:
             return (await self._core.client.within(conn).move((key,), When(delay, at), if_generation).awaited())[0]
-        return (await asyncio.wrap_future(self._core.client.move((key,), When(delay, at), if_generation)))[0]
+        return (await self._replies.awaitable(self._core.client.move((key,), When(delay, at), if_generation)))[0]
 
     async def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Move a pending job to now: see `Scheduler.run_now`.
         """
-        return (await asyncio.wrap_future(self._core.client.move((key,), _NOW, if_generation)))[0]
+        return (await self._replies.awaitable(self._core.client.move((key,), _NOW, if_generation)))[0]
 
     async def cancel(self, key: str, *, if_generation: int | None = None, conn: object = None) -> Answer:
         """
@@ -97,13 +103,13 @@ class AsyncScheduler(Common):
         """
         if conn is not None:
             return (await self._core.client.within(conn).cancel((key,), if_generation).awaited())[0]
-        return (await asyncio.wrap_future(self._core.client.cancel((key,), if_generation)))[0]
+        return (await self._replies.awaitable(self._core.client.cancel((key,), if_generation)))[0]
 
     async def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Make a dead job pending again: see `Scheduler.replay`.
         """
-        return (await asyncio.wrap_future(self._core.client.replay((key,), if_generation)))[0]
+        return (await self._replies.awaitable(self._core.client.replay((key,), if_generation)))[0]
 
     async def move_many(
         self,
@@ -118,7 +124,7 @@ class AsyncScheduler(Common):
         """
         if conn is not None:
             return await self._core.client.within(conn).move(keys, When(delay, at)).awaited()
-        return await asyncio.wrap_future(self._core.client.move(keys, When(delay, at)))
+        return await self._replies.awaitable(self._core.client.move(keys, When(delay, at)))
 
     async def cancel_many(self, keys: Iterable[str], *, conn: object = None) -> list[Answer]:
         """
@@ -126,13 +132,13 @@ class AsyncScheduler(Common):
         """
         if conn is not None:
             return await self._core.client.within(conn).cancel(keys).awaited()
-        return await asyncio.wrap_future(self._core.client.cancel(keys))
+        return await self._replies.awaitable(self._core.client.cancel(keys))
 
     async def replay_many(self, keys: Iterable[str]) -> list[Answer]:
         """
         Make many dead jobs pending again: see `Scheduler.replay_many`.
         """
-        return await asyncio.wrap_future(self._core.client.replay(keys))
+        return await self._replies.awaitable(self._core.client.replay(keys))
 
     async def drain(self, prefix: str = "") -> list[Job]:
         """
@@ -175,13 +181,14 @@ class AsyncScheduler(Common):
         """
         Return due firings for this caller to run: see `Scheduler.lease`. A cancelled `await` leaves them to others.
         """
+        # `wrap_future`, since its cancellation has to reach the queue
         return await asyncio.wrap_future(self._core.pulls.lease(queue, limit, wait, seconds))
 
     async def ack(self, fire_id: str) -> None:
         """
         End a leased firing as done: see `Scheduler.ack`.
         """
-        await asyncio.wrap_future(self._core.pulls.ack(fire_id))
+        await self._replies.awaitable(self._core.pulls.ack(fire_id))
 
     async def nack(
         self, fire_id: str, *, delay: float | None = None, error: str | None = None, is_dead: bool = False
@@ -189,10 +196,10 @@ class AsyncScheduler(Common):
         """
         End a leased firing as failed: see `Scheduler.nack`.
         """
-        await asyncio.wrap_future(self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead))
+        await self._replies.awaitable(self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead))
 
     async def extend(self, fire_id: str, seconds: float = 60.0) -> int:
         """
         Let a lease end later: see `Scheduler.extend`.
         """
-        return await asyncio.wrap_future(self._core.pulls.extend(fire_id, seconds))
+        return await self._replies.awaitable(self._core.pulls.extend(fire_id, seconds))

@@ -1,20 +1,18 @@
 """
-The durable scheduler on SQLite, beside a bare loop of the very same SQL.
+Jobs set, fired and settled on SQLite: by the scheduler, and by a bare loop of the very same SQL.
 """
 
 from __future__ import annotations
 
 import random
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from benchmarks.model import Bar, Case, Measure
-from tickwheel.scheduler import Firing, Job, Scheduler, SetRequest
+from tickwheel.scheduler import Job, Scheduler, SetRequest
 from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._batch import shelf_of
@@ -23,7 +21,7 @@ from tickwheel.scheduler.stores.sqlite._queries import SQL, jobs_by_key
 _Thing = TypeVar("_Thing")
 _Statements: TypeAlias = Sequence[tuple[str, Sequence[tuple[object, ...]]]]
 
-__all__ = ["BARS", "CONDITIONS", "cases", "measure"]
+__all__ = ["bare", "by_callers", "do_nothing", "drawn", "fill", "in_bulk", "scheduled", "wait_for"]
 
 BATCH = 1_000
 CALLERS = 16
@@ -31,62 +29,13 @@ PAYLOAD = "x" * 98  # 100 bytes as JSON
 SEED = 20_260
 YEAR_MS = 31_536_000_000
 
-CONDITIONS = {
-    "all": (
-        "a file in the working folder, WAL, synchronous=FULL, payloads of 100 bytes, random keys, so many "
-        "far jobs already there as are pending"
-    ),
-    "set+fire+settle": (
-        "jobs due now, set by set_many in batches of 1,000, handed to a handler that does nothing, "
-        "settled; from the first set until the last is settled. bare-sql does the same statements in "
-        "three transactions for each 1,000: set, begin, end"
-    ),
-    "set+fire+settle, 16 callers": (
-        "the same, one set a call from 16 threads, each waiting for its answer; bare-sql: the same "
-        "statements from one thread, three transactions for each job"
-    ),
-    "lateness": (
-        "1,000 jobs set one second ahead, a millisecond between their instants; time.time() in the handler minus due_at"
-    ),
-}
-BARS = (
-    Bar("set+fire+settle", clock="wall", at_least=5_000),
-    Bar("set+fire+settle", clock="wall", against="bare-sql", inverse=True),
-    Bar("set+fire+settle, 16 callers", clock="wall", against="bare-sql", inverse=True),
-)
 
-
-def cases(*, quick: bool) -> list[Case]:
+def drawn(count: int) -> list[str]:
     """
-    Return what to run.
-    """
-    sizes = (0, 100_000) if quick else (0, 100_000, 1_000_000)
-    found = [
-        Case(__name__, work, subject, size, {"count": count if quick else 5 * count})
-        for work, count in (("set+fire+settle", 20_000), ("set+fire+settle, 16 callers", 2_000))
-        for size in sizes
-        for subject in ("bare-sql", "tickwheel")
-    ]
-    return [*found, *(Case(__name__, "lateness", "tickwheel", size) for size in sizes)]
-
-
-def measure(work: str, subject: str, pending: int, *, count: int = 1_000) -> list[Measure]:
-    """
-    Run one case in this process.
+    Return *count* random keys, the same each time.
     """
     draw = random.Random(SEED)
-    keys = [f"{draw.getrandbits(64):016x}" for _ in range(count)]
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
-        path = Path(folder, "jobs.db")
-        fill(path, pending)
-        if work == "lateness":
-            return lateness(path, keys)
-        begin = time.perf_counter()
-        if subject == "bare-sql":
-            bare(path, keys, BATCH if work == "set+fire+settle" else 1)
-        else:
-            scheduled(path, keys, in_bulk if work == "set+fire+settle" else by_callers)
-        return [Measure(work, count / (time.perf_counter() - begin), "per second", "wall")]
+    return [f"{draw.getrandbits(64):016x}" for _ in range(count)]
 
 
 def batched(things: Sequence[_Thing], size: int) -> Iterator[Sequence[_Thing]]:
@@ -181,14 +130,16 @@ def bare(path: Path, keys: list[str], size: int) -> None:
             transaction(ends, (generation, pending, 0, 0, 0))
 
 
-def scheduled(path: Path, keys: list[str], set_all: Callable[[Scheduler, list[str]], None]) -> None:
+def scheduled(url: str, keys: list[str], set_all: Callable[[Scheduler, list[str]], None]) -> float:
     """
-    Let the scheduler do it, and wait until everything is settled.
+    Let the scheduler do it, wait until everything is settled, and return how many seconds that took.
     """
-    with Scheduler(f"sqlite:///{path}") as scheduler:
+    with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(do_nothing)
+        begin = time.perf_counter()
         set_all(scheduler, keys)
         wait_for(scheduler, len(keys))
+        return time.perf_counter() - begin
 
 
 def wait_for(scheduler: Scheduler, count: int) -> None:
@@ -202,7 +153,7 @@ def wait_for(scheduler: Scheduler, count: int) -> None:
         if stats["failed"]:
             message = f"{stats['failed']} jobs failed: the figures would be of something else"
             raise RuntimeError(message)
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 
 def do_nothing(_payload: object) -> None:
@@ -226,25 +177,3 @@ def by_callers(scheduler: Scheduler, keys: list[str]) -> None:
     with ThreadPoolExecutor(CALLERS) as pool:
         for _ in pool.map(lambda key: scheduler.set(key, delay=0.0, payload=PAYLOAD, handler="nothing"), keys):
             pass
-
-
-def lateness(path: Path, keys: list[str]) -> list[Measure]:
-    """
-    Fire jobs one by one and note how late their handler is called.
-    """
-    late: list[float] = []
-
-    def note(_payload: object, firing: Firing) -> None:
-        late.append(time.time() * 1000 - firing.job.due_at)
-
-    with Scheduler(f"sqlite:///{path}") as scheduler:
-        scheduler.handler("note")(note)
-        first = time.time() + 1.0
-        scheduler.set_many([SetRequest(key, at=first + place / 1000, handler="note") for place, key in enumerate(keys)])
-        wait_for(scheduler, len(keys))
-    late.sort()
-    return [
-        Measure("lateness p50", late[len(late) // 2], "ms", "wall"),
-        Measure("early", sum(value < 0 for value in late), "jobs"),
-        Measure("lateness p99", late[len(late) * 99 // 100], "ms", "wall"),
-    ]

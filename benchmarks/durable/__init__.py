@@ -1,0 +1,121 @@
+"""
+The durable scheduler on SQLite and PostgreSQL, beside a bare loop of the same SQL and three peers.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.durable import file, network, peers, waiting
+from benchmarks.durable.server import SETTINGS, postgres
+from benchmarks.model import Bar, Case, Measure
+
+__all__ = ["BARS", "CONDITIONS", "cases", "measure"]
+
+MILLION = 1_000_000
+CYCLE = "set+fire+settle"
+SINGLE = "set+fire+settle, 16 callers"
+PUNCTUAL = "lateness"
+RESTART = "restart"
+
+CONDITIONS = {
+    "all": (
+        "SQLite: a file in the working folder, WAL, synchronous=FULL. PostgreSQL: a server of its own in the folder "
+        "for temporary files, reached by a Unix socket, fsync and synchronous_commit on, "
+        f"{', '.join(SETTINGS)}. Payloads of 100 bytes, random keys, and so many jobs there already, due in "
+        "a year, as are pending"
+    ),
+    CYCLE: (
+        "jobs due now, set by set_many in batches of 1,000, handed to a handler that does nothing, settled; from the "
+        "first set until the last is settled. bare-sql does the same statements in three transactions for each 1,000: "
+        "set, begin, end. tickwheel-postgres writes on two connections. Peers do the same with what they offer, on "
+        "fewer jobs: APScheduler and Huey on SQLite with fsync, procrastinate on PostgreSQL by batch_defer"
+    ),
+    SINGLE: (
+        "the same, one set a call from 16 threads, each waiting for its answer; bare-sql: the same statements from one "
+        "thread, three transactions for each job"
+    ),
+    PUNCTUAL: (
+        "one job each millisecond, set some seconds ahead: time.time() in the handler minus due_at, and how many jobs "
+        "came early"
+    ),
+    RESTART: (
+        "a new process: from the call of start to the first firing of a job that fell due while nobody ran; the memory "
+        "that it takes then, by pending job; and the time of one look-up of what is due, which finds nothing"
+    ),
+}
+BARS = (
+    Bar(CYCLE, clock="wall", at_least=20_000),
+    Bar(CYCLE, clock="wall", against="bare-sql", inverse=True, at_least=0.6),
+    Bar(CYCLE, subject="tickwheel-postgres", clock="wall", at_least=30_000),
+    Bar(CYCLE, clock="wall", against="apscheduler", inverse=True),
+    Bar(CYCLE, clock="wall", against="huey", inverse=True),
+    Bar(CYCLE, subject="tickwheel-postgres", clock="wall", against="procrastinate", inverse=True),
+    Bar(SINGLE, clock="wall", against="bare-sql", inverse=True),
+    *(
+        bar
+        for subject in ("tickwheel", "tickwheel-postgres")
+        for bar in (
+            Bar("lateness p99", subject=subject, clock="wall", at_most=10),
+            Bar("early", subject=subject, clock="", at_most=0),
+            Bar("due look-up", subject=subject, clock="wall", at_most=1),
+            Bar("restart", subject=subject, clock="wall", at_most=2),
+        )
+    ),
+)
+
+
+def cases(*, quick: bool) -> list[Case]:
+    """
+    Return what to run.
+    """
+    sizes = (0, 100_000) if quick else (0, MILLION)
+    count = 20_000 if quick else 60_000
+    reps = 1 if quick else 3
+    found = [
+        Case(__name__, work, subject, size, {"count": number}, reps)
+        for work, number in ((CYCLE, count), (SINGLE, count // 20))
+        for size in sizes
+        for subject in ("bare-sql", "tickwheel")
+    ]
+    found += [Case(__name__, CYCLE, "tickwheel-postgres", size, {"count": count}, reps) for size in sizes]
+    few = {"apscheduler": 500, "huey": 5_000, "procrastinate": 2_000}
+    found += [
+        Case(__name__, CYCLE, peer, 0, {"count": number}, 1) for peer, number in few.items() if peers.is_here(peer)
+    ]
+    for subject in ("tickwheel", "tickwheel-postgres"):
+        found.append(Case(__name__, PUNCTUAL, subject, sizes[-1], {"count": 3_000 if quick else 10_000}, 1))
+        found += [Case(__name__, RESTART, subject, size, {}, 1) for size in sizes]
+    return found
+
+
+def measure(work: str, subject: str, pending: int, *, count: int = 0) -> list[Measure]:
+    """
+    Run one case in this process.
+    """
+    keys = file.drawn(count)
+    if subject in peers.PEERS:
+        return [Measure(CYCLE, count / peers.PEERS[subject](keys), "per second", "wall")]
+    if subject == "tickwheel-postgres":
+        with postgres() as url:
+            network.fill(url, pending)
+            return _measure(work, url, pending, keys)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
+        path = Path(folder, "jobs.db")
+        file.fill(path, pending)
+        if subject == "bare-sql":
+            begin = time.perf_counter()
+            file.bare(path, keys, file.BATCH if work == CYCLE else 1)
+            return [Measure(work, count / (time.perf_counter() - begin), "per second", "wall")]
+        return _measure(work, f"sqlite:///{path}", pending, keys)
+
+
+def _measure(work: str, url: str, pending: int, keys: list[str]) -> list[Measure]:
+    if work == PUNCTUAL:
+        return waiting.lateness(url, keys)
+    if work == RESTART:
+        return waiting.restart(url, pending)
+    seconds = file.scheduled(url, keys, file.in_bulk if work == CYCLE else file.by_callers)
+    return [Measure(work, len(keys) / seconds, "per second", "wall")]

@@ -1,0 +1,37 @@
+"""
+A PostgreSQL store with jobs in it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import psycopg
+
+from tickwheel.scheduler.stores import open_store
+
+__all__ = ["fill"]
+
+_YEAR_MS: Final = 31_536_000_000
+_FILL: Final = """
+INSERT INTO tickwheel_job
+    (key, generation, due_at, payload, target, handler, attempt, state, first_set_at, shard)
+SELECT md5(number::text), number, %s + number, 'null', 'handler', '', 0, 0, 0,
+    abs(hashtext(number::text)) %% (SELECT count(*) FROM tickwheel_shard)
+FROM generate_series(1, %s) AS number
+"""
+
+
+def fill(url: str, pending: int) -> None:
+    """
+    Make the tables, with *pending* jobs due in a year.
+    """
+    open_store(url).close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        if pending:
+            connection.execute(_FILL, (time.time_ns() // 1_000_000 + _YEAR_MS, pending))
+            connection.execute("SELECT setval('tickwheel_generation', %s)", (pending,))
+            connection.execute("UPDATE tickwheel_count SET pending = %s WHERE slot = 0", (pending,))
+        connection.execute("VACUUM ANALYZE tickwheel_job")
+        connection.execute("CHECKPOINT")

@@ -1,0 +1,75 @@
+"""
+A PostgreSQL server of Debian's packages, with fsync on, in a folder of its own, for as long as a case lasts.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+__all__ = ["SETTINGS", "postgres"]
+
+SETTINGS = ("shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=15min", "wal_compression=on")
+"""What an operator would set first on any server; everything else, and so every safety, is as it comes."""
+
+_PATIENCE_S = 60.0
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """
+    Start a server on a Unix socket, lend the URL of an empty database, and stop the server.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="bench-"))
+    user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # the server refuses to run as root
+    who: dict[str, Any] = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+    if user:
+        os.chown(folder, user.pw_uid, user.pw_gid)
+    data = folder / "data"
+    initdb = (_find("initdb"), "-D", data, "-U", "tick", "-A", "trust", "-E", "UTF8", "--no-locale")
+    subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
+    knobs = [part for setting in SETTINGS for part in ("-c", setting)]
+    command = [_find("postgres"), "-D", str(data), "-k", str(folder), "-c", "listen_addresses=", *knobs]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **who)
+    url = f"postgresql:///postgres?host={folder}&user=tick"
+    try:
+        _wait_for(url, process, folder / "log")
+        yield url
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(_PATIENCE_S)
+        shutil.rmtree(folder)
+
+
+def _wait_for(url: str, process: subprocess.Popen[str] | subprocess.Popen[bytes], log: Path) -> None:
+    give_up = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            psycopg.connect(url).close()
+        except psycopg.OperationalError:
+            if process.poll() is not None or time.monotonic() > give_up:
+                raise RuntimeError(log.read_text()) from None
+            time.sleep(0.05)  # a server says nowhere else that it is up
+        else:
+            return
+
+
+def _find(program: str) -> str:
+    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), key=lambda path: int(path.parts[4]))
+    found = shutil.which(program) or (str(places[-1]) if places else None)
+    if found is None:
+        message = f"{program} is not installed: apt-get install postgresql"
+        raise RuntimeError(message)
+    return found

@@ -1,0 +1,112 @@
+"""
+Jobs set over HTTP, one by one and in bulk, beside a bare ASGI application that takes the same bodies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.durable import file
+from benchmarks.model import Bar, Case, Measure
+
+__all__ = ["BARS", "CONDITIONS", "cases", "measure"]
+
+BULK = 500
+"""Jobs in one batch."""
+
+SINGLE = "single sets"
+BULK_SETS = "bulk sets"
+
+CONDITIONS = {
+    "all": (
+        "the service on SQLite (WAL, synchronous=FULL) in the working folder, in a process of its own, as `tickwheel "
+        "serve` runs it; the client is one process on the same machine. asgi is uvicorn on uvloop with an application "
+        "that reads and decodes the same body, and answers"
+    ),
+    SINGLE: (
+        "PUT of jobs due in an hour with payloads of 100 bytes, random keys, from 64 connections, each waiting for its "
+        "durable answer; then at half the rate that was reached, how long answers take from the instant at which each "
+        "was to be sent"
+    ),
+    BULK_SETS: f"the same by POST of batches of {BULK}, from 4 connections; jobs per second",
+}
+BARS = (
+    Bar(SINGLE, clock="wall", at_least=8_000),
+    Bar(SINGLE, clock="wall", against="asgi", inverse=True),
+    Bar("wait at half the load p99", clock="wall", at_most=50),
+    Bar(BULK_SETS, clock="wall", at_least=40_000),
+    Bar(BULK_SETS, clock="wall", against="asgi", inverse=True),
+)
+
+
+def cases(*, quick: bool) -> list[Case]:
+    """
+    Return what to run.
+    """
+    reps = 1 if quick else 3
+    pending = 10_000 if quick else 100_000
+    counts = ((SINGLE, 10_000 if quick else 40_000), (BULK_SETS, 60 if quick else 300))
+    return [
+        Case(__name__, work, subject, pending, {"count": count}, reps)
+        for work, count in counts
+        for subject in ("asgi", "tickwheel")
+    ]
+
+
+def measure(work: str, subject: str, pending: int, *, count: int) -> list[Measure]:
+    """
+    Run one case.
+    """
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
+        path = Path(folder, "jobs.db")
+        if subject == "tickwheel":
+            file.fill(path, pending)
+        with _server(subject, path) as (port, pid):
+            size = BULK if work == BULK_SETS else 1
+            before = _cpu_s(pid)
+            rate = count / _ask(port, work, count, 0)["seconds"]
+            cpu_us = (_cpu_s(pid) - before) * 1e6 / (count * size)
+            found = [Measure(work, rate * size, "per second", "wall"), Measure(f"{work}, each", cpu_us, "us", "cpu")]
+            if work == SINGLE:
+                waits = _ask(port, work, count // 2, rate / 2)["waits_ms"]
+                found += [
+                    Measure(f"wait at half the load {name}", wait, "ms", "wall")
+                    for name, wait in zip(("p50", "p99", "max"), waits, strict=True)
+                ]
+    return found
+
+
+@contextmanager
+def _server(subject: str, path: Path) -> Iterator[tuple[int, int]]:
+    command = [sys.executable, "-m", "benchmarks.http.servers", subject, str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield int(process.stdout.readline()), process.pid
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _ask(port: int, work: str, count: int, rate: float) -> dict[str, Any]:
+    kind = "single" if work == SINGLE else "bulk"
+    command = [sys.executable, "-m", "benchmarks.http.client", str(port), kind, str(count), str(rate)]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=300)
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found
+
+
+def _cpu_s(pid: int) -> float:
+    """
+    Return the processor time of a process, all its threads.
+    """
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

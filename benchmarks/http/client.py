@@ -1,0 +1,131 @@
+"""
+The client: `python -m benchmarks.http.client PORT KIND REQUESTS RATE`.
+
+One process with a selector and plain sockets, so that it takes less than any server. It prints the seconds, and, at a
+rate, how late answers came, counted from the instant at which each request was to be sent.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import select
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from benchmarks.http import BULK
+
+__all__ = ["main"]
+
+_CONNECTIONS: Final = {"single": 64, "bulk": 4}
+_PAYLOAD: Final = "x" * 98
+
+
+def _requests(kind: str) -> Iterator[bytes]:
+    draw = random.Random()
+    while True:
+        job = {"delay": 3600, "handler": "nothing", "payload": _PAYLOAD}
+        if kind == "single":
+            method, path, body = "PUT", f"/v1/jobs/{draw.getrandbits(64):016x}", json.dumps(job).encode()
+        else:
+            items = [{"do": "set", "key": f"{draw.getrandbits(64):016x}", **job} for _ in range(BULK)]
+            method, path, body = "POST", "/v1/jobs:batch", json.dumps({"items": items}).encode()
+        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        yield f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+class _Connection:
+    """
+    One socket with at most one request under way.
+    """
+
+    def __init__(self, port: int) -> None:
+        """
+        Connect.
+        """
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sent_at = 0.0
+        self._answer = b""
+
+    def is_answered(self) -> bool:
+        """
+        Read what is there, and return whether the answer is whole.
+
+        Raises:
+            RuntimeError: If the answer is no success.
+        """
+        self._answer += self.socket.recv(1 << 18)
+        head, end, body = self._answer.partition(b"\r\n\r\n")
+        if not end:
+            return False
+        if head[9:10] != b"2":
+            raise RuntimeError(self._answer.decode())
+        length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        if len(body) < length:
+            return False
+        self._answer = b""
+        return True
+
+
+class _Load:
+    """
+    Sends requests over all connections and times the answers.
+    """
+
+    def __init__(self, port: int, kind: str) -> None:
+        """
+        Connect.
+        """
+        connections = [_Connection(port) for _ in range(_CONNECTIONS[kind])]
+        self._all = {each.socket.fileno(): each for each in connections}
+        self._idle = deque(connections)
+        self._poll = select.epoll()
+        for number in self._all:
+            self._poll.register(number, select.EPOLLIN)
+        self.waits: list[float] = []
+
+    def run(self, bodies: list[bytes], at: Callable[[int], float]) -> float:
+        """
+        Send each of *bodies* at its instant, or as soon as a connection is free; return the seconds it took.
+        """
+        begin = time.perf_counter()
+        sent = done = 0
+        while done < len(bodies):
+            now = time.perf_counter() - begin
+            while sent < len(bodies) and self._idle and at(sent) <= now:
+                connection = self._idle.popleft()
+                connection.sent_at = at(sent) or now
+                connection.socket.sendall(bodies[sent])
+                sent += 1
+            wait = at(sent) - (time.perf_counter() - begin) if self._idle and sent < len(bodies) else 1.0
+            for number, _ in self._poll.poll(max(0.0, wait)):
+                connection = self._all[number]
+                if connection.is_answered():
+                    self.waits.append(time.perf_counter() - begin - connection.sent_at)
+                    self._idle.append(connection)
+                    done += 1
+        return time.perf_counter() - begin
+
+
+def main(port: int, kind: str, count: int, rate: float) -> None:
+    """
+    Warm up, send *count* requests, at *rate* a second or as fast as they are answered (0), and print what was found.
+    """
+    source = _requests(kind)
+    bodies = [next(source) for _ in range(count)]
+    load = _Load(port, kind)
+    load.run([next(source) for _ in range(_CONNECTIONS[kind])], lambda _number: 0.0)
+    load.waits.clear()
+    seconds = load.run(bodies, lambda number: number / rate if rate else 0.0)
+    waits = sorted(load.waits)
+    figures = [waits[len(waits) // 2], waits[len(waits) * 99 // 100], waits[-1]]
+    print(json.dumps({"seconds": seconds, "waits_ms": [wait * 1000 for wait in figures]}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
