@@ -246,9 +246,11 @@ def tend_until(instant: float, victims: list[Victim]) -> None:
     """
     Kill and start, up to *instant*.
     """
-    while time.monotonic() < instant:
+    while True:
         for victim in victims:
             victim.tend()
+        if time.monotonic() >= instant:
+            return
         time.sleep(0.002)
 
 
@@ -315,7 +317,7 @@ def main() -> int:
     )
     for line in (*outcome.lost, *outcome.wrong):
         print(f"  {line}", file=sys.stderr)  # noqa: T201
-    return 1 if outcome.lost or outcome.wrong or outcome.acknowledged < options.jobs else 0
+    return 1 if outcome.lost or outcome.wrong or outcome.acknowledged < options.jobs or not kills else 0
 
 
 if __name__ == "__main__":

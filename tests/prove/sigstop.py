@@ -159,6 +159,9 @@ def read(folder: Path, keys: list[str]) -> Result:
     settled = [line.split()[1].rpartition("/")[0] for line in (folder / "settled").read_text().splitlines()]
     ended = {life.rpartition("/")[0] for life in settled}
     lives = Counter(fire_id.rpartition("/")[0] for _, fire_id, _ in fired)
+    for key in sorted(set(keys) - ended)[:5]:
+        said = [f"{what}: {line}" for what in ("fired", "refused") for line in _lines_of(folder / what, key)]
+        print(f"  {key}: {'; '.join(said) or 'never fired'}", file=sys.stderr)  # noqa: T201
     return Result(
         jobs=len(keys),
         lost=len(set(keys) - ended),
@@ -167,6 +170,10 @@ def read(folder: Path, keys: list[str]) -> Result:
         refused=len((folder / "refused").read_text().splitlines()),
         duplicates=sum(lives.values()) - len(lives),
     )
+
+
+def _lines_of(path: Path, key: str) -> list[str]:
+    return [line for line in path.read_text().splitlines() if f" {key}/" in line]
 
 
 def main() -> int:
