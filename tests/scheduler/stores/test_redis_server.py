@@ -457,10 +457,11 @@ def test_node_of_a_cluster(make_redis):
     """
     In a cluster the node that holds the store's slot can be used; another names the one to connect to.
     """
-    holder, other = make_redis("--cluster-enabled", "yes"), make_redis("--cluster-enabled", "yes")
+    ports = [free_port(), free_port()]
+    holder, other = (make_redis("--cluster-enabled", "yes", "--cluster-port", port) for port in ports)
     slot = holder.execute("CLUSTER", "KEYSLOT", "{tickwheel}:jobs")
     holder.execute("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-    other.execute("CLUSTER", "MEET", "127.0.0.1", holder.port)
+    other.execute("CLUSTER", "MEET", "127.0.0.1", holder.port, ports[0])
     until(lambda: str(holder.port).encode() in other.execute("CLUSTER", "NODES"))
     assert 0 <= slot <= 16383
     store = until(lambda: open_store(holder.url()))
@@ -470,6 +471,15 @@ def test_node_of_a_cluster(make_redis):
     refusal = until(lambda: refused_by(other))
     assert f"127.0.0.1:{holder.port}" in refusal
     assert "connect to the node that is named here" in refusal
+
+
+def free_port():
+    """
+    Return a port that nobody listens on.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def refused_by(server):

@@ -166,10 +166,8 @@ class Connections:
             connection.send_command(*words)
             return connection.read_response()
         except (self._redis.ConnectionError, self._redis.TimeoutError) as error:
-            # An answer such as LOADING is a connection error to the driver, and has a code.
-            is_sent = is_write and getattr(error, "status_code", None) is None
             connection.disconnect()
-            raise told(error, self._url, is_sent=is_sent) from error
+            raise told(error, self._url, is_sent=is_write) from error
         except BaseException as error:
             if not isinstance(error, self._redis.ResponseError):
                 connection.disconnect()  # an answer that nobody read would be taken for that of the next question

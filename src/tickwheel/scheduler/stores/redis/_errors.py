@@ -21,6 +21,7 @@ class _Words(NamedTuple):
 
 LOST: Final = _Words("the connection failed", "see that the server runs and can be reached", is_transient=True)
 
+_FAILED: Final = _Words("Redis failed", "look into the server's log")
 _PASSWORD: Final = _Words("the server refuses this user", "see to the user's name and password")
 _RIGHTS: Final = _Words(
     "the server refuses this user a command",
@@ -67,6 +68,20 @@ _TEXTS: Final = {
     "can't access": _RIGHTS,
     "Lua redis lib command arguments": _Words("a value cannot be stored", "pass texts and integers in int64"),
 }
+_CLASSES: Final = {
+    "AskError": "ASK",
+    "AuthenticationError": "WRONGPASS",
+    "BusyLoadingError": "LOADING",
+    "ClusterDownError": "CLUSTERDOWN",
+    "MasterDownError": "MASTERDOWN",
+    "MovedError": "MOVED",
+    "NoPermissionError": "NOPERM",
+    "OutOfMemoryError": "OOM",
+    "ReadOnlyError": "READONLY",
+    "TryAgainError": "TRYAGAIN",
+}
+"""The driver cuts the code off these answers, and some of them look like lost connections."""
+
 _CODE: Final = re.compile(r"[A-Z]{2,}\b")
 
 
@@ -77,21 +92,19 @@ def told(error: Exception, url: str, *, is_sent: bool = False) -> StoreError:
     Args:
         error: What the driver raised.
         url: With the password masked.
-        is_sent: Whether a write may have reached the server, and its end is not known.
+        is_sent: Whether a write may have reached the server; without an answer its end is not known.
     """
     text = str(error).partition("\n")[0]
-    # The driver cuts the code off some of the errors, and keeps it as an attribute.
-    code = getattr(error, "status_code", None)
-    if code is None:
-        found = _CODE.match(text)
-        code = found[0] if found else ""
     for part, words in _TEXTS.items():
         if part in text:
             return _error(url, words, text)
-    if code in _CODES:
-        return _error(url, _CODES[code], text)
-    if code == "ERR" or code:
-        return _error(url, _Words("Redis failed", "look into the server's log"), text)
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    code = next((_CLASSES[kind] for kind in kinds if kind in _CLASSES), "")
+    if not code and "ResponseError" in kinds:
+        found = _CODE.match(text)
+        code = found[0] if found else "ERR"
+    if code:
+        return _error(url, _CODES.get(code, _FAILED), text)
     return StoreError(f"{url}: {LOST.what} ({text})", LOST.remedy, is_transient=True, is_unknown=is_sent)
 
 
