@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import socket
 import threading
@@ -125,6 +126,18 @@ def test_what_the_service_alone_knows(client):
         client.set("k", every=0.5, target="log")
     assert (caught.value.name, caught.value.value) == ("every", 0.5)
     assert client.forecast(time.time(), 60, 3) == [0, 0, 0]
+
+
+def test_a_fork(client):
+    """
+    A child that was forked asks on connections of its own, and ends.
+    """
+    client.set("forked", delay=3600, target="log")
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if client.cancel("forked").outcome is Outcome.CANCELLED else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert client.get("forked") is None
 
 
 def test_a_lost_answer_is_asked_for_again(relay):

@@ -8,7 +8,9 @@ write carries an Idempotency-Key, so that one which is sent twice, because its a
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
+import os
 import random
 import threading
 import uuid
@@ -60,6 +62,7 @@ class Transport:
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
         self._turns = asyncio.Semaphore(_AT_ONCE_MAX)
         self._client: httpx.AsyncClient | None = None
 
@@ -80,11 +83,13 @@ class Transport:
             if self._is_closed:
                 request.close()
                 raise ClosedError("scheduler")
-            if self._loop is None:
+            if self._loop is None or self._pid != os.getpid():  # threads do not survive a fork
+                self._pid = os.getpid()
                 self._client = self._connected()
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_run, args=(self._loop,), name="tickwheel-http", daemon=True)
                 self._thread.start()
+                atexit.register(self.close)
         return asyncio.run_coroutine_threadsafe(request, self._loop)
 
     def close(self) -> None:
@@ -94,7 +99,8 @@ class Transport:
         with self._lock:
             self._is_closed = True
             loop, self._loop = self._loop, None
-        if loop is not None:
+        atexit.unregister(self.close)
+        if loop is not None and self._pid == os.getpid():
             asyncio.run_coroutine_threadsafe(self._wind_up(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             if self._thread is not None and self._thread is not threading.current_thread():
