@@ -36,10 +36,11 @@ class Figures:
         self.by_target: dict[str, dict[str, int]] = {}
         self.recent = Recent()
 
-    def settled(self, batch: Sequence[tuple[Entry, Verdict]], answers: Sequence[Answer]) -> None:
+    def settled(self, batch: Sequence[tuple[Entry, Verdict]], answers: Sequence[Answer]) -> bool:
         """
-        Count a settled *batch*.
+        Count a settled *batch*, and return whether there is anything in it but routine.
         """
+        has_trouble = False
         counts, late = self.counts, self.lateness.add
         for (entry, verdict), answer in zip(batch, answers, strict=True):
             if entry.fired_at:
@@ -48,6 +49,7 @@ class Figures:
                 self.recent.add(entry, verdict, answer)
             if answer.outcome is not Outcome.SETTLED:
                 counts["refused"] += 1
+                has_trouble = True
                 continue
             kind = verdict.kind
             counts[_COUNTED_AS[kind]] += 1
@@ -55,5 +57,7 @@ class Figures:
             if target is None:
                 target = self.by_target[entry.job.target] = dict.fromkeys(_COUNTED_AS.values(), 0)
             target[_COUNTED_AS[kind]] += 1
-            if kind is Kind.RETRIED or (kind is Kind.DIED and entry.fired_at):
-                counts["failed"] += 1
+            if kind is Kind.RETRIED or kind is Kind.DIED:
+                has_trouble = True
+                counts["failed"] += kind is Kind.RETRIED or bool(entry.fired_at)
+        return has_trouble

@@ -49,7 +49,6 @@ _RETRY_S: Final = 0.5
 """After which an end that the store did not answer is written again."""
 
 _Ended = tuple[Entry, Verdict]
-_TROUBLE: Final = frozenset({Kind.RETRIED, Kind.DIED})
 
 
 class Settler:
@@ -158,14 +157,12 @@ class Settler:
             self.on_lives(lives)
         if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
             self.on_doubt()
-        self._figures.settled(batch, result)
+        has_trouble = self._figures.settled(batch, result)
         if self._tells:
             self._tell(batch, result)
-        if self._hooks.is_active:
-            is_curious = self._hooks.is_curious
+        if self._hooks.is_curious or (has_trouble and self._hooks.is_active):
             for (entry, verdict), answer in zip(batch, result, strict=True):
-                if is_curious or verdict.kind in _TROUBLE or answer.outcome is not Outcome.SETTLED:
-                    self._hooks.tell(_event(entry, verdict, answer))
+                self._hooks.tell(_event(entry, verdict, answer))
         self.on_settled(entries, freed)
 
     def _write_again(self, batch: list[_Ended], error: Exception) -> None:

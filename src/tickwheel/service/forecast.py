@@ -35,6 +35,10 @@ class Strip:
     fresh_s: float
 
 
+_QUICK_S: Final = 0.05
+"""A count that took no longer is worth waiting for."""
+_SHARE: Final = 20
+"""A count is told for at least so many times as long as it took: counting never takes more than a twentieth."""
 STRIPS: Final = (Strip("minute", 1, 60, 0.5), Strip("hour", 60, 60, 2.0), Strip("day", 900, 96, 10.0))
 
 
@@ -48,23 +52,57 @@ class Forecast:
         Count the jobs of *scheduler*.
         """
         self._scheduler = scheduler
-        self._lock = asyncio.Lock()
-        self._counted: dict[str, tuple[float, StripDocument]] = {}
+        self._counts = {strip.name: _Count(scheduler, strip) for strip in STRIPS}
 
     async def read(self) -> ForecastDocument:
         """
         Return all strips, and when the next job is due.
         """
-        async with self._lock:
-            strips = [await self._strip(strip) for strip in STRIPS]
+        strips = await asyncio.gather(*(count.read() for count in self._counts.values()))
         next_jobs = await self._scheduler.upcoming(limit=1)
         return ForecastDocument(instant(next_jobs[0].due_at) if next_jobs else None, strips)
 
-    async def _strip(self, strip: Strip) -> StripDocument:
-        counted_at, document = self._counted.get(strip.name, (-strip.fresh_s, None))
-        if document is None or time.monotonic() - counted_at >= strip.fresh_s:
-            since = int(time.time()) // strip.step_s * strip.step_s
-            counts = await self._scheduler.forecast(since, strip.step_s, strip.cells)
-            document = StripDocument(strip.name, instant(since * 1000), strip.step_s, list(counts))
-            self._counted[strip.name] = time.monotonic(), document
-        return document
+
+class _Count:
+    """
+    The last count of one strip. One that takes long is told while it is counted anew: only its first reader waits.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler, strip: Strip) -> None:
+        self._scheduler = scheduler
+        self._strip = strip
+        self._stale_at = 0.0
+        self._took_s = 0.0
+        self._document: StripDocument | None = None
+        self._counting: asyncio.Task[StripDocument] | None = None
+
+    async def read(self) -> StripDocument:
+        """
+        Return the count, not much older than the strip allows.
+        """
+        if self._counting is None and (self._document is None or time.monotonic() >= self._stale_at):
+            self._counting = asyncio.create_task(self._count())
+            self._counting.add_done_callback(self._counted)
+        counting = self._counting
+        if self._document is not None and (counting is None or self._took_s > _QUICK_S):
+            return self._document
+        assert counting is not None
+        return await asyncio.shield(counting)
+
+    async def _count(self) -> StripDocument:
+        strip = self._strip
+        begun = time.monotonic()
+        since = int(time.time()) // strip.step_s * strip.step_s
+        counts = await self._scheduler.forecast(since, strip.step_s, strip.cells)
+        self._took_s = took_s = time.monotonic() - begun
+        self._stale_at = begun + took_s + max(strip.fresh_s, _SHARE * took_s)
+        return StripDocument(strip.name, instant(since * 1000), strip.step_s, list(counts))
+
+    def _counted(self, task: asyncio.Task[StripDocument]) -> None:
+        self._counting = None
+        if task.cancelled():
+            return
+        if task.exception() is None:
+            self._document = task.result()
+        else:
+            self._document = None  # who asks next is told what is wrong
