@@ -69,5 +69,5 @@ class CeleryTarget:
                 **{"task_id": firing.message_id, "headers": headers(firing), "retry": False, **task.options},
             )
         except Exception as error:  # noqa: BLE001  every transport has errors of its own
-            raise Place.masking(url).failed(error) from None
+            raise Place.masking(*url.split(";")).failed(error) from None
         return None

@@ -110,16 +110,22 @@ class NatsTarget:
             login = {"user": unquote(parts.username or ""), "password": unquote(parts.password)}
         elif parts.username is not None:
             login = {"token": unquote(parts.username)}
-        return await library("nats", "nats").connect(
-            parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(),
-            **login,
-            name="tickwheel",
-            connect_timeout=self._timeout_s,
-            allow_reconnect=False,
-            max_reconnect_attempts=1,  # of connecting at first
-            reconnect_time_wait=0,
-            error_cb=_ignore,
-        )
+        client = library("nats.aio.client", "nats").Client()
+        try:
+            await client.connect(
+                parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(),
+                **login,
+                name="tickwheel",
+                connect_timeout=self._timeout_s,
+                allow_reconnect=False,
+                max_reconnect_attempts=1,  # of connecting at first
+                reconnect_time_wait=0,
+                error_cb=_ignore,
+            )
+        except BaseException:
+            await client.close()  # which was refused may still be open
+            raise
+        return client
 
 
 async def _ignore(_error: Exception) -> None:
