@@ -1,0 +1,157 @@
+"""
+What the Redis store makes of its URL, of the rights that it is given, and of the server's settings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+
+import pytest
+
+from tickwheel.scheduler import _model as model
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores.redis._server import loss_window
+
+
+def set_one(store, key="key", due_at=0, payload=b"null"):
+    """
+    Set a job and return it.
+    """
+    return store.apply([model.Set(model.Job(key, 0, due_at, payload))])[0].job
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("redis://127.0.0.1:1/x", "names the database 'x': write its number"),
+        ("redis://127.0.0.1:port/0", "cannot be understood .*: write redis://"),
+        ("redis://127.0.0.1:1/0?shards=many", "shards is 'many' in .*: write a whole number up to 256"),
+        ("redis://127.0.0.1:1/0?decode_responses=1", "has the option 'decode_responses': known are: shards, lease_s"),
+        ("redis://127.0.0.1:1/0?prefix=", "prefix is '' in .*: write some printable characters without braces"),
+        ("redis://127.0.0.1:1/0?prefix={a}", "prefix is '{a}'"),
+        ("unix:///nowhere/socket?db=x", "names the database 'x'"),
+        ("unix:///nowhere/socket", "the connection failed"),
+    ],
+)
+def test_wrong_urls(url, message):
+    """
+    What a URL says wrong is named.
+    """
+    with pytest.raises(StoreError, match=message):
+        open_store(url)
+
+
+@pytest.mark.parametrize(
+    ("account", "message"),
+    [
+        ("guarded:hush-hush@", "the server refuses this user"),
+        (":hush-hush@", "the server refuses this user"),
+        ("", "the server refuses this user"),
+    ],
+)
+def test_wrong_password(make_redis, account, message):
+    """
+    A wrong password, or none, is told, is not shown, and is not tried again.
+    """
+    server = make_redis("--requirepass", "right")
+    with pytest.raises(StoreError, match=message) as caught:
+        open_store(server.url("", account))
+    assert not caught.value.is_transient
+    assert "hush" not in str(caught.value)
+    assert account == "" or ":***@" in str(caught.value)
+    open_store(server.url("", ":right@")).close()
+
+
+def test_no_such_database(redis_server):
+    """
+    A database that the server does not have is named.
+    """
+    with pytest.raises(StoreError, match=r"there is no such database .*: name another") as caught:
+        open_store(f"redis://127.0.0.1:{redis_server.port}/99")
+    assert not caught.value.is_transient
+
+
+def test_settings_may_not_be_read(make_redis):
+    """
+    A user who may not read the settings can use the store, and is told of the worst that they may be.
+    """
+    server = make_redis("--appendonly", "yes")
+    server.execute("ACL", "SETUSER", "plain", "on", ">pw", "~*", "&*", "+@all", "-config", "-info")
+    store = open_store(server.url("", "plain:pw@"))
+    assert "may not read appendfsync" in store.abilities.loss_window
+    assert set_one(store).key == "key"
+    store.close()
+
+
+def test_rights_are_looked_at_first(make_redis):
+    """
+    A user who lacks one command is told so on open, before anything could be written by halves.
+    """
+    server = make_redis()
+    server.execute("ACL", "SETUSER", "half", "on", ">pw", "~*", "&*", "+@all", "-zrem")
+    with pytest.raises(StoreError, match=r"the server refuses this user a command .*user_script") as caught:
+        open_store(server.url("", "half:pw@"))
+    assert not caught.value.is_transient
+    server.execute("ACL", "SETUSER", "silent", "on", ">pw", "~*", "resetchannels", "+@all")
+    store = open_store(server.url("", "silent:pw@"))
+    rights, keys, channels = re.search(r"give it (.*), on (\S+) and (\S+)$", str(caught.value)).groups()
+    places = [place.replace("PREFIX", "tickwheel") for place in (keys, channels)]
+    server.execute("ACL", "SETUSER", "least", "on", ">pw", *rights.split(), *places)
+    open_store(server.url("", "least:pw@")).close()  # the remedy is one
+    owner = open_store(server.url())
+    owner.acquire("owner")
+    assert set_one(store).key == "key"  # only the hint is missing
+    assert sum(len(owner.changes(shard, 10, 0).jobs) for shard in range(4)) == 1
+    for each in (store, owner):
+        each.close()
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_eviction_is_refused(make_redis, policy):
+    """
+    A server that may evict keys is refused, with the remedy.
+    """
+    server = make_redis("--maxmemory-policy", policy)
+    with pytest.raises(StoreError, match=f"has maxmemory-policy {policy}, .*: CONFIG SET maxmemory-policy noeviction"):
+        open_store(server.url())
+    server.execute("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    open_store(server.url()).close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_durable", "words"),
+    [
+        (("--appendonly", "yes", "--appendfsync", "always"), True, ""),
+        (("--appendonly", "yes", "--appendfsync", "everysec"), False, "the last two seconds"),
+        (("--appendonly", "yes", "--appendfsync", "no"), False, "not yet written to the disk"),
+        (("--save", "60 1"), False, "since the last snapshot, when the server crashes: set appendonly yes"),
+        ((), False, "everything, when the server stops: set appendonly yes"),
+    ],
+)
+def test_what_may_be_lost(make_redis, caplog, settings, is_durable, words):
+    """
+    The store says what its server may lose, as an ability, and as a warning to who fires its jobs.
+    """
+    server = make_redis(*settings)
+    with caplog.at_level(logging.WARNING, "tickwheel.scheduler"):
+        store = open_store(server.url())
+        assert caplog.messages == []  # a client has nothing to decide
+        store.acquire("owner")
+    assert (store.abilities.is_durable, words in store.abilities.loss_window) == (is_durable, True)
+    assert bool(caplog.messages) is not is_durable
+    assert all("may lose" in message for message in caplog.messages)
+    store.close()
+    server.stop()
+
+
+def test_loss_window_of_any_settings():
+    """
+    Whatever is known of the settings, only a server that is known to sync each answer loses nothing.
+    """
+    for aof, fsync, save in itertools.product(("yes", "no", None), ("always", "everysec", "no", None), ("", "60 1")):
+        facts = {"appendonly": aof, "appendfsync": fsync, "save": save}
+        window = loss_window({name: value for name, value in facts.items() if value is not None})
+        assert (window == "") is (fsync == "always" and aof != "no"), facts
