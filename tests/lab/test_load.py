@@ -33,7 +33,7 @@ def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
         now = tally.intended(number) + latency
         tally.answered(number, now - 0.001, now, is_overtaken=False)
     for _ in range(failed):
-        tally.failed("status 503")
+        tally.refused("status 503")
     assert tally.ended.is_set()
     return tally.figures(3, ranked([0.002]))
 
@@ -48,6 +48,23 @@ def test_a_latency_counts_from_the_intended_start() -> None:
     assert [row["answered"] for row in figures.by_second] == [1, 1, 0]
     assert figures.by_second[2]["p99"] == pytest.approx(2.5)
     assert figures.achieved_rate == pytest.approx(3 / 4.5)
+
+
+def test_who_gets_no_answer_waits_all_the_same() -> None:
+    """
+    A request that is given up counts with its whole wait; one that is answered with an error counts as an error only.
+    """
+    tally = Tally(1.0, 3, 100.0)
+    tally.answered(0, 100.0, 100.5, is_overtaken=False)
+    tally.unanswered(1, 111.0, "timed out")
+    tally.refused("status 429")
+    figures = tally.figures(0, ranked([]))
+    assert (figures.latency_s["p50"], figures.latency_s["max"]) == (0.5, 10.0)
+    assert figures.errors == {"timed out": 1, "status 429": 1}
+    assert (figures.answered, figures.error_rate) == (1, 2 / 3)
+    assert [row["p99"] for row in figures.by_second] == [0.5, 10.0, None]
+    assert "NaN" not in LoadResult("http://x", "here", Mix(), [figures]).as_json()
+    assert "nan" not in render_load(LoadResult("http://x", "here", Mix(), [figures]), [], is_limited=False)
 
 
 def test_ranks() -> None:

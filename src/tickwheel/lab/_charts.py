@@ -34,7 +34,7 @@ COLOURS: Final = {
 """Each series by its name: the designs, and what a load measures."""
 WIDTH: Final = 640
 HEIGHT: Final = 300
-LEFT: Final = 64
+LEFT: Final = 76
 RIGHT: Final = 108
 TOP: Final = 14
 BOTTOM: Final = 40
@@ -59,15 +59,18 @@ class Axis:
 
 def line_chart(x: Axis, y: Axis, xs: Sequence[float], series: Mapping[str, Sequence[float]]) -> str:
     """
-    Return a chart of *series*, each a list of heights at *xs*, named and coloured by design.
+    Return a chart of *series*, each a list of heights at *xs*, named and coloured; what is NaN is left out.
     """
-    values = [max(value, _least(y)) for heights in series.values() for value in heights]
+    values = [max(value, _least(y)) for heights in series.values() for value in heights if not math.isnan(value)]
     across = _Scale(x, xs, LEFT, WIDTH - RIGHT, pad=False)
     up = _Scale(y, values, HEIGHT - BOTTOM, TOP, pad=True)
     parts = [_grid(across, up, xs if x.is_log else across.ticks())]
     ends = {}
     for name, heights in series.items():
-        points = [(across.at(at), up.at(max(height, _least(y)))) for at, height in zip(xs, heights, strict=True)]
+        known = [(at, height) for at, height in zip(xs, heights, strict=True) if not math.isnan(height)]
+        if not known:
+            continue
+        points = [(across.at(at), up.at(max(height, _least(y)))) for at, height in known]
         path = " ".join(f"{left:.1f},{top:.1f}" for left, top in points)
         colour = COLOURS.get(name, "#888")
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.2"/>')

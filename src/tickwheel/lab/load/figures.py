@@ -31,12 +31,13 @@ class StageFigures:
         answered: How many were answered, as the verbs answer.
         overtaken: Those of them that asked for a job which had fired meanwhile; no error.
         errors: Why requests failed, and how many.
-        latency_s: From the intended start to the answer, by rank.
+        latency_s: From the intended start to the answer, by rank; of a request that got none, until it was given up.
         service_s: From the sending to the answer, by rank: what a closed loop would report.
         achieved_rate: Answers a second, until the last one.
         fired: How many jobs fired, by the service's own count.
         late_s: How late they were, by the service's own clock and buckets, by rank.
-        by_second: For each second: requests that had their time, answers, and p50 and p99 of what started in it.
+        by_second: For each second: requests that had their time, answers, and p50 and p99 of what was to start in it,
+            None where that got error answers only.
     """
 
     rate: float
@@ -50,7 +51,7 @@ class StageFigures:
     achieved_rate: float
     fired: int
     late_s: dict[str, float]
-    by_second: list[dict[str, float]]
+    by_second: list[dict[str, float | None]]
 
     @property
     def error_rate(self) -> float:
@@ -76,6 +77,7 @@ class Tally:
         self.ended = asyncio.Event()
         self._done = 0
         self._intended, self._latency, self._service = array("d"), array("d"), array("d")
+        self._answered = 0
         self._answers: Counter[int] = Counter()
         self._overtaken = 0
         self._errors: Counter[str] = Counter()
@@ -91,21 +93,27 @@ class Tally:
         """
         Count an answer that came *now*.
         """
-        intended = self.intended(number)
         self._count()
-        self._intended.append(intended - self.begins_at)
-        self._latency.append(now - intended)
+        self._waited(number, now)
+        self._answered += 1
         self._service.append(now - sent_at)
         self._answers[math.floor(now - self.begins_at)] += 1
         self._overtaken += is_overtaken
         self._last_at = max(self._last_at, now)
 
-    def failed(self, reason: str) -> None:
+    def refused(self, reason: str) -> None:
         """
-        Count a request that failed.
+        Count a request that was answered with an error.
         """
         self._count()
         self._errors[reason] += 1
+
+    def unanswered(self, number: int, now: float, reason: str) -> None:
+        """
+        Count a request that was given up *now*: it has waited so long at least.
+        """
+        self._waited(number, now)
+        self.refused(reason)
 
     @property
     def done(self) -> int:
@@ -123,37 +131,41 @@ class Tally:
         """
         Return the figures, with what the service says of its firings.
         """
-        answered = len(self._latency)
         return StageFigures(
             rate=self.rate,
             seconds=self.seconds,
             requests=self.requests,
-            answered=answered,
+            answered=self._answered,
             overtaken=self._overtaken,
             errors=dict(self._errors),
             latency_s=ranked(self._latency),
             service_s=ranked(self._service),
-            achieved_rate=answered / max(self._last_at - self.begins_at, self.requests / self.rate),
+            achieved_rate=self._answered / max(self._last_at - self.begins_at, self.requests / self.rate),
             fired=fired,
             late_s=late_s,
             by_second=self._by_second(),
         )
 
-    def _by_second(self) -> list[dict[str, float]]:
+    def _waited(self, number: int, now: float) -> None:
+        intended = self.intended(number)
+        self._intended.append(intended - self.begins_at)
+        self._latency.append(now - intended)
+
+    def _by_second(self) -> list[dict[str, float | None]]:
         latencies: dict[int, list[float]] = {}
         for intended, latency in zip(self._intended, self._latency, strict=True):
             latencies.setdefault(math.floor(intended), []).append(latency)
-        rows = []
+        rows: list[dict[str, float | None]] = []
         for second in range(math.ceil(self.seconds)):
-            ranks = ranked(latencies.get(second, ()))
+            ranks = ranked(latencies[second]) if second in latencies else {}
             share = min(1.0, self.seconds - second)
             rows.append(
                 {
                     "second": second,
                     "intended": self.rate * share,
                     "answered": self._answers[second],
-                    "p50": ranks["p50"],
-                    "p99": ranks["p99"],
+                    "p50": ranks.get("p50"),
+                    "p99": ranks.get("p99"),
                 }
             )
         return rows

@@ -4,6 +4,7 @@ A load as one HTML page: how long answers took, how late jobs fired, and whether
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -69,9 +70,9 @@ def render_load(result: LoadResult, misses: Sequence[str], *, is_limited: bool) 
     verdict = "no threshold was set" if not is_limited else "; ".join(misses) or "every threshold was kept"
     note = (
         "Latencies count from the instant at which the schedule had a request start, so a wait for a slow service is "
-        "in them; 'sent to answer' is what a client that waits its turn would have seen. Lateness is the service's own "
-        "figure, by its clock and its buckets, over all its jobs. "
-        "Overtaken: a move or cancel came when its job had fired."
+        "in them, and a request that got no answer counts with all its waiting; 'sent to answer' is what a client that "
+        "waits its turn would have seen. Lateness is the service's own figure, by its clock and its buckets, over all "
+        "its jobs. Overtaken: a move or cancel came when its job had fired."
     )
     return render_page(
         title="A service under load",
@@ -107,23 +108,29 @@ def _charts(stages: Sequence[StageFigures]) -> Iterable[str]:
             over,
             Axis("a second", lambda value: f"{value:,.0f}", is_log=False),
             seconds,
-            {name: [row[name] for row in rows] for name in ("intended", "answered")},
+            {name: [row[name] or 0.0 for row in rows] for name in ("intended", "answered")},
         ),
     )
     yield section(
         "Latency over time",
         "Of the requests that were to start in each second.",
-        line_chart(over, time, seconds, {name: [row[name] * 1e9 for row in rows] for name in ("p50", "p99")}),
+        line_chart(over, time, seconds, {name: [_ns(row[name]) for row in rows] for name in ("p50", "p99")}),
     )
 
 
-def _by_second(stages: Iterable[StageFigures]) -> tuple[list[float], list[dict[str, float]]]:
-    begins, seconds, rows = 0.0, [], []
+def _by_second(stages: Iterable[StageFigures]) -> tuple[list[float], list[dict[str, float | None]]]:
+    begins = 0.0
+    seconds: list[float] = []
+    rows: list[dict[str, float | None]] = []
     for stage in stages:
-        seconds += [begins + row["second"] for row in stage.by_second]
+        seconds += [begins + second for second in range(len(stage.by_second))]
         rows += stage.by_second
         begins += stage.seconds
     return seconds, rows
+
+
+def _ns(seconds: float | None) -> float:
+    return math.nan if seconds is None else seconds * 1e9
 
 
 def _time(seconds: float) -> str:

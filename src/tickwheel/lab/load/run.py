@@ -164,13 +164,15 @@ class _Load:
 
     def _done(self, tally: Tally, number: int, method: str, key: str, answer: Answer) -> None:
         is_overtaken = method != "PUT" and answer.status in OVERTAKEN
+        now = asyncio.get_running_loop().time()
         if is_overtaken or 200 <= answer.status < 300:  # noqa: PLR2004 the statuses of success
-            now = asyncio.get_running_loop().time()
             tally.answered(number, answer.sent_at, now, is_overtaken=is_overtaken)
             if method == "PUT":
                 self._keys.append(key)
+        elif answer.status:
+            tally.refused(f"status {answer.status}")
         else:
-            tally.failed(f"status {answer.status}" if answer.status else answer.body.decode("utf-8", "replace"))
+            tally.unanswered(number, now, answer.body.decode("utf-8", "replace"))
 
     async def _drained(self, tally: Tally) -> None:
         with suppress(TimeoutError):
