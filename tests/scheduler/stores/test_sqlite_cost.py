@@ -119,3 +119,31 @@ def anything(sql):
         return dict.fromkeys(names, 1)
     numbers = [int(number) for number in re.findall(r"\?(\d+)", sql)]
     return [1] * (max(numbers) if numbers else sql.count("?"))
+
+
+@pytest.mark.parametrize("missing", [0, 25, 49])
+def test_jobs_side_by_side(store, missing):
+    """
+    Jobs of one instant are begun and ended together, and one among them that was cancelled is told from the others.
+    """
+    answers = store.apply([model.Set(model.Job(f"run {i}", 0, 7_000)) for i in range(50)])
+    jobs = [answer.job for answer in answers]
+    store.apply([model.Cancel(jobs[missing].key), model.Set(model.Job("in between", 0, 7_000))])
+    begun = [answer.outcome for answer in store.apply([model.Begin(job, 1) for job in jobs])]
+    assert begun.count("begun") == 49
+    assert begun[missing] == "not_found"
+    left = [job for job in reversed(jobs) if job is not jobs[missing]]
+    assert {answer.outcome for answer in store.apply([model.Settle(job, 1) for job in left])} == {"settled"}
+    assert [job.key for job in store.due(0, 8_000, (6_999, 0), 100)] == ["in between"]
+    assert store.count() == {"pending": 101, "running": 0, "dead": 0}
+
+
+def test_side_by_side_costs_less(store):
+    """
+    Jobs that lie side by side are begun in fewer steps than as many that do not.
+    """
+    together = [answer.job for answer in store.apply([model.Set(model.Job(f"a {i}", 0, 7_000)) for i in range(50)])]
+    apart = [answer.job for answer in store.apply([model.Set(model.Job(f"b {i}", 0, 8_000 + i)) for i in range(50)])]
+    store.next_due_at(0)
+    few = steps_of(store, lambda: store.apply([model.Begin(job, 1) for job in together]))
+    assert few < steps_of(store, lambda: store.apply([model.Begin(job, 1) for job in apart]))

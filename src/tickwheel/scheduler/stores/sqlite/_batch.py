@@ -5,7 +5,7 @@ The writes of one transaction, in as few statements as they allow.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from tickwheel.scheduler._model import Answer, Job, State, Write
@@ -79,12 +79,12 @@ class Batch:
         return plan.answers
 
     def _begin(self, jobs: list[Job]) -> None:
-        self._change("begin_job", [(job.due_at, job.generation) for job in jobs])
+        self._change_places("begin_job", jobs)
         self._counts[_PENDING] -= len(jobs)
         self._counts[_RUNNING] += len(jobs)
 
     def _end(self, jobs: list[Job]) -> None:
-        self._change("end_job", [(job.due_at, job.generation) for job in jobs])
+        self._change_places("end_job", jobs)
         self._change("delete_key", [(shelf_of(job), job.key) for job in jobs])
         self._counts[_RUNNING] -= len(jobs)
 
@@ -130,6 +130,22 @@ class Batch:
         for name in _ORDER:
             self._change(name, rows[name])
 
+    def _change_places(self, name: str, jobs: list[Job]) -> None:
+        """
+        Change jobs where they lie: those that lie side by side with one statement.
+
+        Jobs of one instant whose generations follow each other leave no room between them. So if as many rows were
+        changed as lie from the first to the last, it was these.
+        """
+        single: list[_Row] = []
+        for due_at, first, last in _runs(jobs):
+            if first == last:
+                single.append((due_at, first))
+                continue
+            if self._connection.execute(SQL[f"{name}s_between"], (due_at, first, last)).rowcount != last - first + 1:
+                raise WrongGuessError
+        self._change(name, single)
+
     def _change(self, name: str, rows: Sequence[_Row]) -> None:
         if rows and self._connection.executemany(SQL[name], rows).rowcount != len(rows):
             raise WrongGuessError
@@ -138,6 +154,21 @@ class Batch:
         ledger = (self._generation, *self._counts, self._watermark)
         if ledger != self._ledger[: len(ledger)]:
             self._connection.execute(SQL["write_ledger"], ledger)
+
+
+def _runs(jobs: list[Job]) -> Iterator[tuple[int, int, int]]:
+    """
+    Yield the instant, the first and the last generation of each run of jobs that lie side by side.
+    """
+    places = sorted([(job.due_at, job.generation) for job in jobs])
+    due_at, first = places[0]
+    last = first - 1
+    for due, generation in places:
+        if due != due_at or generation != last + 1:
+            yield due_at, first, last
+            due_at, first = due, generation
+        last = generation
+    yield due_at, first, last
 
 
 def shelf_of(job: Job) -> int:

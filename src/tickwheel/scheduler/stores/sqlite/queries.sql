@@ -22,6 +22,13 @@ WHERE shard = 0 AND due_at = ? AND generation = ? AND state = 0;
 -- name: end_job
 DELETE FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation = ? AND state = 1;
 
+-- name: begin_jobs_between
+UPDATE tickwheel_job SET state = 1, attempt = attempt + 1
+WHERE shard = 0 AND due_at = ? AND generation BETWEEN ? AND ? AND state = 0;
+
+-- name: end_jobs_between
+DELETE FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation BETWEEN ? AND ? AND state = 1;
+
 -- name: insert_job
 INSERT INTO tickwheel_job (
     shard, key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
