@@ -213,8 +213,8 @@ def test_server_is_killed_under_load(server, make):
     answered, lost = set(), []
 
     def write(name):
-        store = open_store(server.url(f"?prefix={make.prefix[1:-1]}"))
         try:
+            store = make("", server)
             for batch in itertools.count():
                 keys = [f"{name} {batch} {i}" for i in range(10)]
                 store.apply([model.Set(model.Job(key, 0, 0, b"x" * 100)) for key in keys])
@@ -222,7 +222,6 @@ def test_server_is_killed_under_load(server, make):
                 seen.set()
         except StoreError as error:
             lost.append(error)
-        store.close()
 
     for turn in range(3):
         seen = threading.Event()
