@@ -84,7 +84,7 @@ def test_a_stopped_owner_is_refused():
     with redis_url() as url:
         code, line = proven("sigstop.py", "--rounds", "1", "--seed", "1", "--store", url)
     assert code == 0, line
-    assert "lost 0, early 0, settled twice 0" in line
+    assert "lost 0, unfinished 0, early 0, settled twice 0" in line
 
 
 def test_cron_differences_belong_to_a_class():
