@@ -26,10 +26,11 @@ SHARE = 0.01
 SCRAPES = 100
 CONDITIONS = {
     "fire": (
-        f"{JOBS:,} jobs on SQLite that are due, handled by a function that does nothing; CPU of the whole process from "
+        f"{JOBS:,} jobs on SQLite that are due, handled by a function that does nothing; CPU of the process from "
         "the start of the scheduler that finds them until the last is settled, for each firing. on: traced at "
-        f"{SHARE:.0%} through the SDK's batch processor, and logged from info on; off: neither. Both count, and remember "
-        "the last firings. Rounds of both in turns, and of each the lower quartile, since others on the machine only add"
+        f"{SHARE:.0%} through the SDK's batch processor, and logged from info on; off: neither. Both count, and "
+        "remember the last firings. Rounds of both in turns, and of each the lower quartile, since others "
+        "on the machine only add"
     ),
     "scrape": "one exposition of everything for Prometheus, which no firing waits for",
 }
