@@ -343,6 +343,7 @@ impl Store {
     }
 
     #[inline]
+    #[allow(clippy::float_cmp)] // what is exactly 1 need not be written down, anything else must be
     fn set_size(&mut self, index: u32, size: f64) {
         match self.sizes.get_mut(index as usize) {
             Some(place) => *place = size,
