@@ -303,3 +303,15 @@ def test_begins_rewrite_in_place(postgres, database, make):
         ]
     )
     assert counts == [(100, 100)]
+
+
+def test_what_an_owner_writes_after_its_lease(make):
+    """
+    A job that a node sets while it still takes an ended lease for its own is told to the shard's new owner.
+    """
+    zombie, heir = make("&shards=1&lease_s=1"), make("&lease_s=1")
+    zombie.acquire("zombie")
+    until(lambda: heir.acquire("heir"))
+    heir.changes(0, 10, None)
+    set_one(zombie, due_at=5)
+    assert [job.key for job in heir.changes(0, 10, 0).jobs] == ["key"]

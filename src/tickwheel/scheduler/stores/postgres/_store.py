@@ -5,6 +5,7 @@ The store in a PostgreSQL database.
 from __future__ import annotations
 
 import threading
+import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,6 +26,9 @@ from tickwheel.scheduler.stores.postgres._queries import SQL
 from tickwheel.scheduler.stores.postgres._schema import migrate
 
 __all__ = ["PostgresStore"]
+
+_MARGIN: Final = 0.2
+"""The last part of a lease in which an owner leaves notes for the next one, as if it had lost it."""
 
 _TRIES: Final = 10
 """How often a batch is done again because somebody else made jobs of its keys in the same moment."""
@@ -58,6 +62,7 @@ class PostgresStore:
         self._place: Place | None = None
         self._shards = 1
         self._owned: frozenset[int] = frozenset()
+        self._owned_until = 0.0
         self._owner: str | None = None
 
     def open(self) -> None:
@@ -91,7 +96,7 @@ class PostgresStore:
         for turn in range(_TRIES):
             try:
                 with self._open_connections().writing() as connection:
-                    batch = Batch(self.shard_of, self._owned)
+                    batch = Batch(self.shard_of, self._surely_owned())
                     answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
             except WrongGuessError:
                 continue
@@ -167,17 +172,19 @@ class PostgresStore:
         return counts
 
     def acquire(self, owner: str) -> list[Lease]:
+        before = time.monotonic()
         with self._open_connections().writing() as connection:
             leases = _ownership.acquire(connection, owner, int(self._lease_s * 1000))
         if self._owner is None and self._listener is not None:
             self._listener.listen()
-        self._hold(owner, leases)
+        self._hold(owner, leases, before)
         return leases
 
     def renew(self, owner: str) -> list[Lease]:
+        before = time.monotonic()
         with self._open_connections().reading() as connection, connection.transaction():
             leases = _ownership.renew(connection, owner, int(self._lease_s * 1000))
-        self._hold(owner, leases)
+        self._hold(owner, leases, before)
         return leases
 
     def release(self, owner: str) -> None:
@@ -199,9 +206,16 @@ class PostgresStore:
             row = connection.execute(SQL["watermark"], (shard,)).fetchone()
         return row[0] if row else 0
 
-    def _hold(self, owner: str, leases: list[Lease]) -> None:
+    def _hold(self, owner: str, leases: list[Lease], before: float) -> None:
         self._owner = owner
+        self._owned_until = before + self._lease_s * (1 - _MARGIN)
         self._owned = frozenset(lease.shard for lease in leases)
+
+    def _surely_owned(self) -> frozenset[int]:
+        """
+        Return the shards whose owner hears of a write from us; of all others a note is left, for whoever has them now.
+        """
+        return self._owned if time.monotonic() < self._owned_until else frozenset()
 
     def _tell(self) -> None:
         self._open_notifier().tell()
