@@ -197,7 +197,8 @@ def main() -> int:
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     result = prove(options.store, options.rounds, seed)
     print(  # noqa: T201
-        f"jobs {result.jobs}, lost {result.lost}, unfinished {result.unfinished}, early {result.early}, settled twice {result.settled_twice}, "
+        f"jobs {result.jobs}, lost {result.lost}, unfinished {result.unfinished}, early {result.early}, "
+        f"settled twice {result.settled_twice}, "
         f"settles refused {result.refused}, duplicates {result.duplicates}, seed {seed}"
     )
     return 0 if result.is_good else 1
