@@ -136,7 +136,7 @@ impl Engine {
     fn take_all(&self, py: Python<'_>, is_closing: bool) -> Vec<Expired<Payload>> {
         self.state.with(py, |state| {
             state.is_closed |= is_closing;
-            state.wheel.drain()
+            state.take_all()
         })
     }
 }
@@ -337,7 +337,7 @@ impl Engine {
                 match payload.held() {
                     // SAFETY: a pending timer is alive, and refers to its call and to this engine.
                     Held::Timer(timer) => unsafe {
-                        show((*timer).call.object())?;
+                        (*timer).call.words().iter().try_for_each(|&word| show(word))?;
                         engine = (*timer).engine_pointer();
                         pending += 1;
                     },
@@ -357,7 +357,7 @@ impl Engine {
         // The collector found the engine unreachable: no one can fire its timers any more.
         let taken = self.state.try_with(|state| {
             state.is_closed = true;
-            state.wheel.drain()
+            state.take_all()
         });
         release(py, taken.unwrap_or_default());
         drop(self.hooks.try_with(std::mem::take));

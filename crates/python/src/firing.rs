@@ -78,25 +78,30 @@ impl Turn<'_, '_> {
     fn run(&mut self, limit: usize) -> PyResult<usize> {
         let mut fired = 0;
         while fired < limit {
+            // The batch's callback may cancel, move or drain whatever comes after it: so nothing is taken out before it has run.
+            if !self.group.ids.is_empty() && !self.goes_on() {
+                self.flush()?;
+            }
             let Some(entry) = self.take() else { break };
             fired += 1;
             match entry.payload.held() {
-                Held::Timer(timer) => {
-                    if !self.group.ids.is_empty() {
-                        let flushed = self.flush();
-                        if flushed.is_err() {
-                            self.put_back(timer)?;
-                            flushed?;
-                        }
-                    }
-                    // SAFETY: the wheel's reference is ours now.
-                    unsafe { self.fire(timer) }?;
-                }
-                Held::Batch(callback) => self.gather(callback, entry.id.to_u64())?,
+                // SAFETY: the wheel's reference is ours now.
+                Held::Timer(timer) => unsafe { self.fire(timer) }?,
+                Held::Batch(callback) => self.gather(callback, entry.id.to_u64()),
             }
         }
         self.flush()?;
         Ok(fired)
+    }
+
+    /// Whether the next entry belongs to the group.
+    fn goes_on(&mut self) -> bool {
+        let work = &mut self.work;
+        let group = self.group.callback.as_ref().map(Py::as_ptr);
+        self.engine.get().state.with(self.engine.py(), |state| {
+            let next = state.wheel.peek(work).map(Payload::held);
+            matches!(next, Some(Held::Batch(callback)) if Some(callback) == group)
+        })
     }
 
     #[inline]
@@ -106,6 +111,10 @@ impl Turn<'_, '_> {
             Pop::Expired(entry) => {
                 let lateness = now.saturating_sub(entry.deadline);
                 state.lateness[(64 - lateness.leading_zeros()).min(63) as usize] += 1;
+                if let Held::Timer(timer) = entry.payload.held() {
+                    // SAFETY: the entry's reference keeps it. Whoever asks, before it is called, is told that it is out of the wheel.
+                    unsafe { (*timer).id = FIRING };
+                }
                 Some(entry)
             }
             Pop::Nothing | Pop::Busy => None,
@@ -116,13 +125,12 @@ impl Turn<'_, '_> {
     ///
     /// # Safety
     ///
-    /// The caller gives up a reference to `timer`, which is out of the wheel.
+    /// The caller gives up a reference to `timer`, which is out of the wheel and marked as firing.
     #[inline]
     unsafe fn fire(&mut self, timer: *mut TimerObject) -> PyResult<()> {
         let py = self.engine.py();
         // SAFETY: the reference is kept in `timer_object` until the end.
         unsafe {
-            (*timer).id = FIRING;
             let object = Bound::from_owned_ptr(py, timer.cast());
             let engine = self.engine.get();
             let runner = engine.hooks.with(py, |hooks| hooks.runner.as_ref().map(|hook| hook.clone_ref(py)));
@@ -148,27 +156,12 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// A batch before this timer raised what ends the turn: the timer is due again, in the next one.
-    #[cold]
-    fn put_back(&self, timer: *mut TimerObject) -> PyResult<()> {
-        // SAFETY: the wheel's reference goes back to the wheel; it was not called.
-        unsafe {
-            (*timer).id = FIRING;
-            let deadline = (*timer).deadline;
-            self.engine.get().file(self.engine.py(), timer, deadline).map(drop)
-        }
-    }
-
-    fn gather(&mut self, callback: *mut ffi::PyObject, id: u64) -> PyResult<()> {
+    /// Add an entry to the group, which is empty or of the same callback.
+    fn gather(&mut self, callback: *mut ffi::PyObject, id: u64) {
         // SAFETY: the wheel's reference is ours now.
         let callback = unsafe { Bound::from_owned_ptr(self.engine.py(), callback) }.unbind();
-        if self.group.callback.as_ref().is_some_and(|former| former.is(&callback)) {
-            self.group.ids.push(id);
-            return Ok(());
-        }
-        let flushed = self.flush();
-        self.group = Group { callback: Some(callback), ids: vec![id] };
-        flushed
+        self.group.callback.get_or_insert(callback);
+        self.group.ids.push(id);
     }
 
     /// Call the batch's callback with the ids gathered, as one array.
@@ -183,7 +176,7 @@ impl Turn<'_, '_> {
         if has_runner {
             // SAFETY: the words live for the length of the call; `fire` takes over the reference.
             unsafe {
-                let call = Call::new(&[callback.as_ptr(), array.as_ptr()]).ok_or_else(|| PyErr::fetch(py))?;
+                let call = Call::new(&[callback.as_ptr(), array.as_ptr()]);
                 let timer = timer::new(self.engine.as_ptr(), call, self.now)?;
                 return self.fire(timer);
             }

@@ -31,6 +31,7 @@ mod firing;
 mod payload;
 mod pending;
 mod set;
+mod spares;
 mod state;
 mod timer;
 mod timer_methods;

@@ -74,7 +74,7 @@ unsafe fn set(
             None => Call::new(&words[1..]),
             Some(run) => Call::new(&[&[run.as_ptr()], &words[1..]].concat()),
         };
-        let timer = timer::new(slf, call.ok_or_else(|| PyErr::fetch(py))?, deadline)?;
+        let timer = timer::new(slf, call, deadline)?;
         match engine.file(py, timer, deadline) {
             Ok(is_earlier) => {
                 ffi::Py_INCREF(timer.cast());

@@ -4,10 +4,11 @@ use std::cell::Cell;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tickwheel_core::{Id, Wheel};
+use tickwheel_core::{Expired, Id, Wheel};
 
 use crate::payload::{Held, Payload};
 use crate::pending::release;
+use crate::timer::CANCELLED;
 
 /// What is guarded by the GIL.
 pub(crate) struct State {
@@ -31,6 +32,19 @@ impl State {
     /// Take an entry of a batch out.
     pub(crate) fn cancel_batched(&mut self, id: Id) -> Option<Payload> {
         self.is_batched(id).then(|| self.wheel.cancel(id)).flatten()
+    }
+
+    /// Take everything out. Its timers are cancelled from here on, so that no Python that runs before they are released can end one
+    /// a second time.
+    pub(crate) fn take_all(&mut self) -> Vec<Expired<Payload>> {
+        let taken = self.wheel.drain();
+        for entry in &taken {
+            if let Held::Timer(timer) = entry.payload.held() {
+                // SAFETY: the GIL is held, and the entry's reference keeps the timer.
+                unsafe { (*timer).id = CANCELLED };
+            }
+        }
+        taken
     }
 
     /// Whether the driver must be told of `deadline`; at most once for each arming.

@@ -13,6 +13,7 @@ use tickwheel_core::Id;
 
 use crate::call::Call;
 use crate::engine::Engine;
+use crate::spares::Spares;
 
 /// `TimerObject::id` while the callback is being called.
 pub(crate) const FIRING: u64 = 0;
@@ -36,16 +37,8 @@ pub(crate) struct TimerObject {
 
 const _: () = assert!(size_of::<TimerObject>() <= 48, "a handle fits the allocator's class of 48 bytes");
 
-/// How many dead handles are kept for reuse: enough for the ups and downs of a busy server, 48 kB.
-const KEPT: usize = 1024;
-
-struct FreeList {
-    handles: [*mut TimerObject; KEPT],
-    len: usize,
-}
-
 static mut TYPE: *mut ffi::PyTypeObject = null_mut();
-static mut FREE: FreeList = FreeList { handles: [null_mut(); KEPT], len: 0 };
+static mut SPARES: Spares = Spares::new();
 
 /// Make a handle, with one reference, of a timer that is not yet filed; takes over `call`.
 ///
@@ -54,22 +47,18 @@ static mut FREE: FreeList = FreeList { handles: [null_mut(); KEPT], len: 0 };
 /// The GIL is held; `engine` is an `Engine`.
 #[inline]
 pub(crate) unsafe fn new(engine: *mut ffi::PyObject, call: Call, deadline: u64) -> PyResult<*mut TimerObject> {
-    // SAFETY: the free list holds dead handles of this very type; the GIL keeps others out of it.
+    // SAFETY: the spares are dead handles of this very type; the GIL keeps others out of them.
     unsafe {
-        let free = &mut *addr_of_mut!(FREE);
-        let timer = if free.len > 0 {
-            free.len -= 1;
-            let timer = free.handles[free.len];
+        let mut timer = (*addr_of_mut!(SPARES)).take().cast::<TimerObject>();
+        if !timer.is_null() {
             ffi::PyObject_Init(timer.cast(), TYPE);
-            timer
         } else {
-            let timer = ffi::PyType_GenericAlloc(TYPE, 0).cast::<TimerObject>();
+            timer = ffi::PyType_GenericAlloc(TYPE, 0).cast::<TimerObject>();
             if timer.is_null() {
                 call.release();
                 return Err(PyErr::fetch(Python::assume_attached()));
             }
-            timer
-        };
+        }
         (*timer).engine = engine;
         (*timer).engine(Python::assume_attached()).get().living.enter(engine);
         (*timer).call = call;
@@ -137,13 +126,12 @@ impl TimerObject {
         // SAFETY: the timer might lose its own reference to the call when it is given a new life and that is cancelled.
         unsafe {
             let call = (*this).call;
-            let object = call.object();
-            ffi::Py_INCREF(object);
+            call.retain();
             let result = call.call();
             if (*this).id == FIRING {
                 Self::end(this, FIRED);
             }
-            ffi::Py_DECREF(object);
+            call.release();
             result
         }
     }
@@ -156,11 +144,7 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         let timer = object.cast::<TimerObject>();
         TimerObject::end(timer, FIRED);
         let kind = ffi::Py_TYPE(object);
-        let free = &mut *addr_of_mut!(FREE);
-        if free.len < KEPT {
-            free.handles[free.len] = timer;
-            free.len += 1;
-        } else {
+        if !(*addr_of_mut!(SPARES)).keep(timer.cast()) {
             ffi::PyObject_Free(object.cast());
         }
         ffi::Py_DECREF(kind.cast());
@@ -180,7 +164,8 @@ pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
             return false;
         }
         let id = Id::from_u64((*timer).id);
-        (*timer).engine(py).get().cancel(py, id);
+        let payload = (*timer).engine(py).get().cancel(py, id);
+        assert!(payload.is_some(), "a pending timer is in its wheel");
         TimerObject::end(timer, CANCELLED);
         ffi::Py_DECREF(timer.cast());
         true

@@ -1,6 +1,6 @@
 //! The wheel itself: filing, moving, and what happens as time passes.
 
-use crate::due::Due;
+use crate::due::{Due, Key};
 use crate::geometry::{level_for, slot_for, slot_last, slot_start};
 use crate::slab::{Id, Slab, NIL};
 use crate::slots::{place, Slots, HELD, IN_HEAP, IN_RUN};
@@ -28,6 +28,13 @@ pub enum Pop<P> {
     /// Nothing more is due in this turn.
     Nothing,
     /// The work allowed is done, and it is not yet known what is due next.
+    Busy,
+}
+
+/// `Pop`, before anything is taken out.
+enum Next {
+    Due(Key),
+    Nothing,
     Busy,
 }
 
@@ -177,8 +184,33 @@ impl<P> Wheel<P> {
     /// on. Outside of a turn nothing is due.
     #[inline]
     pub fn pop(&mut self, work: &mut usize) -> Pop<P> {
+        match self.next(work) {
+            Next::Due(key) => {
+                self.due.pop(&mut self.slab, key);
+                self.stats.fires += 1;
+                let id = self.slab.id(key.index);
+                let payload = self.slab.remove(key.index);
+                Pop::Expired(Expired { id, deadline: key.deadline, payload })
+            }
+            Next::Nothing => Pop::Nothing,
+            Next::Busy => Pop::Busy,
+        }
+    }
+
+    /// The payload that the next `pop` would take out, as far as `work` allows to know it.
+    #[inline]
+    pub fn peek(&mut self, work: &mut usize) -> Option<&P> {
+        match self.next(work) {
+            Next::Due(key) => Some(self.slab.payload(key.index)),
+            Next::Nothing | Next::Busy => None,
+        }
+    }
+
+    /// Find what is due next, opening the slots that come before it.
+    #[inline]
+    fn next(&mut self, work: &mut usize) -> Next {
         let Some(now) = self.turn else {
-            return Pop::Nothing;
+            return Next::Nothing;
         };
         loop {
             let next = self.due.peek(&self.slab);
@@ -186,22 +218,16 @@ impl<P> Wheel<P> {
             match self.first_begun(until) {
                 Some((level, slot)) => {
                     if *work == 0 {
-                        return Pop::Busy;
+                        return Next::Busy;
                     }
                     self.open(level, slot, now, work);
                 }
                 None => {
                     return match next {
-                        Some(key) if key.deadline <= now && key.deadline < NEVER => {
-                            self.due.pop(&mut self.slab, key);
-                            self.stats.fires += 1;
-                            let id = self.slab.id(key.index);
-                            let payload = self.slab.remove(key.index);
-                            Pop::Expired(Expired { id, deadline: key.deadline, payload })
-                        }
+                        Some(key) if key.deadline <= now && key.deadline < NEVER => Next::Due(key),
                         _ => {
                             self.hand = self.hand.max(until);
-                            Pop::Nothing
+                            Next::Nothing
                         }
                     }
                 }
