@@ -1,0 +1,155 @@
+"""
+What a user does in the views beside the overview: dead letters, schedules, shards, the wheel; and with a read token.
+"""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
+
+
+@pytest.fixture
+def letters(server):
+    """
+    Return the keys of three dead letters; what is left of them is removed.
+    """
+    keys = [f"letter/{n}" for n in range(3)]
+    with server.live() as live:
+        for key in keys:
+            server.job("PUT", key, DEAD)
+        left = set(keys)
+        while left:
+            name, data = live.event()
+            if name == "firings":
+                left -= {firing["key"] for firing in data["firings"] if firing["outcome"] == "died"}
+    yield keys
+    for key in keys:
+        server.job("DELETE", key)
+
+
+def open_view(page, server, name: str) -> None:
+    """
+    Open the view of that *name* by its link.
+    """
+    page.open(server)
+    page.click(f"#views [href='#{name}']")
+    page.wait_for(lambda: page.find(f"[data-view={name}]").is_displayed())
+
+
+def test_replay_from_the_letters(server, page, letters):
+    """
+    Dead letters are counted in the tab and listed with their error; one is replayed, and dies once more.
+    """
+    open_view(page, server, "dead")
+    page.wait_for(lambda: set(letters) <= set(page.texts("#letters .key")))
+    assert "dead)" in page.browser.title
+    assert "RuntimeError" in page.texts("#letters .error")[0]
+    generation = server.job("GET", letters[0]).json["generation"]
+    page.click(f"[aria-label='Replay {letters[0]}']")
+    page.wait_for(lambda: f"Replaying {letters[0]}" in "".join(page.texts(".toast")))
+    page.wait_for(lambda: server.job("GET", letters[0]).json["generation"] > generation)
+
+
+def test_remove_from_the_letters(server, page, letters):
+    """
+    A dead letter is removed after one more question, and leaves the list.
+    """
+    open_view(page, server, "dead")
+    remove = f"[aria-label='Remove {letters[1]}']"
+    page.click(remove, "Remove")
+    assert server.job("GET", letters[1]).status == 200
+    page.click(remove, "Really remove?")
+    page.wait_for(lambda: server.job("GET", letters[1]).status == 404)
+    page.wait_for(lambda: letters[1] not in page.texts("#letters .key"))
+
+
+def test_replay_all(server, page, letters):
+    """
+    All letters are replayed after one more question.
+    """
+    before = {key: server.job("GET", key).json["generation"] for key in letters}
+    open_view(page, server, "dead")
+    page.wait_for(lambda: set(letters) <= set(page.texts("#letters .key")))
+    page.click("#dead-tools button", "Replay all")
+    page.click("#dead-tools button", "Really replay them?")
+    page.wait_for(lambda: all(server.job("GET", key).json["generation"] > before[key] for key in letters))
+
+
+def test_schedules(server, page):
+    """
+    Jobs that come back are listed with their rule and next runs, found by prefix, and opened.
+    """
+    server.job("PUT", "sched/cron", {"cron": "0 4 * * *", "tz": "Europe/Berlin", "target": "log"})
+    server.job("PUT", "sched/every", {"every": 7200, "target": "log"})
+    server.job("PUT", "once", {"delay": 3600, "target": "log"})
+    open_view(page, server, "schedules")
+    page.wait_for(lambda: page.texts("#schedules .key") == ["sched/cron", "sched/every"])
+    assert page.texts("#schedules .rule") == ["0 4 * * * in Europe/Berlin", "every 2 h"]
+    assert all(text.count("·") == 2 for text in page.texts("#schedules .runs"))
+    page.find("#schedules-search input").send_keys("sched/e")
+    page.wait_for(lambda: page.texts("#schedules .key") == ["sched/every"])
+    page.click("#schedules .row")
+    page.wait_for(lambda: page.find("#detail-title").text == "sched/every")
+    assert "Next runs" in page.find("#detail dl").text
+    for key in ("sched/cron", "sched/every", "once"):
+        server.job("DELETE", key)
+
+
+def test_shards(server, page):
+    """
+    The shard of a SQLite file is shown with its owner, and how its store keeps up.
+    """
+    open_view(page, server, "shards")
+    page.wait_for(lambda: page.texts("#shards .shard b") == ["0"])
+    owner = server.ask("GET", "/v1/shards").json["owner"]
+    assert owner in page.find("#shards-lead").text
+    assert "held by a lock of the system" in page.find("#owner").text
+    assert "sqlite:///" in page.find("#commits").text
+
+
+def test_the_wheel_turns(server, page):
+    """
+    A job within the horizon lies in a slot of the near wheel, and the hands go on.
+    """
+    server.job("PUT", "soon", {"delay": 8, "handler": "works"})
+    open_view(page, server, "wheel")
+    page.wait_for(lambda: page.run("return document.querySelectorAll('#rings path.h1').length"))
+    hands = "return [...document.querySelectorAll('.ring-hand')].map((hand) => hand.getAttribute('transform')).join()"
+    before = page.run(hands)
+    page.wait_for(lambda: page.run(hands) != before)
+    assert page.find("#rings svg").get_attribute("aria-label").startswith("The near wheel: ")
+    server.job("DELETE", "soon")
+
+
+def test_views_are_addresses(server, page):
+    """
+    A view can be linked to, gone back from, and reached with the keyboard; the others are hidden.
+    """
+    page.browser.get(f"http://{server.host}:{server.port}/#shards")
+    page.wait_for(lambda: page.find("[data-view=shards]").is_displayed())
+    assert page.texts("#views [aria-current]") == ["Shards"]
+    page.find("#views [href='#wheel']").send_keys(Keys.ENTER)
+    page.wait_for(lambda: page.find("[data-view=wheel]").is_displayed())
+    assert not page.find("[data-view=shards]").is_displayed()
+    assert page.browser.title.endswith("Wheel · tickwheel")
+    page.browser.back()
+    page.wait_for(lambda: page.find("[data-view=shards]").is_displayed())
+
+
+def test_with_a_read_token(start, page):
+    """
+    Who may only read sees every view, and nothing that writes.
+    """
+    tokens = {"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40}
+    server = start(environment=tokens)
+    server.job("PUT", "seen", {"delay": 3600, "target": "log"}, {"authorization": "Bearer " + "w" * 40})
+    page.browser.get(f"http://{server.host}:{server.port}/")
+    page.wait_for(lambda: page.run("return document.getElementById('sign-in').open"))
+    page.find("#sign-in input").send_keys("r" * 40, Keys.ENTER)
+    page.wait_for(lambda: page.texts("#jobs .key") == ["seen"])
+    page.wait_for(lambda: page.run("return document.body.classList.contains('read-only')"))
+    page.open_job("seen")
+    assert not page.find("#detail .writes").is_displayed()
+    assert page.find("#detail dl").is_displayed()
