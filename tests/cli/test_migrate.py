@@ -112,7 +112,7 @@ def test_source_is_served(filled, tmp_path):
         ("memory://", TO, 2, "name a store that outlives it"),
         (FROM, "memory://", 2, "name a store that outlives it"),
         (FROM, "mysql://x", 7, "begin with"),
-        (FROM, "redis://:secret@127.0.0.1:1/0", 1, "redis://:***@127.0.0.1:1/0: the connection failed"),
+        (FROM, "redis://:secret@127.0.0.1:1/0", 13, "redis://:***@127.0.0.1:1/0: the connection failed"),
     ],
 )
 def test_wrong_stores(filled, source, target, code, message):
