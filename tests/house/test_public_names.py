@@ -87,7 +87,11 @@ def documented_by_contracts(modules: dict[str, ast.Module]) -> set[str]:
     Return the names of the methods that the protocols of all contracts document.
     """
     nodes = [node for name, tree in modules.items() if name.endswith("_contract") for node in ast.walk(tree)]
-    return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node)}
+    return {
+        node.name
+        for node in nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node)
+    }
 
 
 def test_the_reference_lists_every_public_name(root):
