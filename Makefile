@@ -132,7 +132,7 @@ conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## run cachetools' own TTL and TL
 bench-core: ## measure the core alone, without Python
 	cargo bench --quiet --locked --package tickwheel-core
 
-bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio, cache, durable, http or lab
+bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio, cache, durable, http, lab or observe
 	$(BIN)/python -m benchmarks $* --json bench-$*.json $(ARGS)
 
 # ---- work ------------------------------------------------------------------------------------------------------------

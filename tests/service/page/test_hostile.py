@@ -108,3 +108,22 @@ def test_none_runs(hostile, page, state):
         "script:not([src='/static/main.js']), iframe, object, embed, base, style, img:not([src='/static/wheel.svg'])"
     )
     assert page.run("return document.querySelectorAll(arguments[0]).length", strange) == 0
+
+
+@pytest.mark.parametrize(
+    ("view", "shown", "prefix"), [("dead", "#letters .key", "dead "), ("schedules", "#schedules .key", "back ")]
+)
+def test_none_runs_in_the_views(hostile, page, view, shown, prefix):
+    """
+    In the lists of dead letters and of schedules, too, payloads are text.
+    """
+    if view == "schedules":
+        for text in PAYLOADS:
+            body = {"every": 3600, "target": "log", "handler": text, "payload": text}
+            assert hostile.job("PUT", f"back {text}", body).status == 201
+    page.open(hostile)
+    page.click(f"#views [href='#{view}']")
+    keys = {prefix + text for text in PAYLOADS}
+    page.wait_for(lambda: set(page.texts(shown)) == keys)
+    assert page.run("return window.hit ?? null") is None
+    assert page.run("return document.querySelectorAll('main script, main iframe, main object, main img').length") == 0
