@@ -117,18 +117,18 @@ impl Call {
     unsafe fn room_for(words: usize) -> *mut Pack {
         // SAFETY: a layout is never empty; the spares were packs of this size.
         unsafe {
-            let mut pack: *mut u8 = null_mut();
+            let mut pack: *mut Pack = null_mut();
             if words == USUAL {
-                pack = (*addr_of_mut!(SPARES)).take().cast();
+                pack = (*addr_of_mut!(SPARES)).take();
             }
             if pack.is_null() {
                 let layout = Self::layout(words);
-                pack = alloc(layout);
+                pack = alloc(layout).cast();
                 if pack.is_null() {
                     handle_alloc_error(layout);
                 }
             }
-            pack.cast()
+            pack
         }
     }
 
@@ -211,7 +211,7 @@ impl Call {
                 ffi::Py_DECREF(word);
             }
             let words = (*pack).len as usize;
-            if words != USUAL || !(*addr_of_mut!(SPARES)).keep(pack.cast()) {
+            if words != USUAL || !(*addr_of_mut!(SPARES)).keep(pack) {
                 dealloc(pack.cast(), Self::layout(words));
             }
         }

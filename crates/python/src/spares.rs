@@ -25,7 +25,7 @@ impl Spares {
 
     /// Take a block out; null if there is none.
     #[inline]
-    pub(crate) fn take(&mut self) -> *mut u8 {
+    pub(crate) fn take<T>(&mut self) -> *mut T {
         let spare = self.first;
         if !spare.is_null() {
             // SAFETY: `keep` was given a block that is nobody else's, and wrote it.
@@ -41,11 +41,10 @@ impl Spares {
     ///
     /// The block is the caller's, aligned for and not smaller than a pointer, and of the size that the takers expect.
     #[inline]
-    pub(crate) unsafe fn keep(&mut self, block: *mut u8) -> bool {
+    pub(crate) unsafe fn keep<T>(&mut self, block: *mut T) -> bool {
         if self.len == KEPT {
             return false;
         }
-        #[allow(clippy::cast_ptr_alignment)] // the caller says that it is aligned
         let spare = block.cast::<Spare>();
         // SAFETY: as the caller says.
         unsafe { spare.write(Spare { next: self.first }) };

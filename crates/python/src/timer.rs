@@ -49,15 +49,15 @@ static mut SPARES: Spares = Spares::new();
 pub(crate) unsafe fn new(engine: *mut ffi::PyObject, call: Call, deadline: u64) -> PyResult<*mut TimerObject> {
     // SAFETY: the spares are dead handles of this very type; the GIL keeps others out of them.
     unsafe {
-        let mut timer = (*addr_of_mut!(SPARES)).take().cast::<TimerObject>();
-        if !timer.is_null() {
-            ffi::PyObject_Init(timer.cast(), TYPE);
-        } else {
+        let mut timer = (*addr_of_mut!(SPARES)).take::<TimerObject>();
+        if timer.is_null() {
             timer = ffi::PyType_GenericAlloc(TYPE, 0).cast::<TimerObject>();
             if timer.is_null() {
                 call.release();
                 return Err(PyErr::fetch(Python::assume_attached()));
             }
+        } else {
+            ffi::PyObject_Init(timer.cast(), TYPE);
         }
         (*timer).engine = engine;
         (*timer).engine(Python::assume_attached()).get().living.enter(engine);
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         let timer = object.cast::<TimerObject>();
         TimerObject::end(timer, FIRED);
         let kind = ffi::Py_TYPE(object);
-        if !(*addr_of_mut!(SPARES)).keep(timer.cast()) {
+        if !(*addr_of_mut!(SPARES)).keep(timer) {
             ffi::PyObject_Free(object.cast());
         }
         ffi::Py_DECREF(kind.cast());
