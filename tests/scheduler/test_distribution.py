@@ -32,7 +32,14 @@ def test_no_figures():
     """
     Before the first firing every figure is zero.
     """
-    assert Distribution().figures() == {"count": 0, "p50_ms": 0.0, "p99_ms": 0.0, "max_ms": 0.0, "sum_ms": 0.0, "histogram": []}
+    assert Distribution().figures() == {
+        "count": 0,
+        "p50_ms": 0.0,
+        "p99_ms": 0.0,
+        "max_ms": 0.0,
+        "sum_ms": 0.0,
+        "histogram": [],
+    }
 
 
 @pytest.mark.parametrize("seed", range(5))
