@@ -83,7 +83,7 @@ lint: $(VENV)/.dev ## check form and style of Python and Rust
 	cargo fmt --all --check
 	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
-types: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## check the types, and the stubs against the built module
+types: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## check the types, and the stubs against the built module
 	$(BIN)/mypy
 	$(BIN)/mypy --strict benchmarks
 	$(BIN)/python -P -m mypy.stubtest tickwheel._core --mypy-config-file pyproject.toml \
