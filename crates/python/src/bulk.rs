@@ -4,11 +4,12 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use tickwheel_core::{Id, NEVER};
 
 use crate::clock::to_ns;
 use crate::engine::Engine;
-use crate::firing::array_of;
+use crate::id_array::{number, IdArray};
 use crate::payload::Payload;
 use crate::timer::{self, TimerObject};
 
@@ -24,6 +25,8 @@ pub(crate) fn set<'py>(
         return Err(PyTypeError::new_err(text));
     }
     let delays = all_ns(delays)?;
+    let mut ids = IdArray::new(py, delays.len())?; // before anything is set, as it may fail
+    let places = ids.places();
     let now = this.now(py)?;
     let set = this.state.with(py, |state| {
         let room = state.max_pending.saturating_sub(state.wheel.len());
@@ -31,21 +34,19 @@ pub(crate) fn set<'py>(
             return None;
         }
         let mut earliest = u64::MAX;
-        let ids = delays.iter().map(|&delay| {
+        for (&delay, place) in delays.iter().zip(places) {
             let deadline = now.saturating_add(delay).min(NEVER);
             earliest = earliest.min(deadline);
             // SAFETY: each entry has a reference of its own; counting up runs no Python.
             unsafe { ffi::Py_INCREF(callback.as_ptr()) };
-            state.wheel.insert(deadline, Payload::batch(callback.as_ptr())).to_u64()
-        });
-        let ids: Vec<u64> = ids.collect();
-        Some((ids, state.is_earlier(earliest)))
+            *place = number(state.wheel.insert(deadline, Payload::batch(callback.as_ptr())));
+        }
+        Some(state.is_earlier(earliest))
     });
-    let (ids, is_earlier) = set.ok_or_else(|| this.refusal(py))?;
-    if is_earlier {
+    if set.ok_or_else(|| this.refusal(py))? {
         this.wake(py)?;
     }
-    array_of(py, &ids)
+    Ok(ids.into_array())
 }
 
 /// `Engine.cancel_many`.
@@ -143,6 +144,10 @@ fn all_ns(delays: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     if let Ok(buffer) = PyBuffer::<f64>::get(delays) {
         let values = buffer.to_vec(py)?;
         return values.into_iter().map(|value| crate::clock::float_to_ns(py, value, "delay")).collect();
+    }
+    if let Ok(list) = delays.cast_exact::<PyList>() {
+        // SAFETY: as below.
+        return list.iter().map(|delay| unsafe { to_ns(py, delay.as_ptr(), "delay") }).collect();
     }
     // SAFETY: each delay is an object of ours for as long as it is read.
     delays.try_iter()?.map(|delay| unsafe { to_ns(py, delay?.as_ptr(), "delay") }).collect()

@@ -4,12 +4,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
-use tickwheel_core::{Expired, Pop};
+use tickwheel_core::{Expired, Id, Pop};
 
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::errors::raise;
+use crate::id_array::{number, IdArray};
 use crate::payload::{Held, Payload};
 use crate::timer::{self, TimerObject, FIRING};
 
@@ -71,7 +71,7 @@ struct Turn<'a, 'py> {
 #[derive(Default)]
 struct Group {
     callback: Option<Py<PyAny>>,
-    ids: Vec<u64>,
+    ids: Vec<Id>,
 }
 
 impl Turn<'_, '_> {
@@ -87,7 +87,7 @@ impl Turn<'_, '_> {
             match entry.payload.held() {
                 // SAFETY: the wheel's reference is ours now.
                 Held::Timer(timer) => unsafe { self.fire(timer) }?,
-                Held::Batch(callback) => self.gather(callback, entry.id.to_u64()),
+                Held::Batch(callback) => self.gather(callback, entry.id),
             }
         }
         self.flush()?;
@@ -157,7 +157,7 @@ impl Turn<'_, '_> {
     }
 
     /// Add an entry to the group, which is empty or of the same callback.
-    fn gather(&mut self, callback: *mut ffi::PyObject, id: u64) {
+    fn gather(&mut self, callback: *mut ffi::PyObject, id: Id) {
         // SAFETY: the wheel's reference is ours now.
         let callback = unsafe { Bound::from_owned_ptr(self.engine.py(), callback) }.unbind();
         self.group.callback.get_or_insert(callback);
@@ -170,7 +170,11 @@ impl Turn<'_, '_> {
             return Ok(());
         };
         let py = self.engine.py();
-        let array = array_of(py, &ids)?;
+        let mut array = IdArray::new(py, ids.len())?;
+        for (place, &id) in array.places().iter_mut().zip(&ids) {
+            *place = number(id);
+        }
+        let array = array.into_array();
         let engine = self.engine.get();
         let has_runner = engine.hooks.with(py, |hooks| hooks.runner.is_some());
         if has_runner {
@@ -207,15 +211,4 @@ unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
         }
         Ok(())
     }
-}
-
-/// Ids as an `array.array("q")`.
-pub(crate) fn array_of<'py>(py: Python<'py>, ids: &[u64]) -> PyResult<Bound<'py, PyAny>> {
-    let bytes = PyBytes::new_with(py, ids.len() * 8, |buffer| {
-        for (place, id) in buffer.chunks_exact_mut(8).zip(ids) {
-            place.copy_from_slice(&id.to_ne_bytes());
-        }
-        Ok(())
-    })?;
-    py.import(intern!(py, "array"))?.getattr(intern!(py, "array"))?.call1(("q", bytes))
 }

@@ -28,6 +28,7 @@ mod clock;
 mod engine;
 mod errors;
 mod firing;
+mod id_array;
 mod payload;
 mod pending;
 mod set;

@@ -1,0 +1,42 @@
+//! Ids as an `array.array("q")`, filled in place.
+
+use pyo3::buffer::PyBuffer;
+use pyo3::intern;
+use pyo3::prelude::*;
+use tickwheel_core::Id;
+
+/// An array that nobody else knows yet, with its places.
+pub(crate) struct IdArray<'py> {
+    array: Bound<'py, PyAny>,
+    buffer: PyBuffer<i64>,
+}
+
+impl<'py> IdArray<'py> {
+    /// An array of `len` zeros.
+    pub(crate) fn new(py: Python<'py>, len: usize) -> PyResult<Self> {
+        let kind = py.import(intern!(py, "array"))?.getattr(intern!(py, "array"))?;
+        let array = kind.call1(("q", [0]))?.mul(len)?;
+        let buffer = PyBuffer::get(&array)?;
+        Ok(Self { array, buffer })
+    }
+
+    /// The places, to be filled. Runs no Python.
+    pub(crate) fn places(&mut self) -> &mut [i64] {
+        let (places, len) = (self.buffer.buf_ptr().cast::<i64>(), self.buffer.item_count());
+        if len == 0 {
+            return &mut [];
+        }
+        // SAFETY: the buffer keeps the array's memory where it is, and nobody else knows the array.
+        unsafe { std::slice::from_raw_parts_mut(places, len) }
+    }
+
+    /// The array.
+    pub(crate) fn into_array(self) -> Bound<'py, PyAny> {
+        self.array
+    }
+}
+
+/// An id as Python sees it.
+pub(crate) fn number(id: Id) -> i64 {
+    id.to_u64().cast_signed()
+}
