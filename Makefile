@@ -91,7 +91,7 @@ types: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## check the 
 
 # Days of several nodes from seeds, kill -9, power cuts, zombies, clock steps, every store call failed, real cron lines.
 prove: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## prove that the scheduler loses nothing (minutes; ARGS="--seeds 2000")
-	$(BIN)/python -P tests/prove/prove.py $(ARGS)
+	$(BIN)/python tests/prove/prove.py $(ARGS)
 
 fuzz: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## ten million random operations against the model
 	$(BIN)/python -P -m tickwheel.testing.fuzz $(ARGS)
