@@ -8,7 +8,8 @@ use tickwheel_core::Id;
 /// An array that nobody else knows yet, with its places.
 pub(crate) struct IdArray<'py> {
     array: Bound<'py, PyAny>,
-    buffer: PyBuffer<i64>,
+    /// `None` if it is empty: such an array has no memory, and its address may be one for no integer.
+    buffer: Option<PyBuffer<i64>>,
 }
 
 impl<'py> IdArray<'py> {
@@ -16,18 +17,17 @@ impl<'py> IdArray<'py> {
     pub(crate) fn new(py: Python<'py>, len: usize) -> PyResult<Self> {
         let kind = py.import(intern!(py, "array"))?.getattr(intern!(py, "array"))?;
         let array = kind.call1(("q", [0]))?.mul(len)?;
-        let buffer = PyBuffer::get(&array)?;
+        let buffer = if len == 0 { None } else { Some(PyBuffer::get(&array)?) };
         Ok(Self { array, buffer })
     }
 
     /// The places, to be filled. Runs no Python.
     pub(crate) fn places(&mut self) -> &mut [i64] {
-        let (places, len) = (self.buffer.buf_ptr().cast::<i64>(), self.buffer.item_count());
-        if len == 0 {
+        let Some(buffer) = &self.buffer else {
             return &mut [];
-        }
+        };
         // SAFETY: the buffer keeps the array's memory where it is, and nobody else knows the array.
-        unsafe { std::slice::from_raw_parts_mut(places, len) }
+        unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.item_count()) }
     }
 
     /// The array.
