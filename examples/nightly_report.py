@@ -8,8 +8,8 @@ It shows the coming runs, and fires the first ones on a clock that is moved by h
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
+from threading import Semaphore
 from zoneinfo import ZoneInfo
 
 from tickwheel.scheduler import Recurrence, Scheduler
@@ -26,12 +26,14 @@ def main() -> None:
     """
     clock = ManualClock(wall=SATURDAY_NOON.timestamp())
     reported: list[str] = []
+    is_reported = Semaphore(0)
 
     with Scheduler("memory://", clock=clock) as scheduler:
 
         @scheduler.handler("report")
         def report(_payload: object) -> None:
             reported.append(datetime.fromtimestamp(clock.wall_ns() / 1e9, ZONE).strftime("%a %H:%M"))
+            is_reported.release()
 
         job = scheduler.set("report", cron="30 2 * * *", tz=ZONE.key, handler="report").job
         assert job is not None
@@ -39,10 +41,9 @@ def main() -> None:
         for due_at in Recurrence.from_text(job.recurrence).upcoming("report", job.due_at - 1, 3):
             instant = datetime.fromtimestamp(due_at / 1000, UTC)
             print(f"{instant:%Y-%m-%d %H:%M} UTC is {instant.astimezone(ZONE):%a %H:%M} in Berlin")
-        for night in range(1, 4):
+        for _ in range(3):
             clock.advance(A_DAY)
-            while len(reported) < night:
-                time.sleep(0.001)
+            is_reported.acquire()
     print("reported", len(reported), "times")
 
 
