@@ -89,6 +89,7 @@ class Server:
         self.lines: list[str] = []
         self.errors: list[str] = []
         self._news: queue.Queue[str | None] = queue.Queue()
+        self._unread: list[str] = []
         self._readers = [
             threading.Thread(target=self._read, args=(self.process.stdout, self.lines, self._news.put)),
             threading.Thread(target=self._read, args=(self.process.stderr, self.errors, lambda _line: None)),
@@ -109,13 +110,19 @@ class Server:
 
     def line_with(self, text: str, timeout: float = START_S) -> str:
         """
-        Wait for the next line on the console that contains *text*.
+        Return the first line on the console that contains *text* and was not returned yet; wait for it.
+
+        Lines passed over stay: a job that is due at the start may fire before the server tells its address.
         """
+        for place, line in enumerate(self._unread):
+            if text in line:
+                return self._unread.pop(place)
         while True:
             line = self._news.get(timeout=timeout)
             assert line is not None, f"the server ended without {text!r}: {''.join(self.errors)}"
             if text in line:
                 return line
+            self._unread.append(line)
 
     def ask(
         self,
