@@ -10,7 +10,7 @@ use crate::bulk;
 use crate::cell::GilCell;
 use crate::clock::Clock;
 use crate::errors::raise;
-use crate::payload::{Held, Payload};
+use crate::payload::{self, Held, Payload};
 use crate::pending::{describe, release};
 use crate::state::{Living, State};
 use crate::timer::{TimerObject, FIRING};
@@ -333,17 +333,15 @@ impl Engine {
         };
         let entries = self.state.try_with(|state| {
             let (mut pending, mut engine) = (0, std::ptr::null_mut());
-            for payload in state.wheel.payloads() {
-                match payload.held() {
-                    // SAFETY: a pending timer is alive, and refers to its call and to this engine.
-                    Held::Timer(timer) => unsafe {
-                        (*timer).call.words().iter().try_for_each(|&word| show(word))?;
-                        engine = (*timer).engine_pointer();
-                        pending += 1;
-                    },
-                    Held::Batch(callback) => show(callback)?,
-                }
-            }
+            payload::walk(state.wheel.payloads(), |payload| match payload.held() {
+                // SAFETY: a pending timer is alive, and refers to its call and to this engine.
+                Held::Timer(timer) => unsafe {
+                    engine = (*timer).engine_pointer();
+                    pending += 1;
+                    (*timer).call.words().iter().try_for_each(|&word| show(word))
+                },
+                Held::Batch(callback) => show(callback),
+            })?;
             // The reference that living timers share is the wheel's own, unless one is firing: that one keeps the engine from outside.
             if pending > 0 && pending == self.living.count() {
                 show(engine)?;

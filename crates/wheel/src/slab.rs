@@ -218,8 +218,8 @@ impl<P> Slab<P> {
     /// Every living entry, in order of its index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &P)> {
         self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
-            let entries = chunk.entries.iter().flat_map(|entries| entries.0.iter()).enumerate();
-            entries.filter_map(move |(offset, entry)| {
+            let entries = chunk.entries.as_ref().map_or(&[][..], |entries| &entries.0[..]);
+            entries.iter().enumerate().filter_map(move |(offset, entry)| {
                 let payload = entry.payload.as_ref()?;
                 Some(((number << CHUNK_BITS | offset) as u32, payload))
             })
