@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -21,7 +22,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tickwheel.observe.otel import OpenTelemetryTracer
-from tickwheel.scheduler import AsyncScheduler, Cancel, Firing, RetryPolicy, Scheduler, Snooze
+from tickwheel.scheduler import (
+    AsyncScheduler,
+    Cancel,
+    Firing,
+    RetryPolicy,
+    Scheduler,
+    SchedulerOptions,
+    SetRequest,
+    Snooze,
+)
 
 SAMPLED = f"00-{'a' * 32}-{'b' * 16}-01"
 UNSAMPLED = f"00-{'c' * 32}-{'d' * 16}-00"
@@ -128,6 +138,60 @@ def test_what_a_handler_does_lies_below(spans):
         assert trace.get_current_span().get_span_context().is_valid is False
 
 
+def test_a_handler_adds_to_its_span(spans):
+    """
+    The span that is current in a handler is the one of its firing, and takes attributes and events.
+    """
+    seen = []
+
+    def work(_payload: Any, firing: Firing) -> None:
+        current = trace.get_current_span()
+        assert current.is_recording()
+        current.set_attribute("rows", 3)
+        current.add_event("read")
+        seen.append((text(current.get_span_context()), firing.trace))
+
+    (span,) = run(spans, work)
+    assert seen == [(text(span.context), text(span.context))]
+    assert span.attributes["rows"] == 3
+    assert [event.name for event in span.events] == ["read"]
+
+
+def test_a_span_has_the_instants_of_its_firing(spans):
+    """
+    A span that is told later, with others, still begins and ends when its firing did.
+    """
+    instants: list[int] = []
+
+    def ended(event: Any) -> None:
+        if type(event).__name__ in ENDS:
+            instants.append(time.time_ns())
+            done.set()
+
+    done = threading.Event()
+    with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0, provider=spans.provider)) as scheduler:
+        scheduler.handler("work")(lambda _payload: instants.append(time.time_ns()))
+        scheduler.subscribe(ended)
+        scheduler.set("k", delay=0, handler="work")
+        assert done.wait(END_S)
+    (span,) = spans.named("fire work")
+    assert span.start_time <= instants[0] <= span.end_time <= instants[1]
+
+
+def test_a_span_is_told_without_others(spans):
+    """
+    The span of a lone firing does not wait for a stop.
+    """
+    told = threading.Event()
+    export = spans.exporter.export
+    spans.exporter.export = lambda found: (export(found), told.set())[0]
+    with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0, provider=spans.provider)) as scheduler:
+        scheduler.handler("work")(lambda _payload: None)
+        scheduler.set("k", delay=0, handler="work")
+        assert told.wait(END_S)
+        assert len(spans.named("fire work")) == 1
+
+
 @pytest.mark.parametrize(
     ("outcomes", "expected"),
     [
@@ -167,10 +231,24 @@ def test_sampling(spans, job_trace, share, count):
 
 def test_a_share(spans):
     """
-    Of many firings without a trace about the share is sampled.
+    Of many firings without a trace about the share is sampled, and all their spans are told by the end of a stop.
     """
-    tracer = OpenTelemetryTracer(0.01, provider=spans.provider)
-    assert 50 < sum(tracer.samples(None) for _ in range(10_000)) < 200
+    left = iter(range(2_000))
+    done = threading.Event()
+
+    def work(_payload: Any) -> None:
+        if next(left) == 1_999:
+            done.set()
+
+    with Scheduler(
+        "memory://", tracer=OpenTelemetryTracer(0.1, provider=spans.provider), options=SchedulerOptions(workers=1)
+    ) as scheduler:
+        scheduler.handler("work")(work)
+        scheduler.set_many([SetRequest(f"{number}", delay=0, handler="work") for number in range(2_000)])
+        assert done.wait(END_S)
+    found = spans.named("fire work")
+    assert 100 < len(found) < 300
+    assert all(span.start_time < span.end_time for span in found)
     with pytest.raises(ValueError, match=r"share is 1\.5: pass a fraction"):
         OpenTelemetryTracer(1.5)
 
@@ -184,10 +262,13 @@ def test_a_tracer_that_raises(caplog):
         def current(self) -> None:
             return None
 
-        def samples(self, _trace: str | None) -> bool:
-            raise RuntimeError
+        share = 1.0
 
-        begin = samples
+        def samples(self, _trace: str) -> bool:
+            return True
+
+        def begin(self, _fired: Any, _trace: str | None) -> Any:
+            raise RuntimeError
 
     ended = threading.Event()
     with Scheduler("memory://", tracer=Broken()) as scheduler:

@@ -1,7 +1,7 @@
 """
 What a scheduler asks of a tracer, and what code inside a firing or a request finds in its context.
 
-A tracer decides first whether a firing is to be traced, with nothing made for those that are not.
+What is to be traced is decided first, with nothing made and nobody called for the firings that are not.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ FIRING: Final[ContextVar[tuple[str, int, int] | None]] = ContextVar("tickwheel.f
 class Span(Protocol):
     """
     One firing that is traced; as a context, it is current for what the handler does.
-
-    Attributes:
-        trace: The traceparent that its target hands on.
     """
 
-    trace: str
+    @property
+    def trace(self) -> str:
+        """
+        The traceparent that its target hands on.
+        """
 
     def __enter__(self) -> Self:
         """
@@ -43,9 +44,9 @@ class Span(Protocol):
         Make current again what was.
         """
 
-    def end(self, outcome: str, error: str | None = None) -> None:
+    def end(self, outcome: str, error: str | None, at_ns: int) -> None:
         """
-        Say what became of the firing. Twice is allowed; the first counts.
+        Say what became of the firing, and when, in ns since the epoch. Twice is allowed; the first counts.
         """
 
 
@@ -54,14 +55,20 @@ class Tracer(Protocol):
     Makes spans of firings. All methods may be called from any thread; what they raise is logged, and stops no firing.
     """
 
+    @property
+    def share(self) -> float:
+        """
+        Of the firings of jobs that carry no trace, how many to trace, 0 to 1: read once, and drawn for each.
+        """
+
     def current(self) -> str | None:
         """
         Return the traceparent of the span that is current for the caller, or None.
         """
 
-    def samples(self, trace: str | None) -> bool:
+    def samples(self, trace: str) -> bool:
         """
-        Return whether the next firing of a job that carries *trace* is to be traced.
+        Return whether the firings of a job that carries *trace* are to be traced.
         """
 
     def begin(self, fired: JobFired, trace: str | None) -> Span:

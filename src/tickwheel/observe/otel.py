@@ -8,7 +8,8 @@ handler runs the span is current, so what it calls is traced below it, and a web
 from __future__ import annotations
 
 import os
-import random
+import threading
+import time
 from importlib.metadata import entry_points
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +18,6 @@ from tickwheel.errors import MissingExtraError
 from tickwheel.observe._events import JobFired
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
     from opentelemetry.trace import Span as ApiSpan
     from opentelemetry.trace import SpanContext, TracerProvider
 
@@ -70,8 +70,14 @@ class OpenTelemetryTracer:
         if not 0 <= share <= 1:
             message = f"share is {share!r}: pass a fraction, 0 for none and 1 for all"
             raise ValueError(message)
-        self._share = share
+        self.share = share
         self._api = _library()
+        from opentelemetry import context  # noqa: PLC0415  on use: the extra is optional
+
+        self._contexts = context
+        self._nothing = context.Context()
+        """An empty context: a span begins a trace, whatever is current on a worker's thread."""
+        self._api.Span.register(_Current)
         self._tracer = self._api.get_tracer("tickwheel", tracer_provider=provider)
 
     def current(self) -> str | None:
@@ -81,48 +87,83 @@ class OpenTelemetryTracer:
         context = self._api.get_current_span().get_span_context()
         return _text(context) if context.is_valid else None
 
-    def samples(self, trace: str | None) -> bool:
+    def samples(self, trace: str) -> bool:
         """
-        Follow what the setter decided; where nobody did, draw.
+        Follow what the setter decided.
         """
-        if trace is None:
-            return random.random() < self._share  # noqa: S311  it chooses what is looked at, not who is let in
         return int(trace[-2:], 16) & 1 == 1
 
     def begin(self, fired: JobFired, trace: str | None) -> _FiringSpan:
         """
         Begin the span of a firing.
         """
+        return _FiringSpan(self, fired, trace)
+
+    def make(self, fired: JobFired, trace: str | None, begun_ns: int) -> ApiSpan:
+        """
+        Return the library's own span of a firing.
+        """
         api = self._api
         links = [] if trace is None else [api.Link(_context(api, trace))]
         name = f"fire {fired.handler if fired.target == 'handler' else fired.target}"
-        span = self._tracer.start_span(
-            name, context=_nothing(), kind=api.SpanKind.CONSUMER, links=links, attributes=_attributes(fired)
+        span: ApiSpan = self._tracer.start_span(
+            name,
+            context=self._nothing,
+            kind=api.SpanKind.CONSUMER,
+            links=links,
+            attributes=_attributes(fired),
+            start_time=begun_ns,
         )
-        return _FiringSpan(api, span)
+        return span
+
+    def fail(self, span: ApiSpan, error: str | None) -> None:
+        """
+        Note that what *span* is of has failed.
+        """
+        span.set_status(self._api.StatusCode.ERROR, error)
+
+    def attach(self, span: _Current) -> Any:
+        """
+        Make *span* current; return what `detach` takes.
+        """
+        return self._contexts.attach(self._api.set_span_in_context(span))
+
+    def detach(self, token: Any) -> None:
+        """
+        Make current again what was.
+        """
+        self._contexts.detach(token)
 
 
 class _FiringSpan:
     """
-    One traced firing.
+    One traced firing: no more than what its span is made of, until it ends or somebody looks at the span.
     """
 
-    __slots__ = ("_api", "_is_ended", "_span", "_token", "trace")
+    __slots__ = ("_begun_ns", "_fired", "_is_ended", "_lock", "_span", "_token", "_trace", "_tracer")
 
-    def __init__(self, api: Any, span: ApiSpan) -> None:
-        self._api = api
-        self._span = span
+    def __init__(self, tracer: OpenTelemetryTracer, fired: JobFired, trace: str | None) -> None:
+        self._tracer = tracer
+        self._fired = fired
+        self._trace = trace
+        self._begun_ns = time.time_ns()
+        self._lock = threading.Lock()
+        self._span: ApiSpan | None = None
         self._token: Any = None
         self._is_ended = False
-        self.trace = _text(span.get_span_context())
+
+    @property
+    def trace(self) -> str:
+        """
+        The traceparent that its target hands on.
+        """
+        return _text(self.made().get_span_context())
 
     def __enter__(self) -> Self:
         """
         Make it current.
         """
-        from opentelemetry import context  # noqa: PLC0415  on use: the extra is optional
-
-        self._token = context.attach(self._api.set_span_in_context(self._span))
+        self._token = self._tracer.attach(_Current(self))
         return self
 
     def __exit__(
@@ -131,21 +172,43 @@ class _FiringSpan:
         """
         Make current again what was.
         """
-        from opentelemetry import context  # noqa: PLC0415  as above
+        self._tracer.detach(self._token)
 
-        context.detach(self._token)
-
-    def end(self, outcome: str, error: str | None = None) -> None:
+    def end(self, outcome: str, error: str | None, at_ns: int) -> None:
         """
         End the span with what became of the firing.
         """
         if self._is_ended:  # the watch of a timeout was faster than the handler
             return
         self._is_ended = True
-        self._span.set_attribute("tickwheel.outcome", outcome)
+        span = self.made()
+        span.set_attribute("tickwheel.outcome", outcome)
         if outcome in _ERRORS:
-            self._span.set_status(self._api.StatusCode.ERROR, error)
-        self._span.end()
+            self._tracer.fail(span, error)
+        span.end(at_ns)
+
+    def made(self) -> ApiSpan:
+        """
+        Return the span.
+        """
+        with self._lock:  # a handler may look at it while the watch of its timeout ends it
+            if self._span is None:
+                self._span = self._tracer.make(self._fired, self._trace, self._begun_ns)
+            return self._span
+
+
+class _Current:
+    """
+    What is current while a handler runs: the span, and made when something of it is asked for.
+    """
+
+    __slots__ = ("_firing",)
+
+    def __init__(self, firing: _FiringSpan) -> None:
+        self._firing = firing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._firing.made(), name)
 
 
 def _attributes(fired: JobFired) -> dict[str, str | int | float]:
@@ -170,15 +233,6 @@ def _context(api: Any, trace: str) -> SpanContext:
         int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=api.TraceFlags(int(flags, 16))
     )
     return context
-
-
-def _nothing() -> Context:
-    """
-    Return an empty context: the span begins a trace, whatever is current on a worker's thread.
-    """
-    from opentelemetry.context import Context  # noqa: PLC0415  as above
-
-    return Context()
 
 
 def _library() -> Any:

@@ -5,14 +5,13 @@ The executor: hands fired jobs to their targets, and judges what comes back.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable
+from random import random
 from typing import Any
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe._events import JobFired
-from tickwheel.observe._tracing import FIRING, Span, Tracer
+from tickwheel.observe._tracing import FIRING
 from tickwheel.scheduler import _verdict
 from tickwheel.scheduler._checks import decode_payload
 from tickwheel.scheduler._coroutines import Coroutines
@@ -21,12 +20,11 @@ from tickwheel.scheduler._model import Answer
 from tickwheel.scheduler._near import Entry, Near, Stage
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._settler import Settler
+from tickwheel.scheduler._spans import Spans, fired_event
 from tickwheel.scheduler._workers import Workers
 from tickwheel.scheduler.targets import Abandoned, Call, End, Firing
 
 __all__ = ["Executor"]
-
-_log = logging.getLogger("tickwheel.scheduler")
 
 
 class Executor:
@@ -46,7 +44,7 @@ class Executor:
         self._clock = ground.clock
         self._timers = ground.timers
         self._hooks = ground.hooks
-        self._tracer = ground.tracer
+        self._spans = None if ground.tracer is None else Spans(ground.tracer, ground.pacer)
         self._settler = settler
         self._registry = registry
         self._held: set[Entry] = set()
@@ -95,6 +93,13 @@ class Executor:
         """
         return self.workers.holds(threading.current_thread()) or self.coroutines.runs_caller()
 
+    def flush_spans(self) -> None:
+        """
+        Tell the tracer of what has ended, for a stop.
+        """
+        if self._spans is not None:
+            self._spans.flush()
+
     def take_held(self) -> list[Entry]:
         """
         Return what targets hold to end in their own time, for a stop, which does not wait for it.
@@ -138,18 +143,16 @@ class Executor:
             assert call is not None
             watch = None if call.timeout_s is None else self._watch(entry, call.timeout_s)
             begun = self._begin(entry)
-
-            def beat() -> bool:
-                return entry.stage is Stage.RUNNING and (watch is None or watch.restart(call.timeout_s))
-
             try:
-                if entry.span is None:
-                    result = call.function(*self._arguments(entry, call, beat))
+                if not call.wants_firing and entry.span is None:
+                    result = call.function(decode_payload(entry.job.payload))
+                elif entry.span is None:
+                    result = call.function(*self._arguments(entry, call, partial(_beat, entry, watch)))
                 else:
                     with entry.span:
-                        result = call.function(*self._arguments(entry, call, beat))
+                        result = call.function(*self._arguments(entry, call, partial(_beat, entry, watch)))
             except Abandoned:
-                _end_span(entry, "interrupted")
+                self._end_span(entry, "interrupted")
                 return
             except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
                 verdict = self._judge(entry, begun, error=error)
@@ -185,7 +188,7 @@ class Executor:
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
-                    _end_span(entry, "interrupted")
+                    self._end_span(entry, "interrupted")
                     raise  # the scheduler stops: the next owner takes it up again
                 verdict = self._judge(entry, begun, error=error)
             except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
@@ -213,9 +216,10 @@ class Executor:
         job = entry.job
         FIRING.set((job.key, job.generation, entry.attempt))  # on a thread or task that runs nothing but firings
         if self._hooks.is_curious:
-            self._hooks.tell(_fired(entry))
-        if self._tracer is not None:
-            entry.span = _span(self._tracer, entry)
+            self._hooks.tell(fired_event(entry))
+        spans = self._spans
+        if spans is not None and (job.trace is not None or random() < spans.share):  # noqa: S311  no secret
+            entry.span = spans.begin(entry)
         return self._clock.monotonic()
 
     def _arguments(self, entry: Entry, call: Call, beat: Callable[[], bool]) -> tuple[Any, ...]:
@@ -230,12 +234,14 @@ class Executor:
         self, entry: Entry, begun: float, result: object = None, error: BaseException | None = None
     ) -> _verdict.Verdict:
         verdict = self._verdict_of(entry, begun, result, error)
-        _end_span(entry, verdict.kind, verdict.settle.error)
+        self._end_span(entry, verdict.kind, verdict.settle.error)
         return verdict
 
     def _verdict_of(self, entry: Entry, begun: float, result: object, error: BaseException | None) -> _verdict.Verdict:
-        job, epoch, now = entry.job, entry.epoch, self._clock.now_ms()
-        entry.ran_ms = (self._clock.monotonic() - begun) * 1000
+        job, epoch = entry.job, entry.epoch
+        if begun:
+            entry.ran_ms = (self._clock.monotonic() - begun) * 1000
+        now = self._clock.now_ms()
         try:
             if error is not None:
                 return _verdict.judge_error(job, epoch, error, now)
@@ -245,6 +251,11 @@ class Executor:
                 return _verdict.judge_error(job, epoch, bad_result, now)
         except Exception as unreadable:  # noqa: BLE001  such as a recurrence that nobody can read
             return _verdict.fatal(job, epoch, unreadable)
+
+    def _end_span(self, entry: Entry, outcome: str, error: str | None = None) -> None:
+        if entry.span is not None:
+            assert self._spans is not None
+            self._spans.end(entry.span, outcome, error)
 
     def _watch(self, entry: Entry, timeout_s: float) -> Any:
         try:
@@ -261,40 +272,5 @@ class Executor:
             error = TimeoutError(f"it did not end within {timeout_s:g} s")
             entry.ran_ms = timeout_s * 1000
             verdict = _verdict.judge_error(entry.job, entry.epoch, error, self._clock.now_ms())
-            _end_span(entry, verdict.kind, verdict.settle.error)
+            self._end_span(entry, verdict.kind, verdict.settle.error)
             self._settler.add(entry, verdict)
-
-
-def _fired(entry: Entry) -> JobFired:
-    job, fired_at = entry.job, entry.fired_at
-    return JobFired(
-        job.key,
-        job.generation,
-        entry.attempt,
-        job.target,
-        job.handler,
-        job.due_at,
-        int(fired_at),
-        fired_at - job.due_at,
-    )
-
-
-def _span(tracer: Tracer, entry: Entry) -> Span | None:
-    """
-    Begin the span of a firing that is sampled; a tracer's fault stops no firing.
-    """
-    try:
-        trace = entry.job.trace
-        return tracer.begin(_fired(entry), trace) if tracer.samples(trace) else None
-    except Exception:  # noqa: BLE001  as of a hook
-        _log.exception("the tracer raised at the begin of a firing")
-        return None
-
-
-def _end_span(entry: Entry, outcome: str, error: str | None = None) -> None:
-    if entry.span is None:
-        return
-    try:
-        entry.span.end(outcome, error)
-    except Exception:  # noqa: BLE001  as above
-        _log.exception("the tracer raised at the end of a firing")

@@ -136,6 +136,7 @@ class Owner:
         self._executor.workers.close(0 if running else _left(deadline))
         self._registry.handlers.end_processes()
         self._executor.processes.close(_left(deadline))
+        self._executor.flush_spans()
         self._ground.timers.join(_left(deadline))
         return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in (*held, *running)]
 
