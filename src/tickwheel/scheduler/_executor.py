@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from random import random
 from typing import Any
 
@@ -144,13 +145,15 @@ class Executor:
             watch = None if call.timeout_s is None else self._watch(entry, call.timeout_s)
             begun = self._begin(entry)
             try:
-                if not call.wants_firing and entry.span is None:
-                    result = call.function(decode_payload(entry.job.payload))
-                elif entry.span is None:
-                    result = call.function(*self._arguments(entry, call, partial(_beat, entry, watch)))
+                if call.wants_firing:
+                    arguments = self._arguments(entry, call, partial(_beat, entry, watch, call.timeout_s))
+                else:
+                    arguments = (decode_payload(entry.job.payload),)
+                if entry.span is None:
+                    result = call.function(*arguments)
                 else:
                     with entry.span:
-                        result = call.function(*self._arguments(entry, call, partial(_beat, entry, watch)))
+                        result = call.function(*arguments)
             except Abandoned:
                 self._end_span(entry, "interrupted")
                 return
@@ -210,7 +213,7 @@ class Executor:
 
     def _begin(self, entry: Entry) -> float:
         """
-        Note and tell that *entry* begins; return when, in monotonic seconds.
+        Note and tell that *entry* begins; return when, in monotonic seconds, or 0 if nobody listens.
         """
         entry.fired_at = self._clock.now()
         job = entry.job
@@ -220,7 +223,7 @@ class Executor:
         spans = self._spans
         if spans is not None and (job.trace is not None or random() < spans.share):  # noqa: S311  no secret
             entry.span = spans.begin(entry)
-        return self._clock.monotonic()
+        return self._clock.monotonic() if self._hooks.is_curious else 0.0
 
     def _arguments(self, entry: Entry, call: Call, beat: Callable[[], bool]) -> tuple[Any, ...]:
         job = entry.job
@@ -241,7 +244,8 @@ class Executor:
         job, epoch = entry.job, entry.epoch
         if begun:
             entry.ran_ms = (self._clock.monotonic() - begun) * 1000
-        now = self._clock.now_ms()
+        is_plain = result is None and error is None and job.recurrence is None
+        now = 0 if is_plain else self._clock.now_ms()
         try:
             if error is not None:
                 return _verdict.judge_error(job, epoch, error, now)
@@ -274,3 +278,7 @@ class Executor:
             verdict = _verdict.judge_error(entry.job, entry.epoch, error, self._clock.now_ms())
             self._end_span(entry, verdict.kind, verdict.settle.error)
             self._settler.add(entry, verdict)
+
+
+def _beat(entry: Entry, watch: Any, timeout_s: float | None) -> bool:
+    return entry.stage is Stage.RUNNING and (watch is None or watch.restart(timeout_s))
