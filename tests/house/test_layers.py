@@ -37,7 +37,7 @@ ALTERNATIVES = {
     "scheduler.targets": {"scheduler._model", "scheduler.errors"},
 }
 # The one that knows them all, to choose by a name.
-CHOOSERS = {"scheduler.stores._open", "scheduler.stores", "scheduler.targets"}
+CHOOSERS = {"scheduler.stores._open", "scheduler.stores", "scheduler.targets._open", "scheduler.targets"}
 # Every third-party library, and the one module (or, with the reason, the one package) that imports it.
 THIRD_PARTY = {
     "click": "cli",  # one command a file, each of them a click command

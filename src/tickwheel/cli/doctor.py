@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -15,6 +16,7 @@ from typing import Final
 
 import click
 
+from tickwheel.cli import targets
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, sqlite_path, store_option
 from tickwheel.cli.output import print_json, print_rows
@@ -44,7 +46,7 @@ def command(store: str, as_json: bool) -> None:
     """
     Check Python, libraries, clock, disk and store, and say what to do about what is wrong.
     """
-    findings = [*_python(), *_libraries(), *_clock(), *_disk(store), *_store(store)]
+    findings = [*_python(), *_libraries(), *_clock(), *_targets(), *_disk(store), *_store(store)]
     if as_json:
         for what, is_well, text in findings:
             print_json({"check": what, "ok": is_well, "finding": text})
@@ -73,6 +75,20 @@ def _clock() -> Iterator[Finding]:
     year = time.gmtime().tm_year
     text = time.strftime("%Y-%m-%d %H:%M:%S %z")
     yield "clock", year >= _YEAR_MIN, text if year >= _YEAR_MIN else f"{text}: set it, and keep it set with NTP"
+
+
+def _targets() -> Iterator[Finding]:
+    """
+    Make the targets that the environment names; nothing is sent.
+    """
+    for name, value in targets.in_environment(os.environ).items():
+        try:
+            (target,) = targets.made({name: value}, has_to_run=True).values()
+        except Refused as refusal:
+            yield f"target {name}", False, str(refusal)
+        else:
+            asyncio.run(target.close())
+            yield f"target {name}", True, targets.shown(value)
 
 
 def _disk(store: str) -> Iterator[Finding]:

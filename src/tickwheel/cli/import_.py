@@ -111,7 +111,10 @@ def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str) -> None:
     """
     Set all *requests*, each with the number of its line, with a progress bar where somebody sees it.
     """
-    with opened(store, has_to_exist=False) as scheduler, progress("setting jobs", len(requests)) as advance:
+    with (
+        opened(store, has_to_exist=False, has_targets=True) as scheduler,
+        progress("setting jobs", len(requests)) as advance,
+    ):
         for start in range(0, len(requests), _BATCH):
             chunk = requests[start : start + _BATCH]
             try:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.targets import configured, made
 from tickwheel.scheduler import Scheduler
 
 __all__ = ["DEFAULT_STORE", "generation_option", "json_option", "opened", "sqlite_path", "store_option"]
@@ -62,9 +63,14 @@ def sqlite_path(store: str) -> Path | None:
 
 
 @contextlib.contextmanager
-def opened(store: str, *, has_to_exist: bool = True) -> Iterator[Scheduler]:
+def opened(store: str, *, has_to_exist: bool = True, has_targets: bool = False) -> Iterator[Scheduler]:
     """
     Open *store* as a client, which fires nothing; a server may own it meanwhile.
+
+    Args:
+        store: Its URL, or a service's, which knows its targets itself.
+        has_to_exist: Whether a file has to be there.
+        has_targets: Whether jobs are set, so that the targets of the environment have to be known.
 
     Raises:
         Refused: If it is a file that is not there, and *has_to_exist*.
@@ -73,7 +79,9 @@ def opened(store: str, *, has_to_exist: bool = True) -> Iterator[Scheduler]:
     if has_to_exist and path is not None and not path.exists():
         remedy = "begin one with 'tickwheel serve' or 'tickwheel set', or name another with --store"
         raise Refused(ExitCode.NO_STORE, f"there is no file {str(path)!r}: {remedy}")
-    scheduler = Scheduler(store)
+    is_service = store.startswith(("http://", "https://"))
+    targets = made(configured(())) if has_targets and not is_service else {}
+    scheduler = Scheduler(store, targets=targets) if targets else Scheduler(store)
     try:
         yield scheduler
     finally:

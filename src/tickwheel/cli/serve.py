@@ -4,18 +4,16 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import click
 
-from tickwheel.cli import logs
+from tickwheel.cli import logs, targets
 from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.modules import imported
 from tickwheel.cli.options import store_option
 from tickwheel.scheduler import AsyncScheduler
 
@@ -36,6 +34,15 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
 )
 @click.option(
     "--handlers", metavar="MODULE", multiple=True, help="A module whose register(scheduler) registers handlers."
+)
+@click.option(
+    "--target",
+    "target",
+    metavar="NAME=URL",
+    multiple=True,
+    help="Where jobs may go besides, such as rabbitmq=amqp://localhost/; with a password, set "
+    f"{targets.VARIABLE}RABBITMQ instead. Schemes: redis, amqp, nats, kafka, webhook, celery+, rq+, dramatiq+; "
+    "or MODULE:OBJECT.",
 )
 @click.option(
     "--tokens",
@@ -82,6 +89,7 @@ def command(
     host: str,
     port: int,
     handlers: tuple[str, ...],
+    target: tuple[str, ...],
     tokens: str | None,
     allow_host: tuple[str, ...],
     rate: float | None,
@@ -110,12 +118,15 @@ def command(
         request_timeout_s=request_timeout,
         every_min_s=every_min,
     )
-    scheduler = AsyncScheduler(store, tracer=None if trace is None else _tracer(trace))
+    named = targets.configured(target)
+    scheduler = AsyncScheduler(
+        store, targets=targets.made(named, has_to_run=True), tracer=None if trace is None else _tracer(trace)
+    )
     scheduler.subscribe(logs.log_event, routine=log_level == "debug")  # every firing would pay for the rest
     for name in handlers:
         _registrar(name)(scheduler)
     try:
-        service.serve(scheduler, options, lambda address: _announce(address, scheduler.stats()["store"]))
+        service.serve(scheduler, options, lambda address: _announce(address, scheduler.stats()["store"], named))
     except service.PublicBindError as error:
         raise Refused(ExitCode.REFUSED, str(error)) from None
     except service.AddressError as error:
@@ -144,15 +155,7 @@ def _registrar(name: str) -> Callable[[AsyncScheduler], object]:
     """
     Return the function that registers the handlers of module *name*.
     """
-    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
-    try:
-        module = importlib.import_module(name)
-    except Exception as error:  # noqa: BLE001  it is the user's module, and may raise anything
-        reason = f"{type(error).__name__}: {error}"
-        message = (
-            f"--handlers {name!r} cannot be imported ({reason}): name a module that python -c 'import {name}' takes"
-        )
-        raise Refused(ExitCode.USAGE, message) from None
+    module = imported(name, "--handlers")
     register: Callable[[AsyncScheduler], object] | None = getattr(module, "register", None)
     if not callable(register):
         remedy = "write 'def register(scheduler)' in it, which decorates with @scheduler.handler(name)"
@@ -160,7 +163,9 @@ def _registrar(name: str) -> Callable[[AsyncScheduler], object]:
     return register
 
 
-def _announce(address: str, store: str) -> None:
+def _announce(address: str, store: str, named: Mapping[str, str]) -> None:
     click.echo(f"tickwheel fires {store}, Ctrl-C stops it")
+    for name, value in named.items():
+        click.echo(f"target {name} is {targets.shown(value)}")
     click.echo(f"page  {address}/")
     click.echo(f"try   curl -X PUT {address}/v1/jobs/hello -H 'content-type: application/json' -d '{_EXAMPLE}'")

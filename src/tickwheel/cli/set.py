@@ -33,7 +33,12 @@ __all__ = ["command"]
 )
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
 @click.option("--payload", type=JSON, help="What the target gets; - reads it from stdin.")
-@click.option("--target", default="handler", show_default=True, help="Where it goes: handler, webhook, log, pull.")
+@click.option(
+    "--target",
+    default="handler",
+    show_default=True,
+    help="Where it goes: handler, webhook, log, pull, or NAME of a TICKWHEEL_TARGET_NAME.",
+)
 @click.option("--handler", metavar="NAME", help="Which one: the handler's name, the webhook's address.")
 @click.option("--attempts", type=int, metavar="N", help="How often at most it is tried.")
 @click.option("--expires", type=DURATION, help="Do not fire it when it is later than this.")
@@ -56,5 +61,5 @@ def command(key: str, store: str, as_json: bool, attempts: int | None, **fields:
     """
     if attempts is not None:
         fields["retry"] = replace(RetryPolicy(), attempts=attempts)
-    with opened(store, has_to_exist=False) as scheduler:
+    with opened(store, has_to_exist=False, has_targets=True) as scheduler:
         print_answer(key, scheduler.set(key, **fields), as_json=as_json)

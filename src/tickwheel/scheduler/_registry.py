@@ -107,5 +107,6 @@ class Registry:
     def _target(self, name: str) -> Target:
         target = self._targets.get(name)
         if target is None:
-            raise InvalidJobError("target", name, f"the targets here are {', '.join(self._targets)}: pass targets=")
+            remedy = "name one of them, or add yours with targets= or 'tickwheel serve --target NAME=URL'"
+            raise InvalidJobError("target", name, f"the targets here are {', '.join(self._targets)}: {remedy}")
         return target

@@ -7,8 +7,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -231,3 +233,32 @@ def cut():
     Return the class, for the tests' own modules, which cannot import one another.
     """
     return Cut
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """
+    Return what starts `tickwheel serve` on the test's folder, to fire what was set there; each is stopped by a SIGINT.
+    """
+    started = []
+
+    def start(*arguments, environment=None):
+        command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", "--port", "0", *arguments]
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        watch = threading.Timer(PATIENCE_S, process.kill)
+        watch.start()
+        started.append((process, watch))
+        return process
+
+    yield start
+    for process, watch in started:
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        watch.cancel()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tickwheel.observe._events import JobDied, JobSucceeded
-from tickwheel.scheduler import InvalidJobError
+from tickwheel.scheduler import InvalidJobError, Scheduler
 from tickwheel.scheduler.targets.kafka import KafkaTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
 
@@ -104,6 +104,7 @@ class Place:
 
         self.handler = f"topic-{next(NUMBERS)}"
         self._cluster = cluster
+        self.servers = cluster.servers
         cluster.add_topic(self.handler)
         self._records = []
         self._consumer = confluent_kafka.Consumer(
@@ -240,3 +241,15 @@ def test_an_unknown_setting(place, make, events):
     error = told.of(JobDied)[0].error
     assert "sasl.pasword" in error
     assert "hunter2" not in error
+
+
+def test_served(place, serve, tmp_path):
+    """
+    `tickwheel serve` produces to a Kafka that an option names, with its settings.
+    """
+    client = Scheduler(f"sqlite:///{tmp_path}/tickwheel.db", targets={"bus": place.make_target()})
+    client.set("one", delay=0, target="bus", handler=place.handler, payload={"value": 17})
+    client.stop()
+    serve("--target", f"bus=kafka://{place.servers}?linger.ms=1&timeout_s=20")
+    found = next(filter(None, (place.received() for _ in range(1_000))), [])  # each look waits for a record
+    assert [each.value for each in found] == [17]

@@ -6,7 +6,7 @@ Where a fired job goes.
     pull       a queue that workers lease from
     webhook    an HTTP POST
 
-and, made by their users and passed as `targets=`, each from its own module:
+and, made by their users and passed as `targets=`, each from its own module, or by `make_target` of a URL:
 
     redis_stream, amqp, nats, kafka        a message to a broker
     celery, rq, dramatiq, taskiq           a task into its queue, see `apply_at`
@@ -28,6 +28,7 @@ from tickwheel.scheduler.targets._contract import (
     Snooze,
     Target,
 )
+from tickwheel.scheduler.targets._open import make_target, shown_target
 from tickwheel.scheduler.targets._task import apply_at
 
 __all__ = [
@@ -42,4 +43,6 @@ __all__ = [
     "Snooze",
     "Target",
     "apply_at",
+    "make_target",
+    "shown_target",
 ]

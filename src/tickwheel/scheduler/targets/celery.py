@@ -8,7 +8,7 @@ The task's id is the same for all attempts.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
@@ -34,6 +34,25 @@ class CeleryTarget:
             raise InvalidJobError("app", app, "pass the celery.Celery application")
         self._app = app
         self._timeout_s = timeout_s
+
+    @classmethod
+    def of_url(cls, url: str, *, queue: str = "celery", timeout_s: float = 30.0) -> Self:
+        """
+        Return a target of an application of its own, with the broker at *url*.
+
+        Args:
+            url: As Celery's `broker_url`.
+            queue: Where tasks go whose job names no queue.
+            timeout_s: As above.
+
+        Raises:
+            MissingExtraError: If Celery is missing, or redis where it is needed.
+        """
+        if url.startswith("redis"):
+            library("redis", "redis")
+        app = library("celery", "celery").Celery("tickwheel", broker=url, set_as_current=False)
+        app.conf.task_default_queue = queue
+        return cls(app, timeout_s=timeout_s)
 
     def check(self, handler: str) -> None:
         """

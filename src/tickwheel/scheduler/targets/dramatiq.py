@@ -7,7 +7,8 @@ The message's id is the same for all attempts.
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
@@ -35,6 +36,21 @@ class DramatiqTarget:
         self._broker = broker
         self._queue = queue
         self._timeout_s = timeout_s
+        self._close: Callable[[], object] | None = None
+
+    @classmethod
+    def of_url(cls, url: str, *, queue: str = "default", timeout_s: float = 30.0) -> Self:
+        """
+        Return a target with a broker of its own, in the Redis at *url*.
+
+        Raises:
+            MissingExtraError: If Dramatiq is missing, or redis.
+        """
+        library("redis", "redis")
+        broker = library("dramatiq.brokers.redis", "dramatiq").RedisBroker(url=url, middleware=[])
+        made = cls(broker, queue=queue, timeout_s=timeout_s)
+        made._close = broker.client.close
+        return made
 
     def check(self, handler: str) -> None:
         """
@@ -52,8 +68,10 @@ class DramatiqTarget:
 
     async def close(self) -> None:
         """
-        The broker belongs to its maker.
+        Close the broker, if it was made here; otherwise it belongs to its maker.
         """
+        if self._close is not None:
+            self._close()
 
     def _send(self, firing: Firing) -> Cancel | None:
         actor = firing.job.handler

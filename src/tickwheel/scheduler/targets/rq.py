@@ -6,7 +6,8 @@ The RQ job's id is the same for all attempts, and a repeat of one that RQ still 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
@@ -34,6 +35,21 @@ class RqTarget:
         self._connection = connection
         self._queue = queue
         self._timeout_s = timeout_s
+        self._close: Callable[[], object] | None = None
+
+    @classmethod
+    def of_url(cls, url: str, *, queue: str = "default", timeout_s: float = 30.0) -> Self:
+        """
+        Return a target with a connection of its own, to the Redis at *url*.
+
+        Raises:
+            MissingExtraError: If RQ is missing.
+        """
+        library("rq", "rq")
+        client = library("redis", "rq").Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        made = cls(client, queue=queue, timeout_s=timeout_s)
+        made._close = client.close
+        return made
 
     def check(self, handler: str) -> None:
         """
@@ -53,8 +69,10 @@ class RqTarget:
 
     async def close(self) -> None:
         """
-        The connection belongs to its maker.
+        Close the connection, if it was made here; otherwise it belongs to its maker.
         """
+        if self._close is not None:
+            self._close()
 
     def _send(self, firing: Firing) -> Cancel | None:
         try:

@@ -1,0 +1,32 @@
+"""
+The user's own modules, which options name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from tickwheel.cli.exits import ExitCode, Refused
+
+__all__ = ["imported"]
+
+
+def imported(name: str, what: str) -> ModuleType:
+    """
+    Import the module *name*, from the working folder, too, as `python -m` does.
+
+    Raises:
+        Refused: If it cannot be imported; *what* says who named it.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # noqa: BLE001  it is the user's module, and may raise anything
+        reason = f"{type(error).__name__}: {error}"
+        message = f"{what} {name!r} cannot be imported ({reason}): name a module that python -c 'import {name}' takes"
+        raise Refused(ExitCode.USAGE, message) from None

@@ -1,0 +1,137 @@
+"""
+The targets that are configured: by `--target NAME=URL`, or by variables, which no list of processes shows.
+
+    TICKWHEEL_TARGET_RABBITMQ=amqp://user:password@localhost/     the target "rabbitmq"
+    TICKWHEEL_TARGET_CELERY=shop.worker:app                       an object of a module: an application, a broker, or a
+                                                                  target of one's own
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from tickwheel.cli.exits import ExitCode, Refused, exit_code_of
+from tickwheel.cli.modules import imported
+from tickwheel.errors import TickwheelError
+from tickwheel.scheduler.targets import Target, make_target, shown_target
+
+__all__ = ["VARIABLE", "configured", "in_environment", "made", "shown"]
+
+VARIABLE: Final = "TICKWHEEL_TARGET_"
+"""What the variables begin with; the target's name follows, in capitals."""
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_WORD: Final = re.compile(r"[\w.-]{1,64}")
+_OBJECT: Final = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
+_BUILT_IN: Final = ("handler", "log", "pull")
+_EXAMPLE: Final = "rabbitmq=amqp://localhost/"
+
+
+def configured(options: Iterable[str]) -> dict[str, str]:
+    """
+    Return what names each target: the *options*, and the environment for those that none of them names.
+
+    Raises:
+        Refused: If a name cannot be one, or is there twice; no value is shown, as it may hold a password.
+    """
+    named: dict[str, str] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals or not _NAME.fullmatch(name):
+            remedy = f"write a name in small letters, '=', and a URL, such as --target {_EXAMPLE}"
+            what = name if equals and _WORD.fullmatch(name) else shown(name) if equals else "***"
+            raise Refused(ExitCode.USAGE, f"--target {what!r} names no target: {remedy}")
+        if name in named:
+            raise Refused(ExitCode.USAGE, f"--target {name!r} is there twice: give each a name of its own")
+        named[name] = value
+    found = in_environment(os.environ) | named
+    for name in found:
+        if name in _BUILT_IN:
+            raise Refused(ExitCode.USAGE, f"the target {name!r} is built in: give yours another name")
+    return found
+
+
+def in_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """
+    Return what the variables name; an empty one names nothing.
+    """
+    return {
+        variable.removeprefix(VARIABLE).lower(): value
+        for variable, value in environ.items()
+        if variable.startswith(VARIABLE) and value
+    }
+
+
+def made(named: Mapping[str, str], *, has_to_run: bool = False) -> dict[str, Target]:
+    """
+    Make the targets that `configured` has returned.
+
+    Raises:
+        Refused: Naming the one that cannot be made, or, if it *has_to_run*, that could not run here.
+    """
+    return {name: _made(name, value, has_to_run=has_to_run) for name, value in named.items()}
+
+
+def shown(value: str) -> str:
+    """
+    Return *value* without what may be secret in it.
+    """
+    return value if _OBJECT.fullmatch(value) else shown_target(value)
+
+
+def _made(name: str, value: str, *, has_to_run: bool) -> Target:
+    try:
+        if match := _OBJECT.fullmatch(value):
+            return _of_object(name, match["module"], match["name"])
+        return make_target(value, has_to_run=has_to_run)
+    except TickwheelError as error:
+        raise Refused(exit_code_of(error), f"the target {name!r} cannot be made: {error}") from None
+
+
+def _of_object(target: str, module: str, name: str) -> Target:
+    """
+    Return the target that stands in a module, or one for the application, broker or connection that stands there.
+    """
+    found = getattr(imported(module, f"the target {target!r}: the module"), name, None)
+    for method, make in _MAKERS.items():
+        if hasattr(found, method):
+            return make(found)
+    remedy = "name an application of Celery, a broker of Dramatiq or taskiq, a redis.Redis for RQ, or a target"
+    raise Refused(ExitCode.USAGE, f"the target {target!r} cannot be made of {module}:{name}: {remedy}")
+
+
+def _celery(app: Any) -> Target:
+    from tickwheel.scheduler.targets.celery import CeleryTarget  # noqa: PLC0415  loaded when it is asked for
+
+    return CeleryTarget(app)
+
+
+def _dramatiq(broker: Any) -> Target:
+    from tickwheel.scheduler.targets.dramatiq import DramatiqTarget  # noqa: PLC0415  as above
+
+    return DramatiqTarget(broker)
+
+
+def _taskiq(broker: Any) -> Target:
+    from tickwheel.scheduler.targets.taskiq import TaskiqTarget  # noqa: PLC0415  as above
+
+    return TaskiqTarget(broker)
+
+
+def _rq(connection: Any) -> Target:
+    from tickwheel.scheduler.targets.rq import RqTarget  # noqa: PLC0415  as above
+
+    return RqTarget(connection)
+
+
+_MAKERS: Final[dict[str, Callable[[Any], Target]]] = {
+    "resolve": lambda target: target,
+    "send_task": _celery,
+    "declare_actor": _dramatiq,
+    "kick": _taskiq,
+    "connection_pool": _rq,
+}
+"""How each kind of object is known: by a method that only it has."""

@@ -1,0 +1,144 @@
+"""
+From a URL to a target: each scheme, its options, and what is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from unittest import mock
+
+import pytest
+
+from tickwheel.errors import MissingExtraError
+from tickwheel.scheduler import InvalidJobError
+from tickwheel.scheduler.targets import make_target, shown_target
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  a test's
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "fields"),
+    [
+        ("redis://h/1?length_max=5&once_s=60", "RedisStreamTarget", {"_length_max": 5, "_once_s": 60}),
+        ("rediss://h?ssl_cert_reqs=none&timeout_s=2.5", "RedisStreamTarget", {"_timeout_s": 2.5}),
+        ("unix:///run/redis.sock?db=2", "RedisStreamTarget", {}),
+        ("AMQPS://u:p@h/vhost?heartbeat=9&timeout_s=3", "AmqpTarget", {"_timeout_s": 3.0}),
+        ("nats://u:p@h:4222?jetstream=False", "NatsTarget", {"_is_jetstream": False}),
+        ("tls://h", "NatsTarget", {"_is_jetstream": True}),
+        ("kafka://a:1,b:2/?timeout_s=4&linger.ms=7", "KafkaTarget", {}),
+        (f"webhook:?secret={SECRET}&allow=10.1.0.0/16&allow=127.0.0.1&open_s=9", "WebhookTarget", {}),
+        ("celery+amqp://u:p@h/?timeout_s=5", "CeleryTarget", {"_timeout_s": 5.0}),
+        ("rq+redis://h/1?queue=slow", "RqTarget", {"_queue": "slow"}),
+        ("dramatiq+redis://h/1?queue=slow", "DramatiqTarget", {"_queue": "slow"}),
+    ],
+)
+def test_kinds(url, kind, fields):
+    """
+    The scheme says which target it is, and our options are its arguments.
+    """
+    made = make_target(url)
+    assert type(made).__name__ == kind
+    assert {name: getattr(made, name) for name in fields} == fields
+    asyncio.run(made.close())
+
+
+def test_options_of_the_library():
+    """
+    Options that are not ours stay in the URL, as they were written; for Kafka they are settings, without escapes.
+    """
+    assert make_target("amqp://h/?timeout_s=3&cafile=%2Fetc%2Fa+b")._place.url == "amqp://h/?cafile=%2Fetc%2Fa+b"
+    config = make_target("kafka://a:1,b:2?sasl.password=a%26b+c")._config
+    assert (config["bootstrap.servers"], config["sasl.password"]) == ("a:1,b:2", "a&b+c")
+
+
+def test_secrets_of_webhooks():
+    """
+    A plus in a secret is a plus, and several sign all.
+    """
+    plus = "whsec_" + "+/" * 16
+    assert len(make_target(f"webhook:?secret={SECRET}&secret={plus}")._keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("hunter2", "url is '\\*\\*\\*': its scheme is one of redis, .*celery\\+"),
+        ("", "its scheme is one of"),
+        ("http://u:hunter2@h", "url is 'http://\\*\\*\\*@h': its scheme is one of"),
+        ("celery://h", "its scheme is one of"),
+        ("amqp+redis://h", "its scheme is one of"),
+        ("amqp://u:hunter2/x@h/", "its host or port cannot be read: .* with %-escapes"),
+        ("amqp://u:hunter2?x@h/", "option is '\\*\\*\\*': the options are timeout_s, heartbeat"),
+        ("redis://h?lenght_max=1", "option is 'lenght_max': the options are length_max, once_s, timeout_s"),
+        ("redis://h?once_s=1.5", "once_s is '1.5': write a whole number"),
+        ("redis://h?once_s=0", "once_s is 0: pass a number"),
+        ("redis://h?once_s=1&once_s=2", "once_s is 'there twice': write it once"),
+        ("amqp://h?timeout_s=soon", "timeout_s is 'soon': write seconds"),
+        ("amqp://h?timeout_s=nan", "timeout_s is nan"),
+        ("nats://h?jetstream=perhaps", "jetstream is 'perhaps': write true or false"),
+        ("kafka://", "it names no brokers"),
+        ("kafka://u:hunter2@h:9092", "write sasl.username= and sasl.password= after the question mark"),
+        ("kafka://h?acks=1", "leave it out"),
+        ("webhook://example.com/", "each job names its own address"),
+        ("webhook:?secret=hunter2", "write the key in base64"),
+        ("webhook:?allow=10.0.0.300", "allow is '10.0.0.300': .* write a network such as 10.1.0.0/16"),
+        ("celery+sqs://h", "celery goes by celery\\+amqp://"),
+        ("dramatiq+amqp://u:hunter2@h", "dramatiq goes by dramatiq\\+redis://"),
+        ("rq+redis:h", "rq goes by rq\\+redis://"),
+        ("rq+redis://h/0?protocol=3", "option is 'protocol': the options are queue, timeout_s, db"),
+    ],
+)
+def test_refused(url, message):
+    """
+    What names no target is refused with the remedy and without its password.
+    """
+    with pytest.raises(InvalidJobError, match=message) as caught:
+        make_target(url)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "library", "extra"),
+    [
+        ("redis://h", "redis", "redis"),
+        ("amqp://h", "aio_pika", "amqp"),
+        ("nats://h", "nats", "nats"),
+        ("kafka://h:9092", "confluent_kafka", "kafka"),
+        ("webhook:", "aiohttp", "webhook"),
+        ("celery+amqp://h", "celery", "celery"),
+        ("celery+redis://h", "redis", "redis"),
+        ("rq+redis://h", "rq", "rq"),
+        ("dramatiq+redis://h", "dramatiq", "dramatiq"),
+        ("dramatiq+redis://h", "redis", "redis"),
+    ],
+)
+def test_missing_library(url, library, extra):
+    """
+    What could not run here for want of a library is refused at once where it has to, and the error names the extra.
+    """
+    missing = {name: None for name in sys.modules if name.partition(".")[0] == library}
+    with (
+        mock.patch.dict(sys.modules, {library: None, **missing}),
+        pytest.raises(MissingExtraError, match=rf"pip install 'tickwheel\[{extra}\]'"),
+    ):
+        make_target(url, has_to_run=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("amqp://u:hunter2@h/v?password=hunter2", "amqp://***@h/v"),
+        ("redis://h/0", "redis://h/0"),
+        ("kafka://h:9?sasl.password=hunter2", "kafka://h:9"),
+        ("webhook:?secret=hunter2", "webhook:"),
+        ("celery+redis://:hunter2@h", "celery+redis://***@h"),
+        ("amqp://u:hunter2?x@h/", "amqp:***"),
+        ("hunter2", "***"),
+    ],
+)
+def test_shown(url, shown):
+    """
+    What is shown of a URL has no user, password or options.
+    """
+    assert shown_target(url) == shown
