@@ -140,17 +140,14 @@ class Batch:
         return dict((yield Statement(SQL["epochs"], (sorted(shards),))).rows)
 
     def _guess(self, name: str, jobs: list[Job], changes: dict[State, int]) -> Steps[None]:
-        jobs.sort(key=lambda job: job.key)
-        places = (
-            Texts.of([job.key for job in jobs]),
-            Int8s.of([job.due_at for job in jobs]),
-            Int8s.of([job.generation for job in jobs]),
-        )
-        yield from _change(name, places, len(jobs))
+        # In the order in which all lock what they write.
+        places = sorted([(self._shard_of(job.key), job.due_at, job.generation) for job in jobs])
+        shards, dues, generations = zip(*places, strict=True)
+        yield from _change(name, (Int4s.of(shards), Int8s.of(dues), Int8s.of(generations)), len(jobs))
         for state, change in changes.items():
             self._counts[state] += change * len(jobs)
-        for job in jobs:
-            self._running[self._shard_of(job.key)] += changes[State.RUNNING]
+        for shard, number in Counter(shards).items():
+            self._running[shard] += changes[State.RUNNING] * number
 
     def _do_with_care(self, plan: Plan) -> Steps[None]:
         rows = (yield Statement(SQL["jobs_by_key"], (Texts.of(plan.keys()),))).rows

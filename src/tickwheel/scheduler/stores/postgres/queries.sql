@@ -20,9 +20,10 @@ SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 SELECT shard, epoch FROM tickwheel_shard WHERE shard = ANY(%s) AND owner IS NOT NULL ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: jobs_by_key
+-- Locked in the order in which begins and ends lock theirs.
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
-FROM tickwheel_job WHERE key = ANY(%s) ORDER BY key FOR UPDATE;
+FROM tickwheel_job WHERE key = ANY(%s) ORDER BY shard, due_at, generation FOR UPDATE;
 
 -- name: generations
 SELECT nextval('tickwheel_generation'), (extract(epoch FROM statement_timestamp()) * 1000)::bigint
@@ -33,14 +34,15 @@ SELECT setval('tickwheel_generation', %(floor)s::bigint + %(margin)s)
 FROM tickwheel_generation WHERE last_value <= %(floor)s;
 
 -- name: begin_jobs
+-- By the index of what is due, where neighbours in time are neighbours: a third of what finding them by key costs.
 UPDATE tickwheel_job AS j SET state = 1, attempt = j.attempt + 1
-FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS b (key, due_at, generation)
-WHERE j.key = b.key AND j.due_at = b.due_at AND j.generation = b.generation AND j.state = 0;
+FROM unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS b (shard, due_at, generation)
+WHERE j.shard = b.shard AND j.due_at = b.due_at AND j.generation = b.generation AND j.state = 0;
 
 -- name: end_jobs
 DELETE FROM tickwheel_job AS j
-USING unnest(%s::text[], %s::bigint[], %s::bigint[]) AS e (key, due_at, generation)
-WHERE j.key = e.key AND j.due_at = e.due_at AND j.generation = e.generation AND j.state = 1;
+USING unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS e (shard, due_at, generation)
+WHERE j.shard = e.shard AND j.due_at = e.due_at AND j.generation = e.generation AND j.state = 1;
 
 -- name: insert_jobs
 INSERT INTO tickwheel_job (key, generation, due_at, payload, target, handler, attempt, retry, expires_at,
