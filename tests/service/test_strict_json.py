@@ -114,6 +114,9 @@ def test_depth_is_counted_outside_of_strings():
     assert decode(b'{"payload":"\\"' + b"[" * 1_000 + b'"}', DECODER).payload == '"' + "[" * 1_000
     assert decode(nested(DEPTH_MAX), DECODER).delay == 0
     assert is_deep(nested(DEPTH_MAX + 1, '{"a":', "}"))
+    for string in ('""', '"]"', r'"\"]"', r'"\\"', r'"]\\"', '"}{"'):
+        assert is_deep(nested(DEPTH_MAX + 1, f"[{string},", "]"))
+        assert not is_deep(b"[" + b",".join([nested(DEPTH_MAX - 1, f"[{string},", "]")] * 3) + b"]")
 
 
 def test_what_is_shown_is_short():

@@ -24,8 +24,8 @@ DEPTH_MAX: Final = 100
 
 _SHOWN_MAX: Final = 300
 
-_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_ESCAPES: Final = re.compile(rb"\\.", re.DOTALL)
+_NEITHER_BRACKET_NOR_QUOTE: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
 
 encode = msgspec.json.Encoder().encode
@@ -61,7 +61,12 @@ def is_deep(body: bytes) -> bool:
     """
     if body.count(b"[") + body.count(b"{") <= DEPTH_MAX:
         return False
-    brackets = _STRINGS.sub(b"", body).translate(_ONE_KIND, _ALL_BUT_BRACKETS)
+    if b"\\" in body:
+        body = _ESCAPES.sub(b"", body)
+    # Most strings have no bracket: of them two quotes are left, which can go at once, since quotes count in pairs.
+    brackets = body.translate(_ONE_KIND, _NEITHER_BRACKET_NOR_QUOTE).replace(b'""', b"")
+    if b'"' in brackets:
+        brackets = b"".join(brackets.split(b'"')[::2])
     for _ in range(DEPTH_MAX):  # each turn peels the innermost level
         if not brackets:
             return False
