@@ -16,10 +16,10 @@ from tickwheel.scheduler import Job, Scheduler, SetRequest
 from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._batch import shelf_of
-from tickwheel.scheduler.stores.sqlite._queries import SQL, jobs_by_key
+from tickwheel.scheduler.stores.sqlite._queries import SQL, deletes, inserts, jobs_by_key
 
 _Thing = TypeVar("_Thing")
-_Statements: TypeAlias = Sequence[tuple[str, Sequence[tuple[object, ...]]]]
+_Statements: TypeAlias = Sequence[tuple[str, Sequence[object], int]]
 
 __all__ = ["bare", "by_callers", "do_nothing", "drawn", "fill", "in_bulk", "scheduled", "wait_for"]
 
@@ -96,7 +96,10 @@ class connected:  # noqa: N801 - a context manager, used as a verb
 
 def bare(path: Path, keys: list[str], size: int) -> None:
     """
-    Set, begin and end the jobs, *size* in a transaction, and nothing else.
+    Set, begin and end the jobs, *size* in a transaction, with the statements of the store, and nothing else.
+
+    It is one thread that holds all jobs in a list, and knows that they are new, due and side by side: no request is
+    checked, no payload encoded or decoded, no handler called, nobody told, nothing kept apart that could go wrong.
     """
     now = time.time_ns() // 1_000_000
     with connected(path) as connection:
@@ -105,8 +108,8 @@ def bare(path: Path, keys: list[str], size: int) -> None:
         def transaction(statements: _Statements, ledger: tuple[int, ...]) -> None:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(SQL["read_ledger"]).fetchone()
-            for name, rows in statements:
-                connection.executemany(SQL[name], rows)
+            for statement, values, _count in statements:
+                connection.execute(statement, values)
             connection.execute(SQL["write_ledger"], ledger)
             connection.execute("COMMIT")
 
@@ -115,18 +118,19 @@ def bare(path: Path, keys: list[str], size: int) -> None:
                 Job(key, number, now, f'"{PAYLOAD}"'.encode(), handler="nothing", first_set_at=now)
                 for number, key in enumerate(part, generation + 1)
             ]
-            generation += len(jobs)
-            places = [(job.due_at, job.generation) for job in jobs]
-            rows = [(0, *row_of(job)) for job in jobs]
+            first, generation = generation + 1, generation + len(jobs)
+            rows: list[object] = []
+            places: list[object] = []
+            for job in jobs:
+                rows += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
+                places += (shelf_of(job), job.key, job.due_at, job.generation)
             for some in batched(part, 256 if size > 1 else 1):
                 connection.execute(jobs_by_key(len(some)), tuple(some)).fetchall()
-            inserts = (
-                ("insert_job", rows),
-                ("insert_key", [(shelf_of(job), job.key, job.due_at, job.generation) for job in jobs]),
-            )
-            transaction(inserts, (generation, pending + len(jobs), 0, 0, 0))
-            transaction([("begin_job", places)], (generation, pending, len(jobs), 0, 0))
-            ends = (("end_job", places), ("delete_key", [(shelf_of(job), job.key) for job in jobs]))
+            sets = (*inserts("insert_plain_job", rows), *inserts("insert_key", places))
+            transaction(sets, (generation, pending + len(jobs), 0, 0, 0))
+            run = (now, first, generation)
+            transaction([(SQL["begin_jobs_between"], run, size)], (generation, pending, len(jobs), 0, 0))
+            ends = ((SQL["end_jobs_between"], run, size), *deletes(shelf_of(jobs[0]), part))
             transaction(ends, (generation, pending, 0, 0, 0))
 
 

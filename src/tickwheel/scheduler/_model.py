@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias, TypeVar, dataclass_transform
+from typing import Final, TypeAlias, TypeVar, dataclass_transform
 
 __all__ = [
+    "USUAL_RETRY",
     "Adopt",
     "Advance",
     "Answer",
@@ -114,6 +115,10 @@ class RetryPolicy:
     waits_ms: tuple[int, ...] = ()
 
 
+USUAL_RETRY: Final = RetryPolicy()
+"""Of most jobs; the same object everywhere, so that it is known without a comparison."""
+
+
 @record
 class Job:
     """
@@ -145,7 +150,7 @@ class Job:
     target: str = "handler"
     handler: str = ""
     attempt: int = 0
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = USUAL_RETRY
     expires_at: int | None = None
     recurrence: str | None = None
     state: State = State.PENDING

@@ -8,7 +8,7 @@ import os
 import socket
 from dataclasses import dataclass, field, fields
 
-from tickwheel.scheduler._model import RetryPolicy
+from tickwheel.scheduler._model import USUAL_RETRY, RetryPolicy
 from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError
 
@@ -33,12 +33,12 @@ class SchedulerOptions:
         coroutines: How many async handlers and webhooks may be under way at once.
         processes: How many handlers of `executor="process"` run at once; their processes are started by need.
         running_max: How many firings may have been begun and not settled; it bounds what a crash has to rescue.
-        batch_max: How many writes make one commit at most.
+        batch_max: How many writes of callers make one commit at most, and how many of the scheduler's own.
         waiting_max: How many of the callers' writes may wait for a commit; further callers wait for room.
     """
 
     owner: str = field(default_factory=_owner)
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retry: RetryPolicy = USUAL_RETRY
     horizon_s: float = 10.0
     near_max: int = 50_000
     workers: int = min(32, (os.cpu_count() or 1) + 4)

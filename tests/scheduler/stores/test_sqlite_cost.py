@@ -5,12 +5,13 @@ What the statements of the SQLite store cost, in steps of its virtual machine: a
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from tickwheel.scheduler import _model as model
 from tickwheel.scheduler.stores.sqlite import SqliteStore
-from tickwheel.scheduler.stores.sqlite._queries import SQL, jobs_by_key, paging
+from tickwheel.scheduler.stores.sqlite._queries import SQL, delete_keys, jobs_by_key, paging
 
 FAR = 10**9
 KEYS = ("all_keys", "dead_keys", "running_keys")
@@ -104,8 +105,12 @@ def test_no_statement_scans(store):
     Every statement that looks for a job finds its way by a key: no plan scans a table of jobs, keys or notes.
     """
     connection = store._connections.writer
-    named = [sql for name, sql in SQL.items() if name not in {"page", "end_of_reach", "jobs_by_key"}]
-    named += [jobs_by_key(16), *(paging(name, keys) for name in ("page", "end_of_reach") for keys in KEYS)]
+    named = [sql for name, sql in SQL.items() if name not in {"page", "end_of_reach", "jobs_by_key", "delete_keys"}]
+    named += [
+        jobs_by_key(16),
+        delete_keys(25),
+        *(paging(name, keys) for name in ("page", "end_of_reach") for keys in KEYS),
+    ]
     plans = [row[3] for sql in named for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", anything(sql))]
     assert len(plans) > 20
     assert [plan for plan in plans if plan.startswith("SCAN tickwheel") and "ledger" not in plan] == []
@@ -119,6 +124,24 @@ def anything(sql):
         return dict.fromkeys(names, 1)
     numbers = [int(number) for number in re.findall(r"\?(\d+)", sql)]
     return [1] * (max(numbers) if numbers else sql.count("?"))
+
+
+@pytest.mark.parametrize("count", [1, 24, 25, 126, 163])
+def test_many_at_once(store, count):
+    """
+    However many jobs one commit sets, plain ones and others, each is stored as it was given, and each can be ended.
+    """
+    plain = [model.Job(f"plain {i}", 0, 7_000 + i, b"[1]", "log", "h", first_set_at=5) for i in range(count)]
+    others = [replace(job, key=f"other {i}", expires_at=job.due_at + 1, trace="t") for i, job in enumerate(plain)]
+    others += [replace(plain[0], key="retry", retry=model.RetryPolicy(2)), replace(plain[0], key="far", due_at=90_000)]
+    answers = store.apply([model.Set(job) for job in (*plain, *others)])
+    jobs = [answer.job for answer in answers]
+    assert [replace(job, generation=0) for job in jobs] == [*plain, *others]
+    assert [store.get(job.key) for job in jobs] == jobs
+    store.apply([model.Begin(job, 1) for job in jobs])
+    assert {answer.outcome for answer in store.apply([model.Settle(job, 1) for job in jobs])} == {"settled"}
+    assert [store.get(job.key) for job in jobs] == [None] * len(jobs)
+    assert store.count() == {"pending": 100, "running": 0, "dead": 0}
 
 
 @pytest.mark.parametrize("missing", [0, 25, 49])

@@ -9,13 +9,12 @@ import sys
 from functools import lru_cache
 from typing import Any, Final
 
-from tickwheel.scheduler._model import Job, RetryPolicy, State
+from tickwheel.scheduler._model import USUAL_RETRY, Job, RetryPolicy, State
 
 __all__ = ["CODES", "in_int64", "job_of", "row_of", "successor", "text_of"]
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 _STATES: Final = tuple(CODES)
-_USUAL: Final = Job("", 0, 0).retry
 _FIRST_SURROGATE: Final = 0xD800
 _AFTER_SURROGATES: Final = 0xE000
 
@@ -48,7 +47,7 @@ def job_of(row: tuple[Any, ...]) -> Job:
         target,
         handler,
         attempt,
-        _USUAL if retry is None else _retry_of(retry),
+        USUAL_RETRY if retry is None else _retry_of(retry),
         expires_at,
         recurrence,
         _STATES[state],
@@ -70,7 +69,7 @@ def row_of(job: Job) -> tuple[Any, ...]:
         job.target,
         job.handler,
         job.attempt,
-        None if job.retry is _USUAL or job.retry == _USUAL else _retry_text(job.retry),
+        None if job.retry is USUAL_RETRY or job.retry == USUAL_RETRY else _retry_text(job.retry),
         job.expires_at,
         job.recurrence,
         CODES[job.state],

@@ -5,14 +5,15 @@ The writes of one transaction, in as few statements as they allow.
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from tickwheel.scheduler._model import Answer, Job, State, Write
+from tickwheel.scheduler._model import USUAL_RETRY, Answer, Job, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import CODES, job_of, row_of, text_of
 from tickwheel.scheduler.stores.sqlite._guests import Guest
-from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, jobs_by_key
+from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
 
 __all__ = ["Batch", "shelf_of"]
 
@@ -21,9 +22,6 @@ _RUNNING: Final = CODES[State.RUNNING]
 _DEAD_SHARD: Final = -1
 _SHORT_MS: Final = 60_000
 """Jobs that live no longer than this have their keys apart, in few pages."""
-
-_ORDER: Final = ("delete_job", "delete_key", "insert_job", "insert_key", "update_key", "update_job", "insert_note")
-"""Old rows make room before new ones come."""
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -85,7 +83,7 @@ class Batch:
 
     def _end(self, jobs: list[Job]) -> None:
         self._change_places("end_job", jobs)
-        self._change("delete_key", [(shelf_of(job), job.key) for job in jobs])
+        self._delete_keys(jobs)
         self._counts[_RUNNING] -= len(jobs)
 
     def _next_generation(self) -> int:
@@ -104,31 +102,39 @@ class Batch:
         return found
 
     def _store(self, differences: Differences) -> None:
-        rows: dict[str, list[_Row]] = {name: [] for name in _ORDER}
-        placed = list(differences.new)
-        rows["insert_key"] = [(shelf_of(job), job.key, job.due_at, job.generation) for job in placed]
+        counts, placed = self._counts, differences.new
+        plain: list[Any] = []
+        keys: list[Any] = []
+        rows: dict[str, list[_Row]] = {"delete_job": [], "insert_job": [], "update_key": [], "update_job": []}
+        for job in placed:
+            keys += (shelf_of(job), job.key, job.due_at, job.generation)
         for old, job in differences.changed:
             place = _place(job)
-            self._counts[CODES[old.state]] -= 1
+            counts[CODES[old.state]] -= 1
             if place == _place(old):
-                self._counts[CODES[job.state]] += 1
+                counts[CODES[job.state]] += 1
                 rows["update_job"].append((CODES[job.state], job.attempt, text_of(job.error), *place))
             else:
                 rows["update_key"].append((shelf_of(job), job.due_at, job.generation, shelf_of(old), job.key))
                 rows["delete_job"].append(_place(old))
                 placed.append(job)
         for old in differences.gone:
-            self._counts[CODES[old.state]] -= 1
-            rows["delete_key"].append((shelf_of(old), old.key))
+            counts[CODES[old.state]] -= 1
             rows["delete_job"].append(_place(old))
         for job in placed:
-            self._counts[CODES[job.state]] += 1
-            rows["insert_job"].append((_place(job)[0], *row_of(job)))
+            counts[CODES[job.state]] += 1
+            if job.state is State.PENDING and _is_plain(job):
+                plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
+            else:
+                rows["insert_job"].append((_place(job)[0], *row_of(job)))
         if not self._is_owner:
             rows["insert_note"] = [(job.generation, job.due_at) for job in placed if job.state is State.PENDING]
             self.has_notes = bool(rows["insert_note"])
-        for name in _ORDER:
-            self._change(name, rows[name])
+        self._delete_keys(differences.gone)
+        for name, values in rows.items():  # old rows make room before new ones come
+            self._change(name, values)
+        self._insert("insert_plain_job", plain)
+        self._insert("insert_key", keys)
 
     def _change_places(self, name: str, jobs: list[Job]) -> None:
         """
@@ -148,6 +154,25 @@ class Batch:
 
     def _change(self, name: str, rows: Sequence[_Row]) -> None:
         if rows and self._connection.executemany(SQL[name], rows).rowcount != len(rows):
+            raise WrongGuessError
+
+    def _insert(self, name: str, values: list[Any]) -> None:
+        """
+        Insert rows whose values follow each other in one list: no tuple for each, which the collector would walk.
+        """
+        for statement, part, count in inserts(name, values):
+            self._change_at_once(statement, part, count)
+
+    def _delete_keys(self, jobs: list[Job]) -> None:
+        shelves: defaultdict[int, list[str]] = defaultdict(list)
+        for job in jobs:
+            shelves[shelf_of(job)].append(job.key)
+        for shelf, keys in shelves.items():
+            for statement, part, count in deletes(shelf, keys):
+                self._change_at_once(statement, part, count)
+
+    def _change_at_once(self, statement: str, values: Sequence[Any], count: int) -> None:
+        if self._connection.execute(statement, values).rowcount != count:
             raise WrongGuessError
 
     def _write_ledger(self) -> None:
@@ -186,3 +211,17 @@ def _place(job: Job) -> tuple[int, int, int]:
 
 def _shard_of(_key: str) -> int:
     return 0
+
+
+def _is_plain(job: Job) -> bool:
+    """
+    Return whether *job*, a pending one, has nothing but what every job has: `insert_plain_job` leaves the rest out.
+    """
+    return (
+        job.attempt == 0
+        and job.retry is USUAL_RETRY
+        and job.expires_at is None
+        and job.recurrence is None
+        and job.error is None
+        and job.trace is None
+    )

@@ -35,6 +35,10 @@ INSERT INTO tickwheel_job (
     first_set_at
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: insert_plain_job
+INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation, key, payload, target, handler, first_set_at)
+VALUES (0, 0, 0, ?, ?, ?, ?, ?, ?, ?);
+
 -- name: update_job
 UPDATE tickwheel_job SET state = ?, attempt = ?, error = ? WHERE shard = ? AND due_at = ? AND generation = ?;
 
@@ -49,6 +53,9 @@ UPDATE tickwheel_key SET shelf = ?, due_at = ?, generation = ? WHERE shelf = ? A
 
 -- name: delete_key
 DELETE FROM tickwheel_key WHERE shelf = ? AND key = ?;
+
+-- name: delete_keys
+DELETE FROM tickwheel_key WHERE shelf = ? AND key IN (:keys);
 
 -- name: insert_note
 INSERT INTO tickwheel_note (generation, due_at) VALUES (?, ?);
