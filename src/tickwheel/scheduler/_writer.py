@@ -89,7 +89,8 @@ class Writer:
 
         Args:
             store: An open one.
-            batch_max: How many writes make one commit at most; a longer commit would keep begins waiting.
+            batch_max: How many writes of callers make one commit at most, and how many of the scheduler's own; a longer
+                commit would keep begins waiting.
             waiting_max: How many of the callers' writes may wait.
             retry_s: How long a batch is tried again after transient errors.
             on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
@@ -278,28 +279,25 @@ class Writer:
         with self._lock:
             self._own_work.wait_for(lambda: self._own or self._closing.is_set())
             entries: list[_Entry] = []
-            _move_up_to(self._own, entries, 0, self._batch_max)
+            _move_up_to(self._own, entries, self._batch_max)
             return entries
 
     def _take_callers(self) -> list[_Entry]:
         with self._lock:
             self._callers_work.wait_for(lambda: self._callers or self._closing.is_set())
             entries: list[_Entry] = []
-            self._waiting -= _move_up_to(self._callers, entries, 0, self._batch_max)
+            self._waiting -= _move_up_to(self._callers, entries, self._batch_max)
             self._room.notify_all()
             return entries
 
     def _take(self) -> list[_Entry]:
         with self._lock:
             self._own_work.wait_for(lambda: self._own or self._callers or self._closing.is_set())
-            # A flood of begins and settles still leaves the callers a quarter of every commit.
-            reserved = min(self._waiting, self._batch_max // 4)
+            # Each has its own share of a commit, so that a flood of either leaves the other one its room.
             entries: list[_Entry] = []
-            size = _move_up_to(self._own, entries, 0, self._batch_max - reserved)
-            before = size
-            size = _move_up_to(self._callers, entries, size, self._batch_max)
-            if size > before:
-                self._waiting -= size - before
+            _move_up_to(self._own, entries, self._batch_max)
+            if size := _move_up_to(self._callers, entries, self._batch_max):
+                self._waiting -= size
                 self._room.notify_all()
             return entries
 
@@ -356,7 +354,8 @@ class Writer:
                 return answers
 
 
-def _move_up_to(source: deque[_Entry], target: list[_Entry], size: int, size_max: int) -> int:
+def _move_up_to(source: deque[_Entry], target: list[_Entry], size_max: int) -> int:
+    size = 0
     while source and (size == 0 or size + len(source[0][0]) <= size_max):
         target.append(source.popleft())
         size += len(target[-1][0])
