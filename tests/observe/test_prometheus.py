@@ -111,3 +111,43 @@ def test_slot_max(stats):
     seen = dict(stats())
     seen["wheel"] = seen["wheel"] | {"levels": [(1024, 0, {3: 2, 5: 7}), (65536, 0, {})]}
     assert samples(exposition(seen)[1])["tickwheel_wheel_slot_max", ()] == 7
+
+
+def test_circuits():
+    """
+    Receivers are counted by the state of their breaker, and no address is a label.
+    """
+    scheduler = Scheduler("memory://")
+    seen = dict(scheduler.stats())
+    scheduler.stop()
+    assert samples(exposition(seen)[1])["tickwheel_circuits", (("state", "open"), ("target", "webhook"))] == 0
+    states = ("open", "open", "half-open", "closed", "closed", "closed")
+    seen["targets"] = {"webhook": {f"https://{n}.example.com": {"state": state} for n, state in enumerate(states)}}
+    text = exposition(seen)[1]
+    found = {labels[0][1]: value for (name, labels), value in samples(text).items() if name == "tickwheel_circuits"}
+    assert found == {"open": 2, "half-open": 1, "failing": 3}
+    assert b"example.com" not in text
+
+
+def test_pull_queues():
+    """
+    A queue tells what is leased and who waits; beyond a hundred queues the others are told as one.
+    """
+    with Scheduler("memory://") as scheduler:
+        scheduler.set("one", delay=0, target="pull", handler="scans")
+        (lease,) = scheduler.lease("scans", wait=END_S)
+        found = samples(exposition(scheduler.stats())[1])
+        assert [found[f"tickwheel_pull_{name}", (("queue", "scans"),)] for name in ("ready", "leased", "workers")] == [
+            0,
+            1,
+            0,
+        ]
+        scheduler.ack(lease.fire_id)
+        seen = dict(scheduler.stats())
+        assert seen["pull"] == {}
+    seen["pull"] = {f"queue {n:03}": {"ready": n, "leased": 1, "workers": 2} for n in range(103)}
+    found = samples(exposition(seen)[1])
+    assert found["tickwheel_pull_ready", (("queue", "queue 099"),)] == 99
+    assert found["tickwheel_pull_ready", (("queue", "(others)"),)] == 100 + 101 + 102
+    assert found["tickwheel_pull_workers", (("queue", "(others)"),)] == 6
+    assert len([name for name, _ in found if name == "tickwheel_pull_leased"]) == 101

@@ -59,6 +59,16 @@ _LEASE_COUNTERS: Final = {
     "renewals": "Renewals of leases.",
     "failures": "Renewals of leases that the store did not answer.",
 }
+_PULL_GAUGES: Final = {
+    "ready": "Firings of a pull queue whose attempt is counted and that wait for a worker.",
+    "leased": "Firings of a pull queue that a worker has leased.",
+    "workers": "Workers that wait at a pull queue.",
+}
+_QUEUES_MAX: Final = 100
+"""How many queues are told by their names; the others are told as one."""
+_OTHERS: Final = "(others)"
+_CIRCUITS: Final = {"open": "open", "half-open": "half-open", "closed": "failing"}
+"""The states of a breaker that has seen a failure, and what they are called here."""
 _STATES: Final = ("pending", "running", "dead")
 _RESULTS: Final = {"dead_total": "died"}
 
@@ -116,6 +126,8 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
         for result, count in counts.items():
             results.add_metric([target, _RESULTS.get(result, result)], count)
     yield results
+    yield _circuits(core, stats["targets"])
+    yield from _pull(core, stats["pull"])
     due_at = stats["next_due_at"]
     if due_at is not None:
         yield core.GaugeMetricFamily(
@@ -155,6 +167,32 @@ def _commit(core: Any, commit: Mapping[str, Any]) -> Iterator[Metric]:
     yield _durations(core, "tickwheel_commit_seconds", text, commit["times"], _COMMIT_EDGES_MS)
     text = "How many writes shared a commit."
     yield _histogram(core, "tickwheel_commit_size", text, buckets(commit["sizes"], _SIZE_EDGES), commit["writes"])
+
+
+def _circuits(core: Any, targets: Mapping[str, Mapping[str, Any]]) -> Metric:
+    """
+    Count the receivers of each target by the state of their breaker; their addresses are in `stats()` alone.
+    """
+    text = "Receivers of a target that have failed since they last worked: still called, left alone, or asked again."
+    family = core.GaugeMetricFamily("tickwheel_circuits", text, labels=["target", "state"])
+    for target, places in targets.items():
+        states = [place["state"] for place in places.values()]
+        for state, name in _CIRCUITS.items():
+            family.add_metric([target, name], states.count(state))
+    metric: Metric = family
+    return metric
+
+
+def _pull(core: Any, queues: Mapping[str, Mapping[str, int]]) -> Iterator[Metric]:
+    told = {name: queues[name] for name in sorted(queues)[:_QUEUES_MAX]}
+    rest = [each for name, each in queues.items() if name not in told]
+    if rest:
+        told[_OTHERS] = {field: sum(each[field] for each in rest) for field in _PULL_GAUGES}
+    for field, text in _PULL_GAUGES.items():
+        family = core.GaugeMetricFamily(f"tickwheel_pull_{field}", text, labels=["queue"])
+        for name, figures in told.items():
+            family.add_metric([name], figures[field])
+        yield family
 
 
 def _ownership(core: Any, stats: Mapping[str, Any]) -> Iterator[Metric]:

@@ -173,6 +173,7 @@ class Core:
             "lateness": self._figures.lateness.figures(),
             "by_target": {target: dict(counts) for target, counts in self._figures.by_target.copy().items()},
             "targets": self.registry.figures(),
+            "pull": self.registry.pulls.figures(),
             "commits": commits.commits,
             "commit": {
                 "writes": commits.writes,

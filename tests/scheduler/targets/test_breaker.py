@@ -10,9 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tickwheel.observe._events import CircuitClosed, CircuitOpened, JobFailed, JobSnoozed, JobSucceeded
+from tickwheel.observe.prometheus import exposition
 from tickwheel.scheduler import InvalidJobError, RetryPolicy
 from tickwheel.scheduler.targets._breaker import _PLACES_MAX, Breakers
 from tickwheel.scheduler.targets.webhook import WebhookTarget
+
+LEFT_ALONE = ("open", "half-open")
 
 
 class Bench:
@@ -165,7 +168,12 @@ def test_webhooks_are_put_off_and_not_used_up(server, make, events):
     opened = told.of(CircuitOpened)[0]
     assert (opened.place, opened.failures) == (url.rstrip("/"), 3)
     told.of(JobSnoozed)
-    assert scheduler.stats()["targets"]["webhook"][opened.place]["failures"] >= 3
+    stats = scheduler.stats()
+    assert stats["targets"]["webhook"][opened.place]["failures"] >= 3
+    metrics = exposition(stats)[1].decode()
+    assert 'tickwheel_circuits{state="failing",target="webhook"} 0.0' in metrics
+    assert sum(f'tickwheel_circuits{{state="{each}",target="webhook"}} 1.0' in metrics for each in LEFT_ALONE) == 1
+    assert url.rstrip("/") not in metrics
     server.status = 204
     told.of(CircuitClosed)
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 20)

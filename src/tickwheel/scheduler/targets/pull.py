@@ -315,6 +315,16 @@ class PullTarget:
             served: _Served = [(worker, [])] if worker.found.set_running_or_notify_cancel() else []
         _tell(served)
 
+    def figures(self) -> dict[str, dict[str, int]]:
+        """
+        Return, for each queue that is not empty, how many firings are ready, how many are leased, and who waits.
+        """
+        with self._lock:
+            return {
+                name: {"ready": len(queue.ready), "leased": queue.leased, "workers": len(queue.workers)}
+                for name, queue in self._queues.items()
+            }
+
     # ---- under the lock --------------------------------------------------------------------------------------------
 
     def _serve(self, queue: _Queue) -> _Served:
