@@ -5,10 +5,27 @@ Batches, cancels by prefix, and idempotency keys.
 from __future__ import annotations
 
 import threading
+from dataclasses import asdict, fields
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import integers
+
+pytest.importorskip("msgspec", reason="the service extra is not installed")
+
+from tickwheel.scheduler import SetRequest
+from tickwheel.service.bodies import SetItem
+from tickwheel.service.documents import instant
 
 FAR = {"do": "set", "delay": 3600, "target": "log"}
+
+
+def instant_of(text: str) -> datetime:
+    """
+    Return an instant as the API tells it.
+    """
+    return datetime.fromisoformat(text)
 
 
 def batch(server, items, headers=None):
@@ -50,6 +67,38 @@ def test_each_item_has_its_result(server):
     assert results[1]["problem"]["type"] == "/problems/unknown_handler"
     assert "the limit is 512" in results[2]["problem"]["detail"]
     assert server.ask("GET", "/v1/jobs?prefix=t").json["jobs"] == []
+
+
+def test_an_item_has_what_a_request_has():
+    """
+    An item stands in for a request, so it has every field of one, and with its defaults.
+    """
+    item, request = SetItem(key="k", delay=1.0), SetRequest("k", delay=1.0)
+    assert {field.name: getattr(item, field.name) for field in fields(SetRequest)} == asdict(request)
+
+
+def test_every_field_of_an_item_counts(server):
+    """
+    What an item says beside its key and instant is stored, with a policy and without one.
+    """
+    rest = {"payload": {"a": [1]}, "expires": 60.0, "trace": f"00-{'a' * 32}-{'b' * 16}-01", "jitter": 0.0}
+    policy = {"attempts": 3, "kind": "linear", "base_s": 2.0, "max_s": 60.0, "jitter": 0.0}
+    items = [FAR | rest | {"key": "usual"}, FAR | rest | {"key": "own", "retry": policy}]
+    items.append({"do": "set", "target": "log", "key": "often", "cron": "0 9 * * *", "tz": "Europe/Berlin"})
+    assert {result["status"] for result in batch(server, items).json["results"]} == {201}
+    for key, attempts in (("usual", 5), ("own", 3)):
+        job = server.ask("GET", f"/v1/jobs/{key}").json
+        assert (job["payload"], job["trace"], job["retry"]["attempts"]) == ({"a": [1]}, rest["trace"], attempts)
+        assert instant_of(job["expires_at"]) - instant_of(job["due_at"]) == timedelta(seconds=60)
+    assert server.ask("GET", "/v1/jobs/often").json["recurrence"]["tz"] == "Europe/Berlin"
+
+
+@given(ms=integers(0, (1 << 33) * 1000))
+def test_instants_are_exact(ms):
+    """
+    An instant goes out to the millisecond, also a hundred years ahead.
+    """
+    assert instant(ms) == datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)
 
 
 def test_ten_thousand(server):

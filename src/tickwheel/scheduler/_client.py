@@ -122,8 +122,16 @@ class Client:
         Set many jobs; all are checked before any is queued.
         """
         writer = self._writing("set_many")
-        now = self.clock.now_ms()
-        return writer.submit_many([self._set_write(request, now) for request in requests])
+        now, trace = self.clock.now_ms(), self._trace()
+        target: str | None = None
+        handler: str | None = None
+        writes: list[Set] = []
+        for request in requests:
+            if target is None or request.target != target or request.handler != handler:  # most have that of the last
+                self._registry.check(request.target, request.handler)
+                target, handler = request.target, request.handler
+            writes.append(self._traced(set_write(request, now, self._registry.retry_of), trace))
+        return writer.submit_many(writes)
 
     def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Future[list[Answer]]:
         """
@@ -183,8 +191,10 @@ class Client:
 
     def _set_write(self, request: SetRequest, now: int) -> Set:
         self._registry.check(request.target, request.handler)
-        write = set_write(request, now, self._registry.retry_of)
-        if write.job.trace is None and (trace := self._trace()) is not None:
+        return self._traced(set_write(request, now, self._registry.retry_of), self._trace())
+
+    def _traced(self, write: Set, trace: str | None) -> Set:
+        if trace is not None and write.job.trace is None:
             write.job.trace = trace  # type: ignore[misc]  # it is not shared yet
         return write
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -134,18 +134,20 @@ class Batches:
 
     def _request(self, item: SetItem) -> SetRequest:
         check_set(item, self._scheduler, self._options.every_min_s)
+        if item.retry is None:
+            return cast("SetRequest", item)  # it has all its fields, and a copy costs half as much as the checks
         return SetRequest(**item.fields())
 
 
 def _result(item: Item, answer: Answer, *, with_jobs: bool) -> ResultDocument:
-    if answer.outcome in REFUSALS:
+    outcome, job = answer.outcome, answer.job
+    if outcome in REFUSALS:
         return _refused(item, refusal_of(item.key, answer, item.if_generation))
-    job = answer.job
-    status = 201 if answer.outcome is Outcome.CREATED else 200
+    status = 201 if outcome is Outcome.CREATED else 200
     if job is None:
-        return ResultDocument(item.key, status, answer.outcome.value)
+        return ResultDocument(item.key, status, outcome)
     shown = job_document(job) if with_jobs else None
-    return ResultDocument(item.key, status, answer.outcome.value, job.generation, instant(job.due_at), None, shown)
+    return ResultDocument(item.key, status, outcome, job.generation, instant(job.due_at), None, shown)
 
 
 def _refused(item: Item, problem: ProblemError) -> ResultDocument:

@@ -6,9 +6,9 @@ Instants go out as RFC 3339 in UTC, durations in seconds or milliseconds, as the
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from msgspec import Raw, Struct
 
@@ -39,8 +39,6 @@ __all__ = [
     "job_document",
     "wheel_document",
 ]
-
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 class RetryDocument(Struct, frozen=True):
@@ -277,11 +275,12 @@ class ShardsDocument(Struct, frozen=True):
     shards: list[ShardDocument]
 
 
+@lru_cache(1024)  # jobs that were set with one delay by one request have one instant
 def instant(ms: int) -> datetime:
     """
-    Return *ms* since the epoch as an aware datetime.
+    Return *ms* since the epoch as an aware datetime, exact until the year 2242, which is past what a job can have.
     """
-    return _EPOCH + timedelta(milliseconds=ms)
+    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def job_document(job: Job) -> JobDocument:
