@@ -29,11 +29,11 @@ pub fn slot_for(time: u64, level: usize) -> usize {
 #[must_use]
 #[inline]
 pub fn level_for(deadline: u64, hand: u64) -> Option<usize> {
-    let differing = (deadline ^ hand) >> TICK_BITS;
-    if differing == 0 || deadline < hand {
+    let tick_last = hand | ((1 << TICK_BITS) - 1);
+    if deadline <= tick_last {
         return None;
     }
-    Some((differing.ilog2() / SLOT_BITS) as usize)
+    Some((((deadline ^ hand).ilog2() - TICK_BITS) / SLOT_BITS) as usize)
 }
 
 /// The first instant of `slot` on `level`, in the turn of that level in which `hand` is.
