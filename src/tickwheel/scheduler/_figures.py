@@ -4,6 +4,7 @@ Counters, of all firings and by target, and the distribution of lateness.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -40,24 +41,29 @@ class Figures:
         """
         Count a settled *batch*, and return whether there is anything in it but routine.
         """
-        has_trouble = False
-        counts, late = self.counts, self.lateness.add
+        fired, has_trouble = 0, False
+        counts, late, note = self.counts, self.lateness.add, self.recent.add
+        kinds: defaultdict[tuple[str, Kind], int] = defaultdict(int)
         for (entry, verdict), answer in zip(batch, answers, strict=True):
+            kind = verdict.kind
             if entry.fired_at:
-                counts["fired"] += 1
+                fired += 1
                 late(entry.fired_at - entry.job.due_at)
-                self.recent.add(entry, verdict, answer)
+                note(entry, verdict, answer)
             if answer.outcome is not Outcome.SETTLED:
                 counts["refused"] += 1
                 has_trouble = True
                 continue
-            kind = verdict.kind
-            counts[_COUNTED_AS[kind]] += 1
-            target = self.by_target.get(entry.job.target)
-            if target is None:
-                target = self.by_target[entry.job.target] = dict.fromkeys(_COUNTED_AS.values(), 0)
-            target[_COUNTED_AS[kind]] += 1
+            kinds[entry.job.target, kind] += 1
             if kind is Kind.RETRIED or kind is Kind.DIED:
                 has_trouble = True
                 counts["failed"] += kind is Kind.RETRIED or bool(entry.fired_at)
+        counts["fired"] += fired
+        for (target, kind), count in kinds.items():
+            name = _COUNTED_AS[kind]
+            counts[name] += count
+            of_target = self.by_target.get(target)
+            if of_target is None:
+                of_target = self.by_target[target] = dict.fromkeys(_COUNTED_AS.values(), 0)
+            of_target[name] += count
         return has_trouble

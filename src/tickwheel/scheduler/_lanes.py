@@ -131,10 +131,16 @@ class Lanes:
         later: list[Entry] = []
         away: list[Entry] = []
         now = self._clock.now()
+        unlimited: set[tuple[str, str]] = set()
         with self._lock:
             for entry in entries:
-                lane = self._lane_of(entry)
+                name = (entry.job.target, entry.job.handler)
+                if name in unlimited:
+                    admitted.append(entry)
+                    continue
+                lane = self._lane_of(entry, name)
                 if lane is None:
+                    unlimited.add(name)
                     admitted.append(entry)
                 elif not entry.is_booked and self._books_later(entry, lane, now):
                     later.append(entry)
@@ -217,11 +223,10 @@ class Lanes:
         lane.book(entry, now)
         return entry.fire_at - self._window_ms > now
 
-    def _lane_of(self, entry: Entry) -> _Lane | None:
+    def _lane_of(self, entry: Entry, name: tuple[str, str]) -> _Lane | None:
         limits = self._limits_of(entry.job)
         if limits is None:
             return None
-        name = (entry.job.target, entry.job.handler)
         lane = self._lanes.get(name)
         if lane is None:
             lane = self._lanes[name] = _Lane(name, limits)

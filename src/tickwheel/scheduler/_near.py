@@ -76,6 +76,11 @@ TABLE: Final[dict[Event, dict[Stage, Stage]]] = {
 """By event, the states in which it may happen and what follows; in any other state it does not happen."""
 
 
+_STAGED: Final = TABLE[Event.STAGE][Stage.FAR]
+_BEGINNING: Final = TABLE[Event.BEGIN][Stage.NEAR]
+_DROP: Final = TABLE[Event.DROP]
+_END: Final = TABLE[Event.END]
+
 _DROPPED: Final = Job("", 0, 0)
 
 
@@ -183,7 +188,7 @@ class Near:
                 if known is not None:
                     self._drop(known)
                 entry = Entry(job, epoch)
-                self._step(entry, Event.STAGE)
+                entry.stage = _STAGED
                 waiting[job.key] = entry
                 new.append(entry)
         return new
@@ -245,7 +250,7 @@ class Near:
                 if key in self._busy_keys:
                     self._queued.setdefault(key, []).append(entry)
                     continue
-                self._step(entry, Event.BEGIN)
+                entry.stage = _BEGINNING
                 del self._waiting[key]
                 self._busy[entry.job.generation] = entry
                 self._busy_keys.add(key)
@@ -257,8 +262,7 @@ class Near:
         Note that the attempts of *entries* are counted.
         """
         with self._lock:
-            for entry in entries:
-                self._step(entry, Event.BEGUN)
+            _step_all(entries, Event.BEGUN)
 
     def refuse(self, entries: Iterable[Entry]) -> list[Entry]:
         """
@@ -271,14 +275,14 @@ class Near:
         Note that *entries* are handed over, and return those that are: a stop may have taken some back.
         """
         with self._lock:
-            return [entry for entry in entries if self._step(entry, Event.FIRE)]
+            return _step_all(entries, Event.FIRE)
 
     def end(self, entry: Entry) -> bool:
         """
         Note that *entry* has ended; False if it had before, so that of a result and a timeout one counts.
         """
         with self._lock:
-            return self._step(entry, Event.END)
+            return _step(entry, _END)
 
     def settle(self, entries: Iterable[Entry]) -> list[Entry]:
         """
@@ -319,24 +323,39 @@ class Near:
     def _leave(self, entries: Iterable[Entry], event: Event) -> list[Entry]:
         freed: list[Entry] = []
         with self._lock:
-            for entry in entries:
-                if self._step(entry, event):
-                    key = entry.job.key
-                    del self._busy[entry.job.generation]
-                    self._busy_keys.discard(key)
-                    freed += self._queued.pop(key, ())
+            for entry in _step_all(entries, event):
+                key = entry.job.key
+                del self._busy[entry.job.generation]
+                self._busy_keys.discard(key)
+                if key in self._queued:
+                    freed += self._queued.pop(key)
         return freed
 
     def _drop(self, entry: Entry) -> None:
-        self._step(entry, Event.DROP)
+        _step(entry, _DROP)
         entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
 
-    def _step(self, entry: Entry, event: Event) -> bool:
-        following = TABLE[event].get(entry.stage)
-        if following is None:
-            return False
-        entry.stage = following
-        return True
+
+def _step(entry: Entry, steps: dict[Stage, Stage]) -> bool:
+    following = steps.get(entry.stage)
+    if following is None:
+        return False
+    entry.stage = following
+    return True
+
+
+def _step_all(entries: Iterable[Entry], event: Event) -> list[Entry]:
+    """
+    Move *entries* on, and return those to which *event* may happen.
+    """
+    steps = TABLE[event]
+    moved: list[Entry] = []
+    for entry in entries:
+        following = steps.get(entry.stage)
+        if following is not None:
+            entry.stage = following
+            moved.append(entry)
+    return moved
 
 
 def _is_known(job: Job, epoch: int, busy: Entry | None, waiting: Entry | None) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import TypeAlias
 
 from tickwheel.scheduler._model import (
@@ -19,12 +18,9 @@ from tickwheel.scheduler._model import (
     Advance,
     Answer,
     Begin,
-    Cancel,
     Job,
     JobWrite,
-    Move,
-    Replay,
-    Set,
+    Settle,
     Settled,
     Write,
 )
@@ -89,25 +85,30 @@ class Plan:
             WrongGuessError: If *is_guessing*, and one key is in writes of two kinds, whose order may then count.
         """
         plan = cls([NOT_OWNER] * len(writes))
+        answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
         for index, write in enumerate(writes):
-            if isinstance(write, (Set, Move, Cancel, Replay, Adopt)):
-                plan.careful.append((index, key_of(write), write))
-                if isinstance(write, Adopt):
-                    plan.floor = max(plan.floor, write.job.generation)
+            if isinstance(write, (Begin, Settle)):
+                job = write.job
+                if epochs.get(shard_of(job.key)) != write.epoch:
+                    continue
+                if not is_guessing:
+                    careful.append((index, job.key, write))
+                elif isinstance(write, Begin):
+                    begins.append(job)
+                    answers[index] = BEGUN
+                elif write.how is Settled.DONE and write.due_at is None:
+                    ends.append(job)
+                    answers[index] = GONE
+                else:
+                    careful.append((index, job.key, write))
             elif isinstance(write, Advance):
                 if epochs.get(write.shard) == write.epoch:
                     plan.watermarks[write.shard] = max(write.until, plan.watermarks.get(write.shard, write.until))
-                    plan.answers[index] = GONE
-            elif epochs.get(shard_of(write.job.key)) != write.epoch:
-                pass
-            elif is_guessing and isinstance(write, Begin):
-                plan.begins.append(write.job)
-                plan.answers[index] = BEGUN
-            elif is_guessing and not isinstance(write, Begin) and write.how is Settled.DONE and write.due_at is None:
-                plan.ends.append(write.job)
-                plan.answers[index] = GONE
+                    answers[index] = GONE
             else:
-                plan.careful.append((index, write.job.key, write))
+                careful.append((index, key_of(write), write))
+                if isinstance(write, Adopt):
+                    plan.floor = max(plan.floor, write.job.generation)
         plan._check_apart()
         return plan
 
@@ -144,7 +145,12 @@ class Plan:
         return differences
 
     def _check_apart(self) -> None:
-        kinds = [[job.key for job in self.begins], [job.key for job in self.ends], [key for _, key, _ in self.careful]]
-        kinds = [keys for keys in kinds if keys]
-        if len(kinds) > 1 and any(not set(keys).isdisjoint(others) for keys, others in combinations(kinds, 2)):
-            raise WrongGuessError
+        met: set[str] = set()
+        for keys in (
+            [job.key for job in self.begins],
+            [job.key for job in self.ends],
+            [key for _, key, _ in self.careful],
+        ):
+            if keys and not met.isdisjoint(keys):
+                raise WrongGuessError
+            met.update(keys)
