@@ -126,6 +126,8 @@ def test_what_the_service_alone_knows(client):
         client.set("k", every=0.5, target="log")
     assert (caught.value.name, caught.value.value) == ("every", 0.5)
     assert client.forecast(time.time(), 60, 3) == [0, 0, 0]
+    (shard,) = client.shards()
+    assert (shard.number, shard.owner, shard.epoch >= 1, shard.until) == (0, client.stats()["owner"], True, None)
 
 
 def test_a_fork(client):

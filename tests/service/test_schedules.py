@@ -102,7 +102,7 @@ def test_counts_and_shards(server):
     assert answer.json == {"counts": [1, 1, 1, 0]}
     assert server.ask("GET", "/v1/due?step=0").status == 422
     shards = server.ask("GET", "/v1/shards").json
-    assert shards["shards"] == [{"shard": 0, "owner": shards["owner"]}]
+    assert shards["shards"] == [{"shard": 0, "owner": shards["owner"], "epoch": shards["epoch"], "until": None}]
     assert shards["epoch"] >= 1
     server.ask("POST", "/v1/jobs:cancel", {"prefix": "c"})
 

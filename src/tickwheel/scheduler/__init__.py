@@ -43,6 +43,7 @@ from tickwheel.scheduler.errors import (
     UnsupportedError,
 )
 from tickwheel.scheduler.recurrence import Misfire, Recurrence
+from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import Cancel, Firing, Retry, Snooze, Target
 from tickwheel.scheduler.targets.pull import JobLease
 
@@ -71,6 +72,7 @@ __all__ = [
     "SchedulerOptions",
     "SetMode",
     "SetRequest",
+    "Shard",
     "Snooze",
     "State",
     "StoreError",

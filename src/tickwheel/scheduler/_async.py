@@ -15,6 +15,7 @@ from tickwheel.scheduler._common import Common
 from tickwheel.scheduler._model import Answer, Job, Page
 from tickwheel.scheduler._replies import Replies
 from tickwheel.scheduler._requests import ListRest, SetFields, SetRequest, When
+from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 
@@ -174,6 +175,12 @@ class AsyncScheduler(Common):
         Count what falls due: see `Scheduler.forecast`.
         """
         return await asyncio.to_thread(self._core.client.forecast, since, step, steps)
+
+    async def shards(self) -> Sequence[Shard]:
+        """
+        Return all shards with their owners: see `Scheduler.shards`.
+        """
+        return await asyncio.to_thread(self._core.client.shards)
 
     async def lease(
         self, queue: str, *, limit: int = 1, wait: float = 20.0, seconds: float = 60.0

@@ -20,7 +20,7 @@ from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler._within import Within, cancels, moves
 from tickwheel.scheduler._writer import Writer
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
-from tickwheel.scheduler.stores import Joins, Store
+from tickwheel.scheduler.stores import Joins, Shard, Store
 
 __all__ = ["Client"]
 
@@ -240,6 +240,13 @@ class Client:
         self.opened()
         jobs = self.store.upcoming(0, self.clock.now_ms() + 2 * _checks.FAR_MS, 1)
         return jobs[0].due_at if jobs else None
+
+    def shards(self) -> Sequence[Shard]:
+        """
+        Read who owns what.
+        """
+        self.opened()
+        return self.store.shards()
 
     def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
         """

@@ -12,6 +12,7 @@ from typing import Self, Unpack
 from tickwheel.scheduler._common import Common
 from tickwheel.scheduler._model import Answer, Job, Page
 from tickwheel.scheduler._requests import ListRest, SetFields, SetRequest, When
+from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 
@@ -231,6 +232,12 @@ class Scheduler(Common):
         Costs by how many these are.
         """
         return self._core.client.forecast(since, step, steps)
+
+    def shards(self) -> Sequence[Shard]:
+        """
+        Return all shards of the store, each with its owner, its epoch, and until when the lease holds.
+        """
+        return self._core.client.shards()
 
     def lease(self, queue: str, *, limit: int = 1, wait: float = 20.0, seconds: float = 60.0) -> Sequence[JobLease]:
         """

@@ -257,16 +257,21 @@ class CountsDocument(Struct, frozen=True):
 
 class ShardDocument(Struct, frozen=True):
     """
-    A part of the store, and who fires its jobs.
+    A part of the store, and who fires its jobs: nobody where `owner` is null.
+
+    `epoch` grows with every change of owner; the lease ends at `until` unless it is renewed, and has no end where that
+    is null.
     """
 
     shard: int
-    owner: str
+    owner: str | None
+    epoch: int
+    until: datetime | None
 
 
 class ShardsDocument(Struct, frozen=True):
     """
-    The shards that this process owns; `epoch` grows with every change of owner.
+    All shards of the store; `owner` and `epoch` are those of the process that answers, null if it fires nothing.
     """
 
     store: str

@@ -140,13 +140,15 @@ class Figures:
 
     async def get_shards(self, call: Call) -> Reply:
         """
-        Return which shards of the store this process owns.
+        Return all shards of the store, each with the process that owns it.
         """
         query(call)
         stats = await self.stats()
-        owner = stats["owner"]
-        shards = [ShardDocument(shard, owner) for shard in stats["shards"]]
-        return document_reply(ShardsDocument(stats["store"], owner, stats["epoch"], shards))
+        shards = [
+            ShardDocument(each.number, each.owner, each.epoch, None if each.until is None else instant(each.until))
+            for each in await self._scheduler.shards()
+        ]
+        return document_reply(ShardsDocument(stats["store"], stats["owner"], stats["epoch"], shards))
 
     async def get_firings(self, call: Call) -> Reply:
         """

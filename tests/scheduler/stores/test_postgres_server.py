@@ -14,7 +14,7 @@ import pytest
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler import _model as model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
-from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores import Shard, open_store
 
 NUMBERS = itertools.count()
 PATIENCE_S = 30.0
@@ -253,6 +253,7 @@ def test_begin_between_two_leases(postgres, database, make):
     job = set_one(store)
     postgres.execute("UPDATE tickwheel_shard SET lease_until = 1", database)
     assert store.renew("owner") == []
+    assert store.shards() == [Shard(0, None, lease.epoch)]
     # A begin that does not find its job has the whole batch done with care, row by row.
     ghost = model.Job("ghost", job.generation + 1, 0)
     answers = store.apply([model.Begin(job, lease.epoch), model.Begin(ghost, lease.epoch)])

@@ -5,11 +5,13 @@ Schedulers on one Redis: several nodes, nodes that come and go, and a store that
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 
 import pytest
 
-from tickwheel.scheduler import SetRequest, StoreError
+from tickwheel.observe._events import OwnershipGained
+from tickwheel.scheduler import SchedulerOptions, SetRequest, StoreError
 from tickwheel.scheduler.stores import open_store
 from tickwheel.testing.faulty_store import FaultyStore
 
@@ -53,6 +55,26 @@ def test_nodes_share_the_jobs(make, record, redis_url):
     fired = record.wait(250)
     assert Counter(payload for payload, _ in fired).most_common(1)[0][1] == 1
     assert {number for payload, number in fired if payload.startswith("late")} <= {1, 2}
+
+
+def test_all_shards_are_told(make, events, redis_url):
+    """
+    Each node, and who fires nothing, tells all shards with their owners, epochs and ends.
+    """
+    nodes = [make(redis_url, options=SchedulerOptions(owner=name)) for name in ("one", "two")]
+    asker, told = make(redis_url), events(nodes[1])
+    nodes[0].start()
+    nodes[1].start()
+    told.of(OwnershipGained)  # once the first node has renewed, and given up its surplus
+    assert {shard.owner for shard in asker.shards()} == {"one", "two"}
+    now = time.time() * 1000
+    for node in (*nodes, asker):
+        shards = node.shards()
+        assert [shard.number for shard in shards] == [0, 1, 2, 3]
+        assert all(now - 1_000 < shard.until < now + 5_000 for shard in shards)
+        assert len({shard.epoch for shard in shards}) == 4
+    nodes[1].stop()
+    assert "two" not in {shard.owner for shard in asker.shards()}
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

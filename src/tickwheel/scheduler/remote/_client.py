@@ -22,6 +22,7 @@ from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
+from tickwheel.scheduler.stores import Shard
 
 __all__ = ["RemoteClient"]
 
@@ -210,6 +211,15 @@ class RemoteClient:
         params = {"since": repr(_wire.seconds(since)), "step": repr(float(step)), "steps": steps}
         counts: list[int] = self._read("/v1/due", params)["counts"]
         return counts
+
+    def shards(self) -> Sequence[Shard]:
+        """
+        Read who owns what.
+        """
+        return [
+            Shard(each["shard"], each["owner"], each["epoch"], each["until"] and _wire.ms(each["until"]))
+            for each in self._read("/v1/shards", {})["shards"]
+        ]
 
     def stats(self) -> dict[str, Any]:
         """

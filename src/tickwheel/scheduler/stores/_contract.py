@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, Write
 
-__all__ = ["Abilities", "Changes", "Joins", "Lease", "Store"]
+__all__ = ["Abilities", "Changes", "Joins", "Lease", "Shard", "Store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,25 @@ class Lease:
     until: int | None = None
     rescued: int = 0
     granted_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """
+    Who owns a part of the store.
+
+    Attributes:
+        number: Which part; a store of one owner has 0 only.
+        owner: Who holds its lease, or None. Where a lock of the system stands for the lease, a process that was killed
+            is told until the next one takes over.
+        epoch: Of that lease, or of the last one; 0 where there was none.
+        until: Store time at which it ends unless it is renewed; None where nobody holds it, or a lock does.
+    """
+
+    number: int
+    owner: str | None
+    epoch: int
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +224,11 @@ class Store(Protocol):
     def release(self, owner: str) -> None:
         """
         Hand over: free the owner's shards for others at once.
+        """
+
+    def shards(self) -> list[Shard]:
+        """
+        Return all shards by their numbers, each with its owner; anybody may ask, and nothing changes by it.
         """
 
     def wait_for_change(self, timeout_s: float) -> bool:

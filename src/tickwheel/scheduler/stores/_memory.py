@@ -27,7 +27,7 @@ from tickwheel.scheduler._model import (
     Write,
 )
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
 from tickwheel.scheduler.stores._rules import GONE, NOT_OWNER, decide, key_of, rescued
 
 __all__ = ["MemoryStore"]
@@ -165,6 +165,11 @@ class MemoryStore:
         with self._lock:
             if self._owner == owner:
                 self._owner = None
+
+    def shards(self) -> list[Shard]:
+        with self._lock:
+            self._check_open()
+            return [Shard(0, self._owner, self._epoch)]
 
     def wait_for_change(self, timeout_s: float) -> bool:
         self._woken.wait(timeout_s)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, Write
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
 from tickwheel.testing.simulation._executor import Executor
 from tickwheel.testing.simulation._machine import SimulatedMachine
 from tickwheel.testing.simulation._threads import Event
@@ -275,6 +275,13 @@ class SimulatedStore:
         Give shards back.
         """
         self._call("release", lambda: self._world.release(self._inner, owner), can_repeat=True)
+
+    def shards(self) -> list[Shard]:
+        """
+        Read who owns what.
+        """
+        found: list[Shard] = self._read("shards")
+        return found
 
     def wait_for_change(self, timeout_s: float) -> bool:
         """

@@ -51,6 +51,23 @@ class OwnerTests(StoreTests):
             assert rig.set("other").outcome is Outcome.CREATED
             rig.store.release(OWNER)
 
+    def test_shards(self) -> None:
+        """
+        Every shard is told with its owner, epoch and end, whoever asks, and as nobody's once it was released.
+        """
+        with self.rig() as rig:
+            leases = {lease.shard: lease for lease in rig.store.renew(OWNER)}
+            found = rig.store.shards()
+            assert [shard.number for shard in found] == sorted(leases)
+            for shard in found:
+                lease = leases[shard.number]
+                assert (shard.owner, shard.epoch, shard.until) == (OWNER, lease.epoch, lease.until)
+            assert rig.store.shards() == found
+            rig.store.release(OWNER)
+            assert [(shard.number, shard.owner, shard.epoch, shard.until) for shard in rig.store.shards()] == [
+                (shard.number, None, shard.epoch, None) for shard in found
+            ]
+
     def test_rescue(self) -> None:
         """
         The next owner gets what the former left running, pending and with its attempts, under a later epoch.

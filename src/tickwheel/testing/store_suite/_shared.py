@@ -81,6 +81,26 @@ class SharedTests(StoreTests):
             peer.release("a second")
             rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
 
+    def test_others_see_the_owners(self) -> None:
+        """
+        Who owns nothing is told the same shards and owners; a second owner stands beside the first in time.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            assert {shard.owner for shard in peer.shards()} == {OWNER}
+            assert [shard.number for shard in peer.shards()] == sorted(rig.leases)
+            if not peer.abilities.has_many_owners or len(rig.leases) < 2:
+                return
+            peer.acquire("a second")
+            rig.store.renew(OWNER)  # gives up what is more than its share
+            taken = {lease.shard: lease.epoch for lease in peer.acquire("a second")}
+            assert 0 < len(taken) < len(rig.leases)
+            for store in (rig.store, peer):
+                for shard in store.shards():
+                    assert shard.owner == ("a second" if shard.number in taken else OWNER)
+                    assert shard.epoch == taken.get(shard.number, rig.leases[shard.number].epoch)
+            peer.release("a second")
+            rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
+
     def test_others_may_write(self) -> None:
         """
         Who does not own may set, move, cancel and replay, and the owner sees it at once.

@@ -13,7 +13,7 @@ from typing import Final
 
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of
 from tickwheel.scheduler.stores.postgres import _ownership
@@ -193,6 +193,10 @@ class PostgresStore:
         self._owner, self._owned = None, frozenset()
         if self._listener is not None:
             self._listener.deafen()
+
+    def shards(self) -> list[Shard]:
+        with self._open_connections().reading() as connection:
+            return [Shard(*row) for row in connection.execute(SQL["owners"]).fetchall()]
 
     def wait_for_change(self, timeout_s: float) -> bool:
         return self._listener is not None and self._listener.wait(timeout_s)

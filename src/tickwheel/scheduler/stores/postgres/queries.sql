@@ -150,6 +150,12 @@ SELECT watermark FROM tickwheel_shard WHERE shard = %s;
 -- name: shards
 SELECT count(*) FROM tickwheel_shard;
 
+-- name: owners
+SELECT s.shard, CASE WHEN s.lease_until >= t.now THEN s.owner END, s.epoch,
+    CASE WHEN s.owner IS NOT NULL AND s.lease_until >= t.now THEN s.lease_until END
+FROM tickwheel_shard AS s, (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS t
+ORDER BY s.shard;
+
 -- name: make_shards
 INSERT INTO tickwheel_shard (shard) SELECT generate_series(0, %s - 1);
 

@@ -32,6 +32,7 @@ _FLAGS: Final = {
     "count_due": ("count_due", _READING),
     "page": ("page", _READING),
     "running": ("running", _READING),
+    "shards": ("shards", _READING),
     "watermark": ("watermark", _READING),
 }
 """Each script, by the name under which it is called: its file, and what it asks of the server."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
 from tickwheel.scheduler.stores.redis._batch import Batch
@@ -165,6 +165,13 @@ class RedisStore:
         self._owner = None
         if self._listener is not None:
             self._listener.deafen()
+
+    def shards(self) -> list[Shard]:
+        reply = self._open_connections().run("shards")
+        return [
+            Shard(number, owner.decode() or None, int(epoch), int(until) or None)
+            for number, (owner, epoch, until) in enumerate(zip(reply[::3], reply[1::3], reply[2::3], strict=True))
+        ]
 
     def wait_for_change(self, timeout_s: float) -> bool:
         return self._listener is not None and self._listener.wait(timeout_s)

@@ -16,7 +16,7 @@ from typing import Final
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of
 from tickwheel.scheduler.stores.sqlite._batch import Batch
@@ -209,6 +209,11 @@ class SqliteStore:
     def release(self, owner: str) -> None:
         if self._lease is not None and owner == self._owner:
             self._release()
+
+    def shards(self) -> list[Shard]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            *_, epoch, owner = connection.execute(SQL["read_ledger"]).fetchone()
+        return [Shard(0, owner, epoch)]
 
     def wait_for_change(self, timeout_s: float) -> bool:
         return self._bell.wait(timeout_s)
