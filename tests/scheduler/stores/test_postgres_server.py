@@ -133,7 +133,7 @@ def test_newer_schema(postgres, database, make):
     """
     make().close()
     postgres.execute("UPDATE tickwheel_schema SET version = 99", database)
-    with pytest.raises(StoreFormatError, match="has schema version 99, and this tickwheel knows 1 to 2: upgrade"):
+    with pytest.raises(StoreFormatError, match="has schema version 99, and this tickwheel knows 1 to 3: upgrade"):
         make()
 
 
@@ -287,12 +287,12 @@ def test_node_that_is_paused_in_a_transaction(make):
 
 def test_begins_rewrite_in_place(postgres, database, make):
     """
-    A begin touches no index: PostgreSQL counts it as a rewrite in place.
+    A begin touches no index, also where all jobs of a page begin: PostgreSQL counts them as rewritten in place.
     """
     store = make("&shards=1")
     (lease,) = store.acquire("owner")
     jobs = [answer.job for answer in store.apply([model.Set(model.Job(f"{i}", 0, i)) for i in range(500)])]
-    store.apply([model.Begin(job, lease.epoch) for job in jobs[::5]])
+    store.apply([model.Begin(job, lease.epoch) for job in jobs])
     store.close()
     counts = until(
         lambda: [
@@ -303,7 +303,7 @@ def test_begins_rewrite_in_place(postgres, database, make):
             if row[0]
         ]
     )
-    assert counts == [(100, 100)]
+    assert counts == [(500, 500)]
 
 
 def test_what_an_owner_writes_after_its_lease(make):
@@ -316,3 +316,19 @@ def test_what_an_owner_writes_after_its_lease(make):
     heir.changes(0, 10, None)
     set_one(zombie, due_at=5)
     assert [job.key for job in heir.changes(0, 10, 0).jobs] == ["key"]
+
+
+def test_retries_after_a_lease(make, monkeypatch):
+    """
+    An owner whose lease may have ended settles any number of retries of one job, and leaves a note of each.
+    """
+    store = make("&shards=1")
+    (lease,) = store.acquire("owner")
+    job = set_one(store)
+    monkeypatch.setattr(store, "_surely_owned", frozenset)
+    for attempt in (1, 2, 3):
+        store.apply([model.Begin(job, lease.epoch)])
+        (answer,) = store.apply([model.Settle(job, lease.epoch, model.Settled.AGAIN, attempt)])
+        assert answer.outcome is model.Outcome.SETTLED
+        job = answer.job
+    assert store.changes(0, 10, 0).jobs == [job] * 3
