@@ -77,3 +77,14 @@ def test_reads_what_it_returns(store, name, values, at_most):
     read = [node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in nodes]
     assert max(read) <= at_most + 1
     assert {node["Node Type"] for node in nodes}.isdisjoint({"Seq Scan", "Bitmap Heap Scan"})
+
+
+@pytest.mark.parametrize("name", ["begin_jobs", "end_jobs"])
+def test_writes_of_a_firing_go_by_instant(store, name):
+    """
+    Begins and ends find their jobs in the index of what is due, where those of one instant lie together.
+    """
+    with store._connections.reading() as connection:
+        ((explained,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8])).fetchall()
+    nodes = list(nodes_of(explained[0]["Plan"]))
+    assert {node.get("Index Name") for node in nodes} == {None, "tickwheel_job_due"}

@@ -8,14 +8,17 @@ connection that blocks and on one that is awaited.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from tickwheel.scheduler._model import Advance, Answer, Begin, Job, Settle, State, Write
+from tickwheel.scheduler._model import Advance, Answer, Begin, Job, Set, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of, row_of
+from tickwheel.scheduler.stores._rules import decide
 from tickwheel.scheduler.stores.postgres._arrays import COLUMNS, Array, Int4s, Int8s, Texts
 from tickwheel.scheduler.stores.postgres._connections import Connection
+from tickwheel.scheduler.stores.postgres._copy import rows_of
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
 __all__ = ["Batch", "Result", "Statement", "Steps", "add_counts", "run", "run_async"]
@@ -25,16 +28,19 @@ _T = TypeVar("_T")
 _FLOOR_MARGIN: Final = 100_000
 """What others may draw while a sequence is raised, without its going back behind them."""
 
+_UNIQUE_VIOLATION: Final = "23505"
+
 _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 
 class Statement(NamedTuple):
     """
-    One to execute: its text, and its values.
+    One to execute: its text, its values, and what it copies in.
     """
 
     text: str
     values: Sequence[Any] | dict[str, Any] = ()
+    data: bytes = b""
 
 
 class Result(NamedTuple):
@@ -57,7 +63,12 @@ def run(connection: Connection, steps: Steps[_T]) -> _T:
         statement = next(steps)
         while True:
             try:
-                cursor = connection.execute(statement.text, statement.values)
+                if statement.data:
+                    cursor = connection.cursor()
+                    with cursor.copy(statement.text) as copy:
+                        copy.write(statement.data)
+                else:
+                    cursor = connection.execute(statement.text, statement.values)
                 rows = cursor.fetchall() if cursor.description else []
             except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
                 statement = steps.throw(error)
@@ -92,22 +103,33 @@ class Batch:
     One transaction's writes; whoever makes it begins, commits and rolls back.
     """
 
-    def __init__(self, shard_of: Callable[[str], int], owned: frozenset[int], *, is_guest: bool = False) -> None:
+    def __init__(
+        self,
+        shard_of: Callable[[str], int],
+        owned: frozenset[int],
+        *,
+        sets_new: bool = False,
+        is_guest: bool = False,
+    ) -> None:
         """
         Take note of what is owned here: jobs of other shards leave a note for their owners.
 
         Args:
             shard_of: The shard of a key.
             owned: Those whose owner hears of these writes anyway.
+            sets_new: Whether keys that are set are guessed to have no job: a wrong guess ends the transaction.
             is_guest: Whether the transaction is somebody else's, who may leave it open: it locks nothing that all
                 writers need.
         """
         self._shard_of = shard_of
         self._owned = owned
+        self._sets_new = sets_new
         self._is_guest = is_guest
         self._counts: Counter[State] = Counter()
         self._running: Counter[int] = Counter()
         self.has_notes = False
+        self.has_found: bool | None = None
+        """Whether keys that were set had jobs; None where nobody looked."""
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[list[Answer]]:
         """
@@ -122,7 +144,9 @@ class Batch:
             yield from self._guess("begin_jobs", plan.begins, {State.PENDING: -1, State.RUNNING: 1})
         if plan.ends:
             yield from self._guess("end_jobs", plan.ends, {State.RUNNING: -1})
-        if plan.careful:
+        if plan.careful and is_guessing and self._sets_new and _sets_apart(plan):
+            yield from self._set_new(plan)
+        elif plan.careful:
             yield from self._do_with_care(plan)
         yield from self._write_shards(plan.watermarks)
         counts = [self._counts[state] for state in _STATES]
@@ -149,15 +173,46 @@ class Batch:
         for shard, number in Counter(shards).items():
             self._running[shard] += changes[State.RUNNING] * number
 
+    def _set_new(self, plan: Plan) -> Steps[None]:
+        """
+        Do sets of keys that are guessed to have no job, without a look for one.
+        """
+        now, draw = yield from self._draw(len(plan.careful))
+        made: list[tuple[str, Job, int]] = []
+        for index, key, write in plan.careful:
+            plan.answers[index], job = decide(write, None, now, draw)
+            if job is not None:
+                made.append((key, job, self._shard_of(key)))
+        made.sort(key=itemgetter(0))
+        _, jobs, shards = zip(*made, strict=True)
+        try:
+            changed = (yield Statement(SQL["copy_jobs"], data=rows_of(jobs, shards))).changed
+        except Exception as error:
+            if getattr(error, "sqlstate", None) == _UNIQUE_VIOLATION:
+                raise WrongGuessError from error
+            raise
+        if changed != len(jobs):
+            raise WrongGuessError
+        self._counts[State.PENDING] += changed
+        yield from self._note(jobs)
+
     def _do_with_care(self, plan: Plan) -> Steps[None]:
         rows = (yield Statement(SQL["jobs_by_key"], (Texts.of(plan.keys()),))).rows
+        sets = [key for _, key, write in plan.careful if isinstance(write, Set)]
+        if sets:
+            self.has_found = not {row[0] for row in rows}.isdisjoint(sets)
         if plan.floor:
             yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
         # Drawn while the rows are locked: a key's generations grow, whoever writes it.
-        drawn = (yield Statement(SQL["generations"], (len(plan.careful),))).rows
-        numbers: Iterator[tuple[int, int]] = iter(drawn)
-        before = {row[0]: job_of(row) for row in rows}
-        yield from self._store(plan.decide(before, drawn[0][1], lambda: next(numbers)[0]))
+        now, draw = yield from self._draw(len(plan.careful))
+        yield from self._store(plan.decide({row[0]: job_of(row) for row in rows}, now, draw))
+
+    def _draw(self, count: int) -> Steps[tuple[int, Callable[[], int]]]:
+        """
+        Return the store's time, and what gives *count* new generations.
+        """
+        first, numbers, now = (yield Statement(SQL["generations"], (count,))).rows[0]
+        return now, iter(numbers or range(first, first + count)).__next__
 
     def _store(self, differences: Differences) -> Steps[None]:
         changed = [job for _, job in differences.changed]
@@ -174,9 +229,15 @@ class Batch:
             self._count(old, -1)
         for job in (*changed, *new):
             self._count(job, 1)
+        yield from self._note((*changed, *new))
+
+    def _note(self, jobs: Sequence[Job]) -> Steps[None]:
+        """
+        Leave notes of those whose owner does not hear of this transaction.
+        """
         notes = [
             (shard, job.generation, job.key)
-            for job in (*changed, *new)
+            for job in jobs
             if job.state is State.PENDING and (shard := self._shard_of(job.key)) not in self._owned
         ]
         if notes:
@@ -203,6 +264,16 @@ class Batch:
         if shards:
             values = ([self._running[shard] for shard in shards], [watermarks.get(shard, 0) for shard in shards])
             yield Statement(SQL["write_shards"], (shards, *values))
+
+
+def _sets_apart(plan: Plan) -> bool:
+    """
+    Return whether all careful writes are sets of different keys, for which there may be none.
+    """
+    writes = plan.careful
+    if not all(isinstance(write, Set) and not write.if_generation for _, _, write in writes):
+        return False
+    return len({key for _, key, _ in writes}) == len(writes)
 
 
 def _change(name: str, values: Sequence[Array], expected: int) -> Steps[None]:

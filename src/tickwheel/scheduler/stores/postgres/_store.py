@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Final
 
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
@@ -32,6 +33,14 @@ _MARGIN: Final = 0.2
 
 _TRIES: Final = 10
 """How often a batch is done again because somebody else made jobs of its keys in the same moment."""
+
+
+@lru_cache(maxsize=16_384)
+def _hash_of(key: str) -> int:
+    """
+    Return the same number for *key* everywhere and for ever; a firing asks some ten times.
+    """
+    return zlib.crc32(key.encode("utf-8", "surrogatepass"))
 
 
 class PostgresStore:
@@ -64,6 +73,7 @@ class PostgresStore:
         self._owned: frozenset[int] = frozenset()
         self._owned_until = 0.0
         self._owner: str | None = None
+        self._sets_new = True  # until a look finds jobs of their keys, and again once it finds none
 
     def open(self) -> None:
         connections = Connections(self._conninfo, self.url, idle_s=self._lease_s)
@@ -96,10 +106,12 @@ class PostgresStore:
         for turn in range(_TRIES):
             try:
                 with self._open_connections().writing() as connection:
-                    batch = Batch(self.shard_of, self._surely_owned())
+                    batch = Batch(self.shard_of, self._surely_owned(), sets_new=self._sets_new)
                     answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
             except WrongGuessError:
                 continue
+            if batch.has_found is not None:
+                self._sets_new = not batch.has_found
             if batch.has_notes:
                 self._tell()
             return answers
@@ -137,7 +149,7 @@ class PostgresStore:
         return dict(zip((state.value for state in State), row or (0, 0, 0), strict=True))
 
     def shard_of(self, key: str) -> int:
-        return zlib.crc32(key.encode("utf-8", "surrogatepass")) % self._shards
+        return _hash_of(key) % self._shards
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
         values = (shard, in_int64(until), *(after or (-(2**63), -1)), limit)

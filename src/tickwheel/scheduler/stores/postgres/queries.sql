@@ -26,8 +26,10 @@ SELECT key, generation, due_at, payload, target, handler, attempt, retry, expire
 FROM tickwheel_job WHERE key = ANY(%s) ORDER BY shard, due_at, generation FOR UPDATE;
 
 -- name: generations
-SELECT nextval('tickwheel_generation'), (extract(epoch FROM statement_timestamp()) * 1000)::bigint
-FROM generate_series(1, %s);
+-- The first, all of them unless they follow each other, and the time.
+SELECT min(number), CASE WHEN max(number) - min(number) >= count(*) THEN array_agg(number ORDER BY number) END,
+    (extract(epoch FROM statement_timestamp()) * 1000)::bigint
+FROM (SELECT nextval('tickwheel_generation') AS number FROM generate_series(1, %s)) AS drawn;
 
 -- name: raise_generation
 SELECT setval('tickwheel_generation', %(floor)s::bigint + %(margin)s)
@@ -51,6 +53,11 @@ SELECT * FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bytea[], %s::te
     %s::integer[], %s::text[],
     %s::bigint[], %s::text[], %s::smallint[], %s::text[], %s::text[], %s::bigint[], %s::integer[])
 ON CONFLICT DO NOTHING;
+
+-- name: copy_jobs
+COPY tickwheel_job (generation, due_at, first_set_at, shard, key, payload, target, handler, attempt, retry, expires_at,
+    recurrence, state, error, trace)
+FROM STDIN (FORMAT BINARY);
 
 -- name: update_jobs
 UPDATE tickwheel_job AS j SET

@@ -1,0 +1,115 @@
+"""
+Sets of keys that are guessed to have no job: what the PostgreSQL store makes of right guesses and of wrong ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from tickwheel.scheduler import _model as model
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores import open_store
+
+CREATED, REPLACED = model.Outcome.CREATED, model.Outcome.REPLACED
+PLAIN = model.Job("plain", 0, 1)
+JOBS = [
+    PLAIN,
+    replace(PLAIN, key="again"),
+    replace(PLAIN, key="caf\u00e9 \U0001f552", payload=b"", due_at=-(2**63)),
+    replace(PLAIN, key="retry", retry=model.RetryPolicy(3, "list", waits_ms=(1, 2)), expires_at=2**40),
+    replace(PLAIN, key="target", target="webhook", handler="http://h\u00fc/", payload=b"x" * 100_000),
+    replace(PLAIN, key="series", recurrence="a rule", trace="a trace", error="an error", first_set_at=5),
+    replace(PLAIN, key="attempts", attempt=7, error="", due_at=2**63 - 1),
+]
+
+
+@pytest.fixture
+def make(postgres):
+    """
+    Return what opens stores in one database.
+    """
+    opened = []
+
+    def make_one():
+        opened.append(open_store(postgres.url("guesses")))
+        return opened[-1]
+
+    postgres.execute("CREATE DATABASE guesses")
+    yield make_one
+    for store in opened:
+        store.close()
+    postgres.execute("DROP DATABASE guesses WITH (FORCE)")
+
+
+def set_all(store, keys):
+    """
+    Set a job of each key, and return the outcomes.
+    """
+    return [answer.outcome for answer in store.apply([model.Set(model.Job(key, 0, 1)) for key in keys])]
+
+
+def test_what_was_guessed_right_is_stored(make):
+    """
+    Every field of a new job is stored as it is answered.
+    """
+    store = make()
+    answers = store.apply([model.Set(job) for job in JOBS])
+    assert [answer.outcome for answer in answers] == [CREATED] * len(JOBS)
+    assert [store.get(job.key) for job in JOBS] == [answer.job for answer in answers]
+    generations = [answer.job.generation for answer in answers]
+    assert generations == sorted(set(generations))
+    assert store.count() == {"pending": len(JOBS), "running": 0, "dead": 0}
+
+
+def test_wrong_guess(make):
+    """
+    One key that has a job among new ones, a key set twice, and a new generation asked for are answered as ever.
+    """
+    store = make()
+    assert set_all(store, ["a"]) == [CREATED]
+    assert set_all(store, ["b", "a", "c"]) == [CREATED, REPLACED, CREATED]
+    assert set_all(store, ["d", "e"]) == [CREATED, CREATED]
+    assert set_all(store, ["f", "f"]) == [CREATED, REPLACED]
+    answers = store.apply([model.Set(model.Job(key, 0, 1), if_generation=0) for key in ("a", "g")])
+    assert [answer.outcome for answer in answers] == [model.Outcome.WRONG_GENERATION, CREATED]
+    assert store.count() == {"pending": 7, "running": 0, "dead": 0}
+
+
+@pytest.mark.parametrize("bad", [{"key": "a\0"}, {"handler": "\0"}, {"due_at": 2**63}, {"attempt": 2**31}])
+def test_what_cannot_be_stored(make, bad):
+    """
+    A value that no column takes is refused as permanent, and nothing of its batch is there.
+    """
+    store = make()
+    with pytest.raises(StoreError) as caught:
+        store.apply([model.Set(PLAIN), model.Set(replace(PLAIN, **{"key": "bad", **bad}))])
+    assert not caught.value.is_transient
+    assert store.get("plain") is None
+    assert set_all(store, ["plain"]) == [CREATED]
+
+
+def test_two_who_set_the_same_new_keys(make):
+    """
+    Of two nodes that set the same keys in the same moment, in opposite orders, one creates each and both are answered.
+    """
+    stores = [make(), make()]
+    outcomes = [[], []]
+    together = threading.Barrier(2)
+
+    def work(number):
+        for turn in range(20):
+            keys = [f"{turn} {index}" for index in range(50)][:: 1 - 2 * number]
+            together.wait()
+            outcomes[number] += sorted(zip(keys, set_all(stores[number], keys), strict=True))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pairs = [{one[1], other[1]} for one, other in zip(*outcomes, strict=True)]
+    assert pairs == [{CREATED, REPLACED}] * 1_000
+    assert stores[0].count() == {"pending": 1_000, "running": 0, "dead": 0}
