@@ -20,7 +20,7 @@ import psycopg
 
 __all__ = ["SETTINGS", "postgres"]
 
-SETTINGS = ("shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=15min", "wal_compression=on")
+SETTINGS = ("shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=15min", "wal_compression=lz4")
 """What an operator would set first on any server; everything else, and so every safety, is as it comes."""
 
 _PATIENCE_S = 60.0
