@@ -1,12 +1,11 @@
 """
-The client under both faces of the scheduler: it opens the store on first use, writes with futures, and reads.
+The client under both faces of the scheduler: it opens the store on first use, writes with promises, and reads.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from datetime import datetime
 
 from tickwheel.errors import ClosedError, ReentrantError
@@ -14,6 +13,7 @@ from tickwheel.observe._tracing import TRACE, Tracer
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._model import Answer, Job, Outcome, Page, Replay, Set, State, Write
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._promise import Promise
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._requests import PAGE_MAX, ListFields, SetRequest, When, job_query, set_write
 from tickwheel.scheduler._storeclock import StoreClock
@@ -110,14 +110,14 @@ class Client:
 
     # ---- writes ----------------------------------------------------------------------------------------------------
 
-    def set(self, request: SetRequest) -> Future[Answer]:
+    def set(self, request: SetRequest) -> Promise[Answer]:
         """
         Set one job.
         """
         writer = self._writing("set")
         return writer.submit(self._set_write(request, self.clock.now_ms()))
 
-    def set_many(self, requests: Iterable[SetRequest]) -> Future[list[Answer]]:
+    def set_many(self, requests: Iterable[SetRequest]) -> Promise[list[Answer]]:
         """
         Set many jobs; all are checked before any is queued.
         """
@@ -133,20 +133,20 @@ class Client:
             writes.append(self._traced(set_write(request, now, self._registry.retry_of), trace))
         return writer.submit_many(writes)
 
-    def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Future[list[Answer]]:
+    def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Promise[list[Answer]]:
         """
         Move jobs to one instant.
         """
         writer = self._writing("move")
         return writer.submit_many(moves(keys, when, if_generation, self.clock.now_ms()))
 
-    def cancel(self, keys: Iterable[str], if_generation: int | None = None) -> Future[list[Answer]]:
+    def cancel(self, keys: Iterable[str], if_generation: int | None = None) -> Promise[list[Answer]]:
         """
         Cancel jobs.
         """
         return self._writing("cancel").submit_many(cancels(keys, if_generation))
 
-    def replay(self, keys: Iterable[str], if_generation: int | None = None) -> Future[list[Answer]]:
+    def replay(self, keys: Iterable[str], if_generation: int | None = None) -> Promise[list[Answer]]:
         """
         Replay dead jobs.
         """

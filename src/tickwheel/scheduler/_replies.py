@@ -14,6 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from tickwheel.scheduler._promise import Promise
+
 __all__ = ["Replies"]
 
 _T = TypeVar("_T")
@@ -26,10 +28,10 @@ class _Inbox:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._answered: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
+        self._answered: deque[tuple[asyncio.Future[Any], Future[Any] | Promise[Any]]] = deque()
         self._is_woken = False
 
-    def put(self, waiter: asyncio.Future[_T], answer: Future[_T]) -> None:
+    def put(self, waiter: asyncio.Future[_T], answer: Future[_T] | Promise[_T]) -> None:
         """
         Take an *answer* for *waiter*; from any thread.
         """
@@ -60,7 +62,7 @@ class Replies:
     def __init__(self) -> None:
         self._inbox: _Inbox | None = None
 
-    def awaitable(self, answer: Future[_T]) -> asyncio.Future[_T]:
+    def awaitable(self, answer: Future[_T] | Promise[_T]) -> asyncio.Future[_T]:
         """
         Return a future of the running loop that gets what *answer* gets; cancelling it takes nothing back.
         """

@@ -15,13 +15,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from enum import Enum
 from types import TracebackType
 from typing import Final, TypeAlias
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._model import Answer, Write
+from tickwheel.scheduler._promise import Promise
 from tickwheel.scheduler._tally import Tally, WriterStats
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._contract import Store
@@ -125,7 +125,7 @@ class Writer:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, write: Write, timeout_s: float | None = None) -> Future[Answer]:
+    def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
         """
         Queue one *write* of a caller.
 
@@ -140,30 +140,29 @@ class Writer:
             StoreError: Transient, if there was no room in time; nothing was queued.
             ClosedError: If the writer is closed.
         """
-        future: Future[Answer] = Future()
+        promise: Promise[Answer] = Promise()
 
         def done(result: list[Answer] | Exception) -> None:
             if isinstance(result, Exception):
-                future.set_exception(result)
+                promise.set_exception(result)
             else:
-                future.set_result(result[0])
+                promise.set_result(result[0])
 
-        future.set_running_or_notify_cancel()  # a write that is queued cannot be taken back
         self._queue_callers([((write,), done)], 1, timeout_s)
-        return future
+        return promise
 
-    def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Future[list[Answer]]:
+    def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Promise[list[Answer]]:
         """
         Queue many *writes*, in order, in as few commits as `batch_max` allows; all of them or none are queued.
 
-        More of them than may wait are let in when nothing else waits. An error of one commit fails the future,
+        More of them than may wait are let in when nothing else waits. An error of one commit fails the promise,
         although others may have taken effect.
 
         Raises:
             StoreError: As for `submit`.
             ClosedError: As for `submit`.
         """
-        future: Future[list[Answer]] = Future()
+        promise: Promise[list[Answer]] = Promise()
         parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]
         answers: list[Answer] = []
         missing = len(parts)
@@ -178,16 +177,15 @@ class Writer:
                 answers.extend(result)
             if missing == 0:
                 if failure is None:
-                    future.set_result(answers)
+                    promise.set_result(answers)
                 else:
-                    future.set_exception(failure)
+                    promise.set_exception(failure)
 
-        future.set_running_or_notify_cancel()
         if parts:
             self._queue_callers([(part, done) for part in parts], len(writes), timeout_s)
         else:
-            future.set_result([])
-        return future
+            promise.set_result([])
+        return promise
 
     def post(self, writes: Sequence[Write], done: Done) -> None:
         """

@@ -114,16 +114,6 @@ def test_observer_hears_first(make):
     assert heard == [([write], [answer]), "caller"]
 
 
-def test_queued_write_cannot_be_taken_back(make):
-    """
-    A future of a write cannot be cancelled: the write happens.
-    """
-    writer = make()
-    future = writer.submit(a_set("key"))
-    assert future.cancel() is False
-    assert future.result(PATIENCE_S).outcome is Outcome.CREATED
-
-
 def test_many_threads(make, store):
     """
     Eight threads at once: every answer goes to the one who asked, and commits are fewer than writes.

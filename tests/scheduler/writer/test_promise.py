@@ -1,0 +1,87 @@
+"""
+What a write is going to be answered: kept once, waited for and called back.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tickwheel.scheduler._promise import Promise
+
+PATIENCE_S = 20
+
+
+def test_waits_until_it_is_kept():
+    """
+    Who waits gets what another thread keeps it with.
+    """
+    promise: Promise[int] = Promise()
+    assert not promise.done()
+    thread = threading.Thread(target=promise.set_result, args=(7,))
+    thread.start()
+    assert promise.result(PATIENCE_S) == 7
+    assert promise.exception() is None
+    assert promise.done()
+    thread.join()
+
+
+def test_raises_its_error():
+    """
+    An error is raised to each who waits, and can be had without.
+    """
+    promise: Promise[int] = Promise()
+    error = ValueError("no")
+    promise.set_exception(error)
+    assert promise.exception() is error
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            promise.result()
+
+
+def test_waits_no_longer_than_it_may():
+    """
+    A wait that is over says so, and a later one still gets the value.
+    """
+    promise: Promise[int] = Promise()
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):
+        promise.result(0.01)
+    promise.set_result(7)
+    assert promise.result(0) == 7
+
+
+def test_calls_in_order():
+    """
+    Callbacks are called in their order when it is kept, and at once from then on.
+    """
+    promise: Promise[int] = Promise()
+    told: list[int] = []
+    for number in range(3):
+        promise.add_done_callback(lambda kept, number=number: told.append(number + kept.result()))
+    assert told == []
+    promise.set_result(10)
+    promise.add_done_callback(lambda kept: told.append(kept.result()))
+    assert told == [10, 11, 12, 10]
+
+
+def test_calls_each_once():
+    """
+    A callback that comes while the promise is kept is called once, by one of the two threads.
+    """
+    for _ in range(200):
+        promise: Promise[int] = Promise()
+        told: list[int] = []
+        both = threading.Barrier(2)
+
+        def keep(promise: Promise[int] = promise, both: threading.Barrier = both) -> None:
+            both.wait(PATIENCE_S)
+            promise.set_result(1)
+
+        thread = threading.Thread(target=keep)
+        thread.start()
+        both.wait(PATIENCE_S)
+        for number in range(20):
+            promise.add_done_callback(lambda _kept, number=number, told=told: told.append(number))
+        thread.join()
+        assert sorted(told) == list(range(20))
