@@ -157,11 +157,10 @@ class Batch:
         return plan.answers
 
     def _epochs(self, writes: Sequence[Write]) -> Steps[dict[int, int]]:
-        shards = {write.shard for write in writes if isinstance(write, Advance)}
-        shards |= {self._shard_of(write.job.key) for write in writes if isinstance(write, (Begin, Settle))}
-        if not shards:
+        epochs = {write.epoch for write in writes if isinstance(write, (Begin, Settle, Advance))}
+        if not epochs:
             return {}
-        return dict((yield Statement(SQL["epochs"], (sorted(shards),))).rows)
+        return dict((yield Statement(SQL["epochs"], (sorted(epochs),))).rows)
 
     def _guess(self, name: str, jobs: list[Job], changes: dict[State, int]) -> Steps[None]:
         # In the order in which all lock what they write.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Final
@@ -33,14 +33,6 @@ _MARGIN: Final = 0.2
 
 _TRIES: Final = 10
 """How often a batch is done again because somebody else made jobs of its keys in the same moment."""
-
-
-@lru_cache(maxsize=16_384)
-def _hash_of(key: str) -> int:
-    """
-    Return the same number for *key* everywhere and for ever; a firing asks some ten times.
-    """
-    return zlib.crc32(key.encode("utf-8", "surrogatepass"))
 
 
 class PostgresStore:
@@ -69,7 +61,7 @@ class PostgresStore:
         self._notifier: Notifier | None = None
         self._making = threading.Lock()
         self._place: Place | None = None
-        self._shards = 1
+        self._shard_of = _sharding(1)
         self._owned: frozenset[int] = frozenset()
         self._owned_until = 0.0
         self._owner: str | None = None
@@ -79,7 +71,7 @@ class PostgresStore:
         connections = Connections(self._conninfo, self.url, idle_s=self._lease_s)
         try:
             with connections.writing() as connection:
-                self._shards = migrate(connection, self.url, self._wanted_shards)
+                self._shard_of = _sharding(migrate(connection, self.url, self._wanted_shards))
         except BaseException:
             connections.close()
             raise
@@ -106,7 +98,7 @@ class PostgresStore:
         for turn in range(_TRIES):
             try:
                 with self._open_connections().writing() as connection:
-                    batch = Batch(self.shard_of, self._surely_owned(), sets_new=self._sets_new)
+                    batch = Batch(self._shard_of, self._surely_owned(), sets_new=self._sets_new)
                     answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
             except WrongGuessError:
                 continue
@@ -149,7 +141,7 @@ class PostgresStore:
         return dict(zip((state.value for state in State), row or (0, 0, 0), strict=True))
 
     def shard_of(self, key: str) -> int:
-        return _hash_of(key) % self._shards
+        return self._shard_of(key)
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
         values = (shard, in_int64(until), *(after or (-(2**63), -1)), limit)
@@ -259,3 +251,14 @@ class PostgresStore:
             what = f"{self.url} is not open"
             raise StoreError(what, "open it before use")
         return self._connections
+
+
+def _sharding(shards: int) -> Callable[[str], int]:
+    """
+    Return what tells the shard of a key, which is the same everywhere and for ever; a firing asks some ten times.
+    """
+
+    def shard_of(key: str) -> int:
+        return zlib.crc32(key.encode("utf-8", "surrogatepass")) % shards
+
+    return lru_cache(maxsize=16_384)(shard_of)

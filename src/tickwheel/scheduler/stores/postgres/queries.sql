@@ -16,8 +16,8 @@ SELECT number, pg_xact_status(number::xid8) FROM unnest(%s::text[]) AS number;
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: epochs
--- Held until the transaction ends: nobody takes a shard over while its owner writes.
-SELECT shard, epoch FROM tickwheel_shard WHERE shard = ANY(%s) AND owner IS NOT NULL ORDER BY shard FOR NO KEY UPDATE;
+-- Held until the transaction ends: nobody takes a shard over while its owner writes. No two shards share an epoch.
+SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner IS NOT NULL ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: jobs_by_key
 -- Locked in the order in which begins and ends lock theirs.
@@ -209,6 +209,7 @@ UPDATE tickwheel_shard SET owner = NULL, lease_until = 0 WHERE owner = %s AND sh
 SELECT count(*), max(key) FROM (
     SELECT key FROM tickwheel_job
     WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
+        AND (NOT %(recurring)s OR recurrence IS NOT NULL)
     ORDER BY key LIMIT %(reach)s
 ) AS k;
 
@@ -219,6 +220,7 @@ SELECT key, generation, due_at, payload, target, handler, attempt, retry, expire
 FROM (
     SELECT * FROM tickwheel_job
     WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
+        AND (NOT %(recurring)s OR recurrence IS NOT NULL)
     ORDER BY key LIMIT %(reach)s
 ) AS j
 WHERE (%(last)s::text IS NULL OR key <= %(last)s)
