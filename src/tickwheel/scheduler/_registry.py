@@ -20,7 +20,7 @@ from tickwheel.scheduler.targets.webhook import WebhookTarget
 __all__ = ["Registry"]
 
 _CALLS_MAX = 10_000
-"""How many resolved calls are kept: webhooks to ever new URLs may not fill the memory."""
+"""How many checked names and resolved calls are kept: webhooks to ever new URLs may not fill the memory."""
 
 
 class Registry:
@@ -48,12 +48,17 @@ class Registry:
             "pull": self.pulls.limits,
         }
         self._calls: dict[tuple[str, str], Call] = {}
+        self._checked: set[tuple[str, str]] = set()
 
     def check(self, target: str, handler: str | None) -> None:
         """
         Refuse a target that there is none of, or a handler's name that it cannot have.
         """
-        self._target(target).check(_checks.check_handler(handler or ""))
+        name = _checks.check_handler(handler or "") if type(handler) is not str else handler
+        if (target, name) not in self._checked:
+            self._target(target).check(_checks.check_handler(name))
+            if len(self._checked) < _CALLS_MAX:
+                self._checked.add((target, name))
 
     def retry_of(self, target: str, handler: str) -> RetryPolicy:
         """

@@ -111,7 +111,7 @@ class Workers:
                     if not self._wait():
                         return
                     continue
-                if queue and not self._is_waking:
+                if queue and not self._is_waking and (self._idle or self._count < self._size):
                     self._wake_one()
                 run(entry)
         finally:

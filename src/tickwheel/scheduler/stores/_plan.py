@@ -131,6 +131,9 @@ class Plan:
         for index, key, write in self.careful:
             self.answers[index], after[key] = decide(write, after.get(key), now, next_generation)
         differences = Differences()
+        if not before:
+            differences.new += [job for job in after.values() if job is not None]
+            return differences
         for key, job in after.items():
             old = before.get(key)
             if job is old:

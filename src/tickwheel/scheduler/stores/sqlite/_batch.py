@@ -7,6 +7,7 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.scheduler._model import USUAL_RETRY, Answer, Job, State, Write
@@ -22,6 +23,8 @@ _RUNNING: Final = CODES[State.RUNNING]
 _DEAD_SHARD: Final = -1
 _SHORT_MS: Final = 60_000
 """Jobs that live no longer than this have their keys apart, in few pages."""
+
+_PLACE: Final = attrgetter("due_at", "generation")
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -185,13 +188,16 @@ def _runs(jobs: list[Job]) -> Iterator[tuple[int, int, int]]:
     """
     Yield the instant, the first and the last generation of each run of jobs that lie side by side.
     """
-    places = sorted([(job.due_at, job.generation) for job in jobs])
-    due_at, first = places[0]
+    due_at, first = jobs[0].due_at, jobs[0].generation
+    if jobs[-1].due_at != due_at or jobs[-1].generation != first + len(jobs) - 1:  # not one run, or not in order
+        jobs = sorted(jobs, key=_PLACE)
+        due_at, first = _PLACE(jobs[0])
     last = first - 1
-    for due, generation in places:
-        if due != due_at or generation != last + 1:
+    for job in jobs:
+        generation = job.generation
+        if generation != last + 1 or job.due_at != due_at:
             yield due_at, first, last
-            due_at, first = due, generation
+            due_at, first = job.due_at, generation
         last = generation
     yield due_at, first, last
 
