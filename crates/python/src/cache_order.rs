@@ -3,7 +3,7 @@
 //! Its links lie apart from the entries: taking one out writes to its two neighbours, which were last used at any time, and eight
 //! bytes each of a dense array are near far more often than two whole entries.
 
-use crate::cache_memory::{grow, prefetch};
+use crate::memory::{grow, prefetch};
 
 /// No entry.
 const NIL: u32 = u32::MAX;

@@ -5,9 +5,12 @@
 use pyo3::prelude::*;
 use tickwheel_core::{Id, Pop, Wheel, NEVER};
 
-use crate::cache_memory::prefetch;
 use crate::cache_order::Order;
 use crate::cache_table::{tag_of, Table};
+use crate::memory::prefetch;
+
+/// How many entries before its turn memory is asked for one that expires.
+const AHEAD: usize = 16;
 
 /// Why an entry left; `tickwheel.cache.Reason` has the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,6 +269,9 @@ impl Store {
         let (mut places, mut gone) = ([(0, 0); 32], 0);
         self.wheel.begin_turn(now);
         while left.len() < enough {
+            if let Some(address) = self.wheel.address_ahead(AHEAD) {
+                prefetch(address);
+            }
             let Pop::Expired(entry) = self.wheel.pop(&mut usize::MAX.clone()) else {
                 break;
             };

@@ -3,7 +3,7 @@
 //! Keys are not kept here, so nothing is called; whoever probes compares. The home of a key is in the high bits of its tag, so growing
 //! reads the old table and writes the new one in order, and no entry is touched by growing or removing.
 
-use crate::cache_memory::{grow, prefetch};
+use crate::memory::{grow, prefetch};
 
 /// No entry: index `u32::MAX` is never given.
 const EMPTY: u64 = u64::MAX;

@@ -3,6 +3,7 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::memory::prefetch;
 use crate::timer::{TimerObject, CANCELLED};
 
 /// Marks a `Timer`, which has the callback; a word without it is the callback of a batch.
@@ -53,17 +54,6 @@ impl Payload {
         }
     }
 
-    /// Ask the memory for the object, which will soon be looked at.
-    #[inline]
-    fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing, whatever the address.
-        unsafe {
-            use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-            _mm_prefetch::<_MM_HINT_T0>((self.0.get() & !TIMER) as *const i8);
-        }
-    }
-
     #[inline]
     pub(crate) fn held(&self) -> Held {
         let word = self.0.get();
@@ -89,7 +79,7 @@ pub(crate) fn walk<'a, E>(
     let mut ring = [None; AHEAD];
     let mut turn = 0;
     payloads.try_for_each(|payload| {
-        payload.prefetch();
+        prefetch((payload.0.get() & !TIMER) as *const ());
         turn = (turn + 1) % AHEAD;
         ring[turn].replace(payload).map_or(Ok(()), &mut look)
     })?;

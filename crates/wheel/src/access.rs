@@ -47,11 +47,18 @@ impl<P> Wheel<P> {
     pub fn address_of(&self, index: u32) -> *const () {
         self.slab.address_of(index)
     }
+
+    /// Where the payload lies that leaves after `ahead` others, as far as that is known, for a hint to fetch it.
+    #[must_use]
+    #[inline]
+    pub fn address_ahead(&self, ahead: usize) -> Option<*const ()> {
+        self.slab.address_if_any(self.due.index_ahead(ahead)?)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::Wheel;
+    use crate::{Pop, Wheel};
 
     #[test]
     fn an_entry_is_found_and_changed_by_its_index() {
@@ -61,5 +68,17 @@ mod tests {
         *wheel.payload_at_mut(index) = "after";
         assert_eq!((wheel.id_at(index), wheel.deadline_at(index), *wheel.payload_at(index)), (id, 50, "after"));
         assert_eq!(wheel.get(id), Some((50, &"after")));
+    }
+
+    #[test]
+    fn what_leaves_next_is_known_ahead_while_a_slot_is_due() {
+        let mut wheel = Wheel::new(0);
+        assert_eq!(wheel.address_ahead(0), None);
+        let ids: Vec<_> = (0..4).map(|number| wheel.insert(5000 + number, number)).collect();
+        wheel.begin_turn(6000);
+        assert!(matches!(wheel.pop(&mut 100), Pop::Expired(entry) if entry.payload == 0));
+        assert_eq!(wheel.address_ahead(0), Some(wheel.address_of(ids[1].index())));
+        assert_eq!(wheel.address_ahead(2), Some(wheel.address_of(ids[3].index())));
+        assert_eq!(wheel.address_ahead(3), None);
     }
 }

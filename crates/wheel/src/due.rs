@@ -94,6 +94,13 @@ impl Due {
         }
     }
 
+    /// What leaves after `ahead` others: a guess, as a key may be stale.
+    #[inline]
+    pub(crate) fn index_ahead(&self, ahead: usize) -> Option<u32> {
+        let place = self.run.len().checked_sub(ahead + 1)?;
+        Some(self.run[place].index)
+    }
+
     /// Take out what `peek` has just told.
     #[inline]
     pub(crate) fn pop<P>(&mut self, slab: &mut Slab<P>, key: Key) {

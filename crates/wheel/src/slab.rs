@@ -211,6 +211,12 @@ impl<P> Slab<P> {
     }
 
     #[inline]
+    pub(crate) fn address_if_any(&self, index: u32) -> Option<*const ()> {
+        let entries = self.chunks[(index >> CHUNK_BITS) as usize].entries.as_ref()?;
+        Some(std::ptr::from_ref(&entries.0[index as usize & (CHUNK - 1)].payload).cast())
+    }
+
+    #[inline]
     pub(crate) fn payload_mut(&mut self, index: u32) -> &mut P {
         self.at_mut(index).payload.as_mut().expect("the entry lives")
     }
