@@ -113,3 +113,35 @@ def test_two_who_set_the_same_new_keys(make):
     pairs = [{one[1], other[1]} for one, other in zip(*outcomes, strict=True)]
     assert pairs == [{CREATED, REPLACED}] * 1_000
     assert stores[0].count() == {"pending": 1_000, "running": 0, "dead": 0}
+
+
+def test_begins_and_sets_of_the_same_jobs(make):
+    """
+    An owner that begins jobs, and a caller who sets them anew in the same moment, never wait for each other in a ring.
+    """
+    owner, caller = make(), make()
+    epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}
+    together = threading.Barrier(2)
+    sets = [model.Set(model.Job(f"{index:03}", 0, 1_000 - index)) for index in range(300)]
+    jobs = [answer.job for answer in caller.apply(sets)]
+    raised = []
+
+    def begin():
+        try:
+            for _ in range(20):
+                begins = [model.Begin(job, epochs[owner.shard_of(job.key)]) for job in jobs]
+                together.wait()
+                owner.apply(begins)
+                together.wait()
+        except StoreError as error:  # PostgreSQL ends one of those in a ring after a second
+            raised.append(error)
+            together.abort()
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    for _ in range(20):
+        together.wait()
+        jobs[:] = [answer.job for answer in caller.apply(sets)]
+        together.wait()
+    thread.join()
+    assert not raised
