@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed: pip install 'tickwheel[otel]'")
 
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -155,6 +155,26 @@ def test_a_handler_adds_to_its_span(spans):
     assert seen == [(text(span.context), text(span.context))]
     assert span.attributes["rows"] == 3
     assert [event.name for event in span.events] == ["read"]
+
+
+def test_a_processor_looks_at_the_current_span(spans):
+    """
+    A processor that asks for the current span when one begins finds the one around it, and none when it is that.
+    """
+    seen = []
+
+    class Looking(SpanProcessor):
+        def on_start(self, span: Any, parent_context: Any = None) -> None:
+            seen.append((span.name, trace.get_current_span().get_span_context().span_id))
+
+    spans.provider.add_span_processor(Looking())
+
+    def work(_payload: Any) -> None:
+        with spans.tracer.start_as_current_span("query"):
+            pass
+
+    (span,) = run(spans, work)
+    assert seen == [("fire work", 0), ("query", span.context.span_id)]
 
 
 def test_a_span_has_the_instants_of_its_firing(spans):

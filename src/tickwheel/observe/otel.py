@@ -12,7 +12,7 @@ import threading
 import time
 from importlib.metadata import entry_points
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.observe._events import JobFired
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenTelemetryTracer", "configure"]
 
-_ERRORS = frozenset({"retried", "died"})
+_ERRORS: Final = frozenset({"retried", "died"})
 
 
 def configure() -> None:
@@ -78,6 +78,7 @@ class OpenTelemetryTracer:
         self._nothing = context.Context()
         """An empty context: a span begins a trace, whatever is current on a worker's thread."""
         self._api.Span.register(_Current)
+        self.no_span = self._api.INVALID_SPAN
         self._tracer = self._api.get_tracer("tickwheel", tracer_provider=provider)
 
     def current(self) -> str | None:
@@ -147,7 +148,7 @@ class _FiringSpan:
         self._fired = fired
         self._trace = trace
         self._begun_ns = time.time_ns()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._span: ApiSpan | None = None
         self._token: Any = None
         self._is_ended = False
@@ -189,10 +190,11 @@ class _FiringSpan:
 
     def made(self) -> ApiSpan:
         """
-        Return the span.
+        Return the span; to a processor that looks for it while it is made, one that does nothing.
         """
         with self._lock:  # a handler may look at it while the watch of its timeout ends it
             if self._span is None:
+                self._span = self._tracer.no_span
                 self._span = self._tracer.make(self._fired, self._trace, self._begun_ns)
             return self._span
 
@@ -214,10 +216,8 @@ class _Current:
 def _attributes(fired: JobFired) -> dict[str, str | int | float]:
     return {
         "tickwheel.key": fired.key,
-        "tickwheel.generation": fired.generation,
         "tickwheel.attempt": fired.attempt,
         "tickwheel.fire_id": f"{fired.key}/{fired.generation}/{fired.attempt}",
-        "tickwheel.target": fired.target,
         "tickwheel.handler": fired.handler,
         "tickwheel.lateness_ms": fired.lateness_ms,
     }
