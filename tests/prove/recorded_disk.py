@@ -154,6 +154,21 @@ class _Vfs(apsw.VFS):
         return _File(self._disk, name, flags)
 
 
+class _Cursor:
+    """
+    Rows as apsw reads them, and how many rows were changed, which it does not tell of a cursor.
+    """
+
+    def __init__(self, inner: apsw.Cursor, rowcount: int) -> None:
+        self.rowcount = rowcount
+        self.fetchone = inner.fetchone
+        self.fetchall = inner.fetchall
+        self._inner = inner
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._inner)
+
+
 class _Connection:
     """
     As much of `sqlite3.Connection` as the store uses.
@@ -175,7 +190,7 @@ class _Connection:
         Run *sql* once.
         """
         with _translated():
-            return self._inner.execute(sql, values)
+            return _Cursor(self._inner.execute(sql, values), self._inner.changes())
 
     def executemany(self, sql: str, rows: Iterable[Any]) -> Any:
         """
