@@ -83,7 +83,12 @@ def fire(tracer: OpenTelemetryTracer | None) -> float:
         scheduler = Scheduler(url, tracer=tracer)
         done = threading.Event()
         numbers = itertools.count(1)
-        scheduler.handler("nothing")(lambda _payload: next(numbers) == JOBS and done.set())
+
+        @scheduler.handler("nothing")
+        def count(_payload: object) -> None:
+            if next(numbers) == JOBS:
+                done.set()
+
         if tracer is not None:
             scheduler.subscribe(log_event, routine=False)
         begin = time.process_time_ns()
