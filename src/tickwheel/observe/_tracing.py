@@ -6,6 +6,7 @@ What is to be traced is decided first, with nothing made and nobody called for t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -71,7 +72,9 @@ class Tracer(Protocol):
         Return whether the firings of a job that carries *trace* are to be traced.
         """
 
-    def begin(self, fired: JobFired, trace: str | None) -> Span:
+    def begin(self, fired: Callable[[], JobFired], trace: str | None) -> Span:
         """
         Begin the span of a firing that was sampled, linked to the span that *trace* names.
+
+        What *fired* returns may be asked for later: a firing does not wait for it.
         """

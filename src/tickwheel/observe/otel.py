@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -94,7 +95,7 @@ class OpenTelemetryTracer:
         """
         return int(trace[-2:], 16) & 1 == 1
 
-    def begin(self, fired: JobFired, trace: str | None) -> _FiringSpan:
+    def begin(self, fired: Callable[[], JobFired], trace: str | None) -> _FiringSpan:
         """
         Begin the span of a firing.
         """
@@ -143,7 +144,7 @@ class _FiringSpan:
 
     __slots__ = ("_begun_ns", "_fired", "_is_ended", "_lock", "_span", "_token", "_trace", "_tracer")
 
-    def __init__(self, tracer: OpenTelemetryTracer, fired: JobFired, trace: str | None) -> None:
+    def __init__(self, tracer: OpenTelemetryTracer, fired: Callable[[], JobFired], trace: str | None) -> None:
         self._tracer = tracer
         self._fired = fired
         self._trace = trace
@@ -195,7 +196,7 @@ class _FiringSpan:
         with self._lock:  # a handler may look at it while the watch of its timeout ends it
             if self._span is None:
                 self._span = self._tracer.no_span
-                self._span = self._tracer.make(self._fired, self._trace, self._begun_ns)
+                self._span = self._tracer.make(self._fired(), self._trace, self._begun_ns)
             return self._span
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from functools import partial
 from typing import Final
 
 from tickwheel.drivers import TimerWheel
@@ -51,7 +52,7 @@ class Spans:
         trace = entry.job.trace
         try:
             if trace is None or self._tracer.samples(trace):
-                return self._tracer.begin(fired_event(entry), trace)
+                return self._tracer.begin(partial(fired_event, entry), trace)
         except Exception:  # noqa: BLE001  as of a hook
             _log.exception("the tracer raised at the begin of a firing")
         return None
