@@ -126,6 +126,10 @@ def test_what_the_service_alone_knows(client):
         client.set("k", every=0.5, target="log")
     assert (caught.value.name, caught.value.value) == ("every", 0.5)
     assert client.forecast(time.time(), 60, 3) == [0, 0, 0]
+    client.set("comes/back", every=60, target="log")
+    client.set("comes/once", delay=60, target="log")
+    assert [job.key for job in client.list("comes/", recurring=True).jobs] == ["comes/back"]
+    assert client.cancel("comes/back").outcome is client.cancel("comes/once").outcome is Outcome.CANCELLED
     (shard,) = client.shards()
     assert (shard.number, shard.owner, shard.epoch >= 1, shard.until) == (0, client.stats()["owner"], True, None)
 

@@ -92,6 +92,20 @@ def test_the_least_interval(server, start):
     assert other.job("PUT", "busy", {"every": 0.5, "target": "log"}).status == 201
 
 
+def test_a_list_of_what_comes_back(server):
+    """
+    A list can be had of jobs that come back, and what is neither true nor false is refused.
+    """
+    server.job("PUT", "l/back", {"every": 60, "target": "log"})
+    server.job("PUT", "l/once", {"delay": 60, "target": "log"})
+    for value, keys in (("true", ["l/back"]), ("false", ["l/back", "l/once"])):
+        page = server.ask("GET", f"/v1/jobs?prefix=l/&recurring={value}").json
+        assert [job["key"] for job in page["jobs"]] == keys
+    answer = server.ask("GET", "/v1/jobs?recurring=yes")
+    assert (answer.status, "give true or false" in str(answer.json)) == (422, True)
+    server.ask("POST", "/v1/jobs:cancel", {"prefix": "l/"})
+
+
 def test_counts_and_shards(server):
     """
     What falls due is counted in steps of any length, and the shards have an owner.

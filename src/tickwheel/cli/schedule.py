@@ -36,7 +36,7 @@ def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
     List the recurring jobs whose key begins with PREFIX, with their next runs.
     """
     with opened(store) as scheduler:
-        found = ((job, _next_runs(job, count)) for job in jobs_of(scheduler, prefix) if job.recurrence)
+        found = ((job, _next_runs(job, count)) for job in jobs_of(scheduler, prefix, recurring=True))
         if as_json:
             for job, runs in found:
                 rule = json.loads(job.recurrence or "{}")

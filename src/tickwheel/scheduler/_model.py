@@ -338,7 +338,8 @@ class JobQuery:
     """
     Which jobs to list, in the order of their keys' code points, from just after *cursor*.
 
-    By key, so that a job which changes its state or instant during the listing is still met exactly once.
+    By key, so that a job which changes its state or instant during the listing is still met exactly once. *recurring*
+    leaves out those that fire once.
     """
 
     prefix: str = ""
@@ -348,6 +349,7 @@ class JobQuery:
     handler: str | None = None
     cursor: str | None = None
     limit: int = 100
+    recurring: bool = False
 
 
 @record

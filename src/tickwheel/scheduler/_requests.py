@@ -105,6 +105,7 @@ class ListRest(TypedDict, total=False):
         due_from: From this instant on.
         due_until: Before this instant.
         handler: The handler's name or URL.
+        recurring: Only jobs that come back.
         cursor: Of the page before.
         limit: How many jobs a page has at most, 1 to 1000.
     """
@@ -113,6 +114,7 @@ class ListRest(TypedDict, total=False):
     due_from: datetime | float | None
     due_until: datetime | float | None
     handler: str | None
+    recurring: bool
     cursor: str | None
     limit: int
 
@@ -211,7 +213,14 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
         None if handler is None else _checks.check_handler(handler),
         None if cursor is None else _checks.check_key(cursor, "cursor"),
         limit,
+        _flag("recurring", fields.get("recurring", False)),
     )
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidJobError(name, value, "pass True or False")
+    return value
 
 
 def _first_run(request: SetRequest, key: str, now: int) -> tuple[int, str]:

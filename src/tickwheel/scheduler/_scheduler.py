@@ -205,7 +205,7 @@ class Scheduler(Common):
 
         Args:
             prefix: Of the key.
-            **fields: state, due_from, due_until, handler, cursor, limit: see `ListFields`.
+            **fields: state, due_from, due_until, handler, recurring, cursor, limit: see `ListFields`.
         """
         return self._core.client.page({"prefix": prefix, **fields})
 

@@ -28,6 +28,7 @@ __all__ = [
     "query",
     "read_body",
     "to_count",
+    "to_flag",
     "to_instant",
     "to_number",
     "wanted_generation",
@@ -36,6 +37,7 @@ __all__ = [
 _ETAG: Final = re.compile(r'"(\d{1,19})"|(\d{1,19})')
 _FIELDS_MAX: Final = 32
 _DIGITS_MAX: Final = 9
+_FLAGS: Final = ("true", "false")
 _DRAINED_MAX: Final = 64 << 20
 """How much of a body that is too large is read and forgotten before the connection is cut."""
 _CLOSE: Final = {"connection": "close"}
@@ -139,6 +141,15 @@ def to_count(name: str, text: str, most: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX and 1 <= int(text) <= most):
         _invalid(name, text, f"give an integer in 1..{most}")
     return int(text)
+
+
+def to_flag(name: str, text: str) -> bool:
+    """
+    Return whether *text* is true.
+    """
+    if text not in _FLAGS:
+        _invalid(name, text, "give true or false")
+    return text == "true"
 
 
 async def read_body(call: Call, limit: int, *, is_json: bool = True) -> bytes:

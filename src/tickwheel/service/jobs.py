@@ -13,7 +13,7 @@ from tickwheel.service.bodies import MoveBody, SetBody
 from tickwheel.service.documents import PageDocument, job_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.http import Call, Reply
-from tickwheel.service.intake import job_key, query, read_body, to_count, to_instant, wanted_generation
+from tickwheel.service.intake import job_key, query, read_body, to_count, to_flag, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.refusals import check_set
@@ -29,6 +29,7 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "prefix": {"type": "string", "maxLength": 512, "description": "Keys that begin with this."},
     "state": {"enum": ["pending", "running", "dead"]},
     "handler": {"type": "string", "maxLength": 2048, "description": "Jobs of this handler or address."},
+    "recurring": {"type": "boolean", "default": False, "description": "Only jobs that come back."},
     "due_from": {**_INSTANT, "description": "Jobs due from this instant on."},
     "due_until": {**_INSTANT, "description": "Jobs due before this instant."},
     "order": {
@@ -128,6 +129,8 @@ def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
     for name in ("due_from", "due_until"):
         if name in fields:
             arguments[name] = to_instant(name, fields[name])
+    if "recurring" in fields:
+        arguments["recurring"] = to_flag("recurring", fields["recurring"])
     if "limit" in fields:
         arguments["limit"] = to_count("limit", fields["limit"], page_max)
     return arguments

@@ -33,8 +33,6 @@ __all__ = [
 
 PREFIX: Final = b"/v1/schedules/"
 _COUNT_MAX: Final = 1000
-_LOOKED_AT: Final = 1000
-"""How many jobs one page looks at: a page may be short, even empty, and still have a cursor."""
 COUNT_FIELDS: Final[dict[str, Any]] = {
     "count": {
         "type": "integer",
@@ -111,10 +109,8 @@ class Schedules:
         fields = query(call, SCHEDULES_FIELDS)
         count = _count(fields)
         limit = to_count("limit", fields.pop("limit", "100"), 100)
-        page = await self._scheduler.list(**fields, limit=_LOOKED_AT)  # type: ignore[arg-type]  # names are checked
-        found = [job for job in page.jobs if job.recurrence is not None]
-        cursor = page.cursor if len(found) <= limit else found[limit - 1].key
-        return document_reply(SchedulesDocument([_schedule(job, count) for job in found[:limit]], cursor))
+        page = await self._scheduler.list(**fields, recurring=True, limit=limit)  # type: ignore[arg-type]  # names are checked
+        return document_reply(SchedulesDocument([_schedule(job, count) for job in page.jobs], page.cursor))
 
     async def get(self, call: Call) -> Reply:
         """

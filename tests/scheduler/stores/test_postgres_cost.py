@@ -17,6 +17,7 @@ PAGE = {
     "end": None,
     "last": None,
     "is_dead": False,
+    "recurring": False,
     "reach": 11,
     "state": None,
     "due_from": 0,
@@ -36,6 +37,7 @@ def store(postgres):
     store.acquire("owner")
     store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(50)])
     store.apply([model.Set(model.Job(f"far {i}", 0, FAR + i)) for i in range(5_000)])
+    store.apply([model.Set(model.Job(f"fast {i}", 0, FAR, recurrence="every 5 s")) for i in range(3)])
     yield store
     store.close()
     postgres.execute("DROP DATABASE cost WITH (FORCE)")
@@ -65,6 +67,8 @@ def nodes_of(plan):
         ("page", PAGE, 11),
         ("page", {**PAGE, "first": "near 3", "end": "near 4"}, 11),
         ("page", {**PAGE, "is_dead": True, "state": 2}, 1),
+        ("page", {**PAGE, "recurring": True, "reach": 10_000}, 3),
+        ("end_of_reach", {**PAGE, "recurring": True, "reach": 10_000}, 3),
     ],
 )
 def test_reads_what_it_returns(store, name, values, at_most):

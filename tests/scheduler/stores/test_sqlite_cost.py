@@ -14,7 +14,7 @@ from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._queries import SQL, delete_keys, jobs_by_key, paging
 
 FAR = 10**9
-KEYS = ("all_keys", "dead_keys", "running_keys")
+KEYS = ("all_keys", "dead_keys", "running_keys", "recurring_keys")
 EVER = 2**63 - 1
 
 
@@ -71,11 +71,26 @@ def steps_of(store, call):
         lambda store: store.page(model.JobQuery(prefix="near", limit=10)),
         lambda store: store.page(model.JobQuery(state=model.State.RUNNING)),
         lambda store: store.page(model.JobQuery(state=model.State.DEAD)),
+        lambda store: store.page(model.JobQuery(recurring=True)),
         lambda store: store.apply([model.Move("near 3", 3)]),
         lambda store: store.apply([model.Set(model.Job("near 4", 0, 4))]),
         lambda store: store.release("owner") or store.acquire("owner"),
     ],
-    ids=["due", "due after", "next", "changes", "count", "get", "prefix", "running", "dead", "move", "set", "acquire"],
+    ids=[
+        "due",
+        "due after",
+        "next",
+        "changes",
+        "count",
+        "get",
+        "prefix",
+        "running",
+        "dead",
+        "recurring",
+        "move",
+        "set",
+        "acquire",
+    ],
 )
 def test_future_costs_nothing(store, call):
     """
@@ -114,6 +129,22 @@ def test_no_statement_scans(store):
     plans = [row[3] for sql in named for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", anything(sql))]
     assert len(plans) > 20
     assert [plan for plan in plans if plan.startswith("SCAN tickwheel") and "ledger" not in plan] == []
+
+
+def test_jobs_that_come_back_have_an_index(store):
+    """
+    They are listed by an index of their own, which no job that fires once is in.
+    """
+    far = [model.Job(f"every {i}", 0, FAR + i, recurrence="every 5 s") for i in range(3)]
+    store.apply([model.Set(job) for job in far])
+    connection = store._connections.writer
+    sql = SQL["recurring_keys"]
+    plans = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", anything(sql))]
+    assert plans == ["SEARCH tickwheel_job USING INDEX tickwheel_job_recurring (key>? AND key<?)"]
+    connection.execute("ANALYZE")
+    (facts,) = connection.execute("SELECT stat FROM sqlite_stat1 WHERE idx = 'tickwheel_job_recurring'").fetchone()
+    assert facts.split()[0] == "3"
+    assert [job.key for job in store.page(model.JobQuery(recurring=True)).jobs] == ["every 0", "every 1", "every 2"]
 
 
 def anything(sql):

@@ -182,6 +182,8 @@ class RemoteClient:
             value = getattr(query, name)
             if value is not None:
                 params[name] = str(value)
+        if query.recurring:
+            params["recurring"] = "true"
         for name, at in (("due_from", fields.get("due_from")), ("due_until", fields.get("due_until"))):
             if at is not None:
                 params[name] = repr(_wire.seconds(at))

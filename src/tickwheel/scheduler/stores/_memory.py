@@ -275,4 +275,5 @@ def _matches(query: JobQuery, job: Job) -> bool:
         and (query.due_from is None or job.due_at >= query.due_from)
         and (query.due_until is None or job.due_at < query.due_until)
         and (query.handler is None or job.handler == query.handler)
+        and (job.recurrence is not None or not query.recurring)
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from tickwheel.scheduler._model import Job, JobQuery, Set, State
+from tickwheel.scheduler._model import Job, JobQuery, Set, Settled, State
 from tickwheel.scheduler.stores._contract import Store
 from tickwheel.testing.store_suite._base import StoreTests
 
@@ -113,6 +113,32 @@ class ListTests(StoreTests):
             assert everything(rig.store, handler="nobody") == []
             found = everything(rig.store, handler="odd", state=State.PENDING, due_from=rig.now + 4, prefix="7")
             assert [job.key for job in found] == ["7"]
+
+    def test_recurring(self) -> None:
+        """
+        A list can be had of what comes back, in every state, and one that no longer does is not in it.
+        """
+        with self.rig() as rig:
+            rig.store.apply([Set(Job(f"once {i}", 0, rig.now + i)) for i in range(30)])
+            rule = "every 5 s"
+            rig.pending("often 1", recurrence=rule)
+            rig.running("often 2", recurrence=rule)
+            rig.settle(rig.running("often 3", recurrence=rule), Settled.DEAD, attempt=1, error="x")
+            rig.pending("often 4", recurrence=rule, handler="h")
+            rig.pending("often 5", recurrence=rule)
+            rig.pending("often 5")
+            rig.pending("once 7", recurrence=rule)
+            for limit in (1, 100):
+                found = everything(rig.store, recurring=True, limit=limit)
+                assert [job.key for job in found] == ["often 1", "often 2", "often 3", "often 4", "once 7"]
+                assert {job.recurrence for job in found} == {rule}
+            assert len(everything(rig.store)) == 35
+            for state, keys in ((State.RUNNING, ["often 2"]), (State.DEAD, ["often 3"])):
+                assert [job.key for job in everything(rig.store, recurring=True, state=state)] == keys
+            found = everything(rig.store, recurring=True, prefix="often", handler="h")
+            assert [job.key for job in found] == ["often 4"]
+            rig.cancel("often 1")
+            assert [job.key for job in everything(rig.store, recurring=True, prefix="often 1")] == []
 
     def test_changes_during_the_listing(self) -> None:
         """

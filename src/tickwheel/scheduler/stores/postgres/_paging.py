@@ -28,6 +28,7 @@ def page(connection: Connection, query: JobQuery) -> Page:
         "first": query.prefix if query.cursor is None else max(query.prefix, query.cursor + "\x01"),
         "end": successor(query.prefix),
         "is_dead": query.state is State.DEAD,
+        "recurring": query.recurring,
         "reach": reach,
         "state": CODES[query.state] if query.state else None,
         "due_from": in_int64(query.due_from, -(2**63)),

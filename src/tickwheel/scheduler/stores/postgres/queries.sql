@@ -209,6 +209,7 @@ UPDATE tickwheel_shard SET owner = NULL, lease_until = 0 WHERE owner = %s AND sh
 SELECT count(*), max(key) FROM (
     SELECT key FROM tickwheel_job
     WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
+        AND (NOT %(recurring)s OR recurrence IS NOT NULL)
     ORDER BY key LIMIT %(reach)s
 ) AS k;
 
@@ -219,6 +220,7 @@ SELECT key, generation, due_at, payload, target, handler, attempt, retry, expire
 FROM (
     SELECT * FROM tickwheel_job
     WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
+        AND (NOT %(recurring)s OR recurrence IS NOT NULL)
     ORDER BY key LIMIT %(reach)s
 ) AS j
 WHERE (%(last)s::text IS NULL OR key <= %(last)s)

@@ -9,7 +9,8 @@ A job as bytes: the value of its key in the hash of all jobs.
     optional       expires_at; retry, recurrence, error and trace, each behind its length
     payload        the rest
 
-The scripts read the place, the state and the handler; a member of a set of what is due is a place and a key.
+The scripts read the place, the state, the flag of a recurrence
+and the handler; a member of a set of what is due is a place and a key.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def page(connections: Connections, query: JobQuery) -> Page:
     if query.state is State.RUNNING:
         return _running(connections, query)
     is_filtered = (query.state, query.due_from, query.due_until, query.handler) != (None,) * 4
-    reach = max(_REACH, query.limit) if is_filtered else query.limit
+    reach = max(_REACH, query.limit) if is_filtered or query.recurring else query.limit
     end = successor(query.prefix)
     after = None if query.cursor is None or query.cursor < query.prefix else query.cursor
     frames, seen, last, has_more = connections.run(
@@ -40,6 +40,7 @@ def page(connections: Connections, query: JobQuery) -> Page:
         b"" if query.due_until is None else instant(in_int64(query.due_until)),
         int(query.handler is not None),
         query.handler or "",
+        int(query.recurring),
     )
     jobs = tuple(row.job for row in read_rows(frames))
     return Page(jobs, last.decode() if has_more or seen == reach else None)
@@ -61,5 +62,6 @@ def _running(connections: Connections, query: JobQuery) -> Page:
         and (query.due_from is None or row.job.due_at >= query.due_from)
         and (query.due_until is None or row.job.due_at < query.due_until)
         and query.handler in (None, row.job.handler)
+        and (row.job.recurrence is not None or not query.recurring)
     )
     return Page(jobs, chosen[-1] if len(chosen) < len(keys) else None)

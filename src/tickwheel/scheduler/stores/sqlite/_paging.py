@@ -26,7 +26,7 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     """
     Return the page that *query* asks for, from two statements: how far to look, and what is there.
     """
-    keys = _KEYS.get(query.state, "all_keys") if query.state else "all_keys"
+    keys = "recurring_keys" if query.recurring else _KEYS.get(query.state, "all_keys") if query.state else "all_keys"
     is_filtered = (query.state, query.due_from, query.due_until, query.handler) != (None,) * 4
     reach = max(_REACH, query.limit + 1) if is_filtered else query.limit + 1
     values = {

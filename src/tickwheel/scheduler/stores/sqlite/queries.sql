@@ -127,6 +127,11 @@ SELECT shard AS shelf, key, due_at, generation FROM (
 ) WHERE key >= :first AND key < :end
 ORDER BY key LIMIT :reach
 
+-- name: recurring_keys
+SELECT shard AS shelf, key, due_at, generation FROM tickwheel_job
+WHERE recurrence IS NOT NULL AND key >= :first AND key < :end
+ORDER BY key LIMIT :reach
+
 -- name: end_of_reach
 SELECT count(*), max(key) FROM (:keys);
 

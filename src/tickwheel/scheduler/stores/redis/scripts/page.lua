@@ -1,11 +1,13 @@
 -- Reads a page of a list.
 -- Input:  which set of keys; from and until, as the bounds of a range by bytes; how many jobs at most; how many keys
---         to look at, at most; pending to leave out what runs; first and last instant, or nothing; 1 and a handler, or 0
+--         to look at, at most; pending to leave out what runs; first and last instant, or nothing; 1 and a handler, or 0;
+--         1 to leave out what fires once
 -- Output: frames of jobs; how many keys were looked at; the last of them; whether it stopped before the end
 local REACH_BYTES = 8 * 1024 * 1024
 local limit, reach = tonumber(ARGV[4]), tonumber(ARGV[5])
 local is_pending, first, last = ARGV[6] == 'pending', ARGV[7], ARGV[8]
 local has_handler, handler = ARGV[9] == '1', ARGV[10]
+local is_recurring = ARGV[11] == '1'
 
 -- Lua compares strings by the server's locale, and here bytes count.
 local function is_before(a, b)
@@ -16,6 +18,9 @@ end
 
 local function is_wanted(blob, mark)
     if is_pending and (mark or blob:byte(21) ~= 0) then
+        return false
+    end
+    if is_recurring and blob:byte(22) % 16 < 8 then
         return false
     end
     if (first ~= '' and is_before(blob, first)) or (last ~= '' and not is_before(blob, last)) then
