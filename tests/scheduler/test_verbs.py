@@ -216,6 +216,7 @@ def test_listing(client):
         ({"every": 0}, InvalidJobError, "every is 0"),
         ({"every": 60, "misfire": "panic"}, InvalidJobError, "once, all, skip"),
         ({"every": 60, "jitter": math.nan}, InvalidDelayError, "jitter is nan"),
+        ({"every": 60, "jitter": -1}, RecurrenceError, "jitter is -1: pass seconds, 0 or more"),
     ],
 )
 def test_bad_values(client, fields, error, said):

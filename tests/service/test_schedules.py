@@ -67,7 +67,8 @@ def test_when_a_rule_would_fire(server, query, runs):
 
 
 @pytest.mark.parametrize(
-    "query", ["", "cron=x", "every=0", "every=nan", "every=x", "every=1&cron=*", "every=60&count=0"]
+    "query",
+    ["", "cron=x", "every=0", "every=nan", "every=x", "every=1&cron=*", "every=60&count=0", "every=60&jitter=-1"],
 )
 def test_rules_that_are_none(server, query):
     """

@@ -241,6 +241,8 @@ def _first_run(request: SetRequest, key: str, now: int) -> tuple[int, str]:
         rule = Interval(every_ms, start if has_start else start + every_ms)
         after = rule.anchor_at - 1
     jitter_ms = _checks.delay_ms(request.jitter, "jitter")
+    if request.jitter < 0:
+        raise RecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
     recurrence = Recurrence(rule, _checks.choice("misfire", request.misfire, Misfire), jitter_ms)
     due = recurrence.rule.next(after)
     if due is None:
