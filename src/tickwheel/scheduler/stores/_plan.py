@@ -114,7 +114,7 @@ class Plan:
 
     def keys(self) -> list[str]:
         """
-        Return the keys of the careful writes, each once, in their order: so all who lock them lock alike.
+        Return the keys of the careful writes, each once, sorted.
         """
         return sorted({key for _, key, _ in self.careful})
 
