@@ -4,7 +4,6 @@ How the server is reached: the one place that knows the driver.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores._standing import Standing
 from tickwheel.scheduler.stores.postgres._arrays import KINDS, Array
 from tickwheel.scheduler.stores.postgres._errors import told
 from tickwheel.scheduler.stores.postgres._guest_check import check
@@ -79,8 +79,7 @@ class Connections:
         self._options = f"{_SETTINGS} -c idle_in_transaction_session_timeout={int(idle_s * 1000)}"
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
-        self._is_closed = False
-        self._pid = os.getpid()
+        self.standing = Standing(url)
         self._idle.append(self.connect())
 
     def connect(self) -> Connection:
@@ -128,7 +127,7 @@ class Connections:
         Lend a connection.
         """
         with self._lock:
-            self.check_open()
+            self.standing.check()
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self.connect()
@@ -137,7 +136,7 @@ class Connections:
                 yield connection
         finally:
             with self._lock:
-                if self._is_closed or connection.closed:
+                if self.standing.is_closed or connection.closed:
                     connection.close()
                 else:
                     self._idle.append(connection)
@@ -170,21 +169,10 @@ class Connections:
         Close all that are idle, and the others when they come back. Twice is allowed.
         """
         with self._lock:
-            self._is_closed = True
+            self.standing.is_closed = True
             for connection in self._idle:
                 connection.close()
             self._idle.clear()
-
-    def check_open(self) -> None:
-        """
-        Raise `StoreError` in a closed store, and in a forked child.
-        """
-        if self._is_closed:
-            what = f"{self._url} is closed"
-            raise StoreError(what, "open it before use, and make a new one after close")
-        if self._pid != os.getpid():
-            what = f"{self._url} was opened before a fork"
-            raise StoreError(what, "open it again in the child process")
 
     def _refused(self, error: psycopg.Error) -> StoreError:
         # The driver gives no SQLSTATE for a refused connection, only the server's text.

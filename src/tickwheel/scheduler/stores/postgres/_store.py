@@ -15,13 +15,14 @@ from typing import Final
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
+from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of
 from tickwheel.scheduler.stores.postgres import _ownership
 from tickwheel.scheduler.stores.postgres._batch import Batch, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connections
 from tickwheel.scheduler.stores.postgres._guests import Place, joined
-from tickwheel.scheduler.stores.postgres._listener import Listener, Notifier
+from tickwheel.scheduler.stores.postgres._listener import Notifier, PostgresEar
 from tickwheel.scheduler.stores.postgres._paging import page
 from tickwheel.scheduler.stores.postgres._queries import SQL
 from tickwheel.scheduler.stores.postgres._schema import migrate
@@ -76,7 +77,7 @@ class PostgresStore:
             connections.close()
             raise
         self._connections = connections
-        self._listener = Listener(connections.connect)
+        self._listener = Listener(lambda: PostgresEar(connections.connect()))
 
     def close(self) -> None:
         if self._owner is not None:

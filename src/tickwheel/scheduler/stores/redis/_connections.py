@@ -4,7 +4,6 @@ How the server is reached: the one place that knows the driver.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores._standing import Standing
 from tickwheel.scheduler.stores.redis._errors import told
 from tickwheel.scheduler.stores.redis._scripts import SCRIPTS
 
@@ -53,10 +53,9 @@ class Connections:
             raise MissingExtraError("redis", "redis") from error
         self._redis = redis
         self._url, self._base = url, base.encode()
-        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
-        self._is_closed = False
+        self.standing = Standing(url)
         try:
             self._pool = redis.ConnectionPool.from_url(
                 location,
@@ -105,7 +104,7 @@ class Connections:
         """
         Lend a connection that stands.
         """
-        self.check_open()
+        self.standing.check()
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         connection = connection or self._pool.make_connection()
@@ -116,7 +115,7 @@ class Connections:
             raise told(error, self._url) from error
         finally:
             with self._lock:
-                if self._is_closed:
+                if self.standing.is_closed:
                     connection.disconnect()
                 else:
                     self._idle.append(connection)
@@ -125,7 +124,7 @@ class Connections:
         """
         Make a connection for the caller alone, whose errors are the driver's.
         """
-        self.check_open()
+        self.standing.check()
         connection: Connection = self._pool.make_connection()
         connection.connect()
         return connection
@@ -135,21 +134,10 @@ class Connections:
         Close all that are idle, and the others when they come back. Twice is allowed.
         """
         with self._lock:
-            self._is_closed = True
+            self.standing.is_closed = True
             for connection in self._idle:
                 connection.disconnect()
             self._idle.clear()
-
-    def check_open(self) -> None:
-        """
-        Raise `StoreError` in a closed store, and in a forked child.
-        """
-        if self._is_closed:
-            what = f"{self._url} is closed"
-            raise StoreError(what, "open it before use, and make a new one after close")
-        if self._pid != os.getpid():
-            what = f"{self._url} was opened before a fork"
-            raise StoreError(what, "open it again in the child process")
 
     def _connect(self, connection: Connection) -> None:
         connection.connect()

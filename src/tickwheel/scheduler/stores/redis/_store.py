@@ -14,12 +14,13 @@ from typing import Any, Final
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
+from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
 from tickwheel.scheduler.stores.redis._batch import Batch
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
-from tickwheel.scheduler.stores.redis._listener import Listener
+from tickwheel.scheduler.stores.redis._listener import RedisEar
 from tickwheel.scheduler.stores.redis._paging import page
 from tickwheel.scheduler.stores.redis._scripts import packed
 from tickwheel.scheduler.stores.redis._server import check_server, make_schema
@@ -73,7 +74,7 @@ class RedisStore:
             raise
         self.abilities = _abilities(window)
         self._connections = connections
-        self._listener = Listener(connections.connect, f"{self._base}:news")
+        self._listener = Listener(lambda: RedisEar(connections.connect(), f"{self._base}:news"))
 
     def close(self) -> None:
         if self._owner is not None:
@@ -90,7 +91,7 @@ class RedisStore:
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         connections = self._open_connections()
-        connections.check_open()
+        connections.standing.check()
         if not writes:
             return []
         is_guessing = True

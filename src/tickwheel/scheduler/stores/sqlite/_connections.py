@@ -4,7 +4,6 @@ How a file is opened: one connection that writes, and as many that read as there
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores._standing import Standing
 from tickwheel.scheduler.stores.sqlite._errors import told
 
 __all__ = ["Connections"]
@@ -39,8 +39,7 @@ class Connections:
         _check_path(path, url)
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
-        self._is_closed = False
-        self._pid = os.getpid()
+        self.standing = Standing(url)
         self.write_lock = threading.RLock()
         self.writer = self.connect(_WRITER_CACHE_KIB)
         try:
@@ -60,7 +59,7 @@ class Connections:
         Hold a transaction open for writing; commit it at the end, or roll it back if anything is raised.
         """
         with self.write_lock:
-            self._check_open()
+            self.standing.check()
             connection = self.writer
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -80,7 +79,7 @@ class Connections:
         Lend a connection that only reads.
         """
         with self._lock:
-            self._check_open()
+            self.standing.check()
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self.connect()
@@ -89,7 +88,7 @@ class Connections:
             yield connection
         finally:
             with self._lock:
-                if self._is_closed:
+                if self.standing.is_closed:
                     connection.close()
                 else:
                     self._idle.append(connection)
@@ -133,20 +132,12 @@ class Connections:
         Close all that are idle, and the others when they come back. Twice is allowed.
         """
         with self.write_lock, self._lock:
-            if self._is_closed:
+            if self.standing.is_closed:
                 return
-            self._is_closed = True
+            self.standing.is_closed = True
             for connection in (*self._idle, self.writer):
                 connection.close()
             self._idle.clear()
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            what = f"{self._url} is closed"
-            raise StoreError(what, "open it before use, and make a new one after close")
-        if self._pid != os.getpid():
-            what = f"{self._url} was opened before a fork"
-            raise StoreError(what, "open it again in the child process")
 
     def _check_log(self, mode: str) -> None:
         if mode != "wal":
