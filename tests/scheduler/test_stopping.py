@@ -276,3 +276,29 @@ def test_threads_end(make, url):
     for thread in left:
         thread.join(5)
     assert [thread.name for thread in left if thread.is_alive()] == []
+
+
+def test_tasks_beside_a_handler_end(make, url, record):
+    """
+    What an async handler has started beside itself is cancelled at the stop, and comes to its end on its loop.
+    """
+    beside = []
+
+    async def wait_forever():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)  # as clients that say goodbye
+            record("ended")
+
+    async def handler(payload):
+        beside.append(asyncio.create_task(wait_forever()))
+        await asyncio.sleep(0)
+        record(payload)
+
+    scheduler = make(url).start()
+    scheduler.handler("h")(handler)
+    scheduler.set("k", delay=0, handler="h", payload="fired")
+    assert record.wait(1) == ["fired"]
+    scheduler.stop()
+    assert record.wait(2) == ["fired", "ended"]

@@ -9,11 +9,14 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from tickwheel.scheduler._near import Entry
 
 __all__ = ["Coroutines"]
+
+_REST_S: Final = 1.0
+"""How long a task of somebody else's may take to be cancelled."""
 
 
 class Coroutines:
@@ -136,5 +139,17 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        loop.run_until_complete(_end_rest())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+async def _end_rest() -> None:
+    """
+    Await the end of what handlers and the libraries of targets have started beside: a closed loop cannot end it.
+    """
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=_REST_S)
