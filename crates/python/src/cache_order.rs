@@ -94,7 +94,7 @@ impl Order {
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
         if let Some(link) = self.links.get(index as usize) {
-            prefetch(std::ptr::from_ref(link).cast());
+            prefetch(std::ptr::from_ref(link).cast::<()>());
         }
     }
 

@@ -269,9 +269,7 @@ impl Store {
         let (mut places, mut gone) = ([(0, 0); 32], 0);
         self.wheel.begin_turn(now);
         while left.len() < enough {
-            if let Some(address) = self.wheel.address_ahead(AHEAD) {
-                prefetch(address);
-            }
+            prefetch(self.wheel.address_ahead(AHEAD));
             let Pop::Expired(entry) = self.wheel.pop(&mut usize::MAX.clone()) else {
                 break;
             };

@@ -101,7 +101,7 @@ impl Table {
     /// Let memory fetch the home of a tag.
     #[inline]
     pub(crate) fn prefetch(&self, tag: u32) {
-        prefetch((&raw const self.places[self.home(tag)]).cast());
+        prefetch((&raw const self.places[self.home(tag)]).cast::<()>());
     }
 
     /// Give memory back that a crowd has left: called when many were removed.

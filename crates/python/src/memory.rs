@@ -30,14 +30,15 @@ fn want_huge_pages<T>(list: &Vec<T>) {
     let _ = list;
 }
 
-/// Let memory fetch what lies at an address.
+/// Let memory fetch what lies at an address, if there is one.
 #[inline]
-pub(crate) fn prefetch(address: *const ()) {
+pub(crate) fn prefetch(address: impl Into<Option<*const ()>>) {
+    let address = address.into();
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which does nothing but fetch, whatever the address.
-    unsafe {
+    if let Some(address) = address {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+        // SAFETY: a hint, which does nothing but fetch, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

@@ -41,10 +41,10 @@ impl<P> Wheel<P> {
         self.slab.payload_mut(index)
     }
 
-    /// Where the payload at `index` lies in memory, for a hint to fetch it.
+    /// Where the payload at `index` lies in memory, for a hint to fetch it; `None` where nothing lives around it.
     #[must_use]
     #[inline]
-    pub fn address_of(&self, index: u32) -> *const () {
+    pub fn address_of(&self, index: u32) -> Option<*const ()> {
         self.slab.address_of(index)
     }
 
@@ -52,7 +52,7 @@ impl<P> Wheel<P> {
     #[must_use]
     #[inline]
     pub fn address_ahead(&self, ahead: usize) -> Option<*const ()> {
-        self.slab.address_if_any(self.due.index_ahead(ahead)?)
+        self.address_of(self.due.index_ahead(ahead)?)
     }
 }
 
@@ -77,8 +77,8 @@ mod tests {
         let ids: Vec<_> = (0..4).map(|number| wheel.insert(5000 + number, number)).collect();
         wheel.begin_turn(6000);
         assert!(matches!(wheel.pop(&mut 100), Pop::Expired(entry) if entry.payload == 0));
-        assert_eq!(wheel.address_ahead(0), Some(wheel.address_of(ids[1].index())));
-        assert_eq!(wheel.address_ahead(2), Some(wheel.address_of(ids[3].index())));
+        assert_eq!(wheel.address_ahead(0), wheel.address_of(ids[1].index()));
+        assert_eq!(wheel.address_ahead(2), wheel.address_of(ids[3].index()));
         assert_eq!(wheel.address_ahead(3), None);
     }
 }

@@ -206,12 +206,7 @@ impl<P> Slab<P> {
     }
 
     #[inline]
-    pub(crate) fn address_of(&self, index: u32) -> *const () {
-        std::ptr::from_ref(&self.at(index).payload).cast()
-    }
-
-    #[inline]
-    pub(crate) fn address_if_any(&self, index: u32) -> Option<*const ()> {
+    pub(crate) fn address_of(&self, index: u32) -> Option<*const ()> {
         let entries = self.chunks[(index >> CHUNK_BITS) as usize].entries.as_ref()?;
         Some(std::ptr::from_ref(&entries.0[index as usize & (CHUNK - 1)].payload).cast())
     }
