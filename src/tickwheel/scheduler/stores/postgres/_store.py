@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import threading
 import time
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Final
 
 from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
@@ -18,6 +16,7 @@ from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shar
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of
+from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.postgres import _ownership
 from tickwheel.scheduler.stores.postgres._batch import Batch, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connections
@@ -62,7 +61,7 @@ class PostgresStore:
         self._notifier: Notifier | None = None
         self._making = threading.Lock()
         self._place: Place | None = None
-        self._shard_of = _sharding(1)
+        self._shard_of = sharding(1)
         self._owned: frozenset[int] = frozenset()
         self._owned_until = 0.0
         self._owner: str | None = None
@@ -72,7 +71,7 @@ class PostgresStore:
         connections = Connections(self._conninfo, self.url, idle_s=self._lease_s)
         try:
             with connections.writing() as connection:
-                self._shard_of = _sharding(migrate(connection, self.url, self._wanted_shards))
+                self._shard_of = sharding(migrate(connection, self.url, self._wanted_shards))
         except BaseException:
             connections.close()
             raise
@@ -252,14 +251,3 @@ class PostgresStore:
             what = f"{self.url} is not open"
             raise StoreError(what, "open it before use")
         return self._connections
-
-
-def _sharding(shards: int) -> Callable[[str], int]:
-    """
-    Return what tells the shard of a key, which is the same everywhere and for ever; a firing asks some ten times.
-    """
-
-    def shard_of(key: str) -> int:
-        return zlib.crc32(key.encode("utf-8", "surrogatepass")) % shards
-
-    return lru_cache(maxsize=16_384)(shard_of)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -17,6 +16,7 @@ from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shar
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
+from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.redis._batch import Batch
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
@@ -60,6 +60,7 @@ class RedisStore:
         self._connections: Connections | None = None
         self._listener: Listener | None = None
         self._shards = 1
+        self._shard_of = sharding(1)
         self._epochs: dict[int, int] = {}
         """The epochs of shards as they were last seen; the server knows better, and says so."""
         self._owner: str | None = None
@@ -69,6 +70,7 @@ class RedisStore:
         try:
             window = check_server(connections, self.url)
             self._shards = make_schema(connections, self.url, self._wanted_shards)
+            self._shard_of = sharding(self._shards)
         except BaseException:
             connections.close()
             raise
@@ -97,7 +99,7 @@ class RedisStore:
         is_guessing = True
         for _ in range(_TRIES):
             try:
-                batch = Batch(writes, self._epochs, self.shard_of, is_guessing=is_guessing)
+                batch = Batch(writes, self._epochs, self._shard_of, is_guessing=is_guessing)
             except WrongGuessError:
                 is_guessing = False
                 continue
@@ -123,7 +125,7 @@ class RedisStore:
         return dict(zip((state.value for state in State), counts, strict=True))
 
     def shard_of(self, key: str) -> int:
-        return zlib.crc32(key.encode("utf-8", "surrogatepass")) % self._shards if self._shards > 1 else 0
+        return self._shard_of(key)
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
         first = b"-" if after is None else b"[" + instant(in_int64(after[0])) + struct.pack(">Q", after[1] + 1)
