@@ -122,16 +122,8 @@ class Client:
         Set many jobs; all are checked before any is queued.
         """
         writer = self._writing("set_many")
-        now, trace = self.clock.now_ms(), self._trace()
-        target: str | None = None
-        handler: str | None = None
-        writes: list[Set] = []
-        for request in requests:
-            if target is None or request.target != target or request.handler != handler:  # most have that of the last
-                self._registry.check(request.target, request.handler)
-                target, handler = request.target, request.handler
-            writes.append(self._traced(set_write(request, now, self._registry.retry_of), trace))
-        return writer.submit_many(writes)
+        now = self.clock.now_ms()
+        return writer.submit_many([self._set_write(request, now) for request in requests])
 
     def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Promise[list[Answer]]:
         """
@@ -191,10 +183,8 @@ class Client:
 
     def _set_write(self, request: SetRequest, now: int) -> Set:
         self._registry.check(request.target, request.handler)
-        return self._traced(set_write(request, now, self._registry.retry_of), self._trace())
-
-    def _traced(self, write: Set, trace: str | None) -> Set:
-        if trace is not None and write.job.trace is None:
+        write = set_write(request, now, self._registry.retry_of)
+        if write.job.trace is None and (trace := self._trace()) is not None:
             write.job.trace = trace  # type: ignore[misc]  # it is not shared yet
         return write
 

@@ -123,7 +123,7 @@ class Executor:
         if batch:
             call.function(batch)
 
-    def _end_of(self, entry: Entry, begun: float) -> End:
+    def _end_of(self, entry: Entry, begun: float | None) -> End:
         def end(
             result: object = None,
             error: BaseException | None = None,
@@ -211,9 +211,9 @@ class Executor:
         except Exception as error:  # noqa: BLE001  such as a recurrence that nobody can read
             return _verdict.fatal(job, epoch, error)
 
-    def _begin(self, entry: Entry) -> float:
+    def _begin(self, entry: Entry) -> float | None:
         """
-        Note and tell that *entry* begins; return when, in monotonic seconds, or 0 if nobody listens.
+        Note and tell that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
         """
         entry.fired_at = self._clock.now()
         job = entry.job
@@ -223,7 +223,7 @@ class Executor:
         spans = self._spans
         if spans is not None and (job.trace is not None or random() < spans.share):  # noqa: S311  no secret
             entry.span = spans.begin(entry)
-        return self._clock.monotonic() if self._hooks.is_curious else 0.0
+        return self._clock.monotonic() if self._hooks.is_curious else None
 
     def _arguments(self, entry: Entry, call: Call, beat: Callable[[], bool]) -> tuple[Any, ...]:
         job = entry.job
@@ -234,18 +234,21 @@ class Executor:
         return (decode_payload(job.payload), firing) if call.wants_payload else (firing,)
 
     def _judge(
-        self, entry: Entry, begun: float, result: object = None, error: BaseException | None = None
+        self, entry: Entry, begun: float | None, result: object = None, error: BaseException | None = None
     ) -> _verdict.Verdict:
         verdict = self._verdict_of(entry, begun, result, error)
         self._end_span(entry, verdict.kind, verdict.settle.error)
         return verdict
 
-    def _verdict_of(self, entry: Entry, begun: float, result: object, error: BaseException | None) -> _verdict.Verdict:
+    def _verdict_of(
+        self, entry: Entry, begun: float | None, result: object, error: BaseException | None
+    ) -> _verdict.Verdict:
         job, epoch = entry.job, entry.epoch
-        if begun:
+        if begun is not None:
             entry.ran_ms = (self._clock.monotonic() - begun) * 1000
-        is_plain = result is None and error is None and job.recurrence is None
-        now = 0 if is_plain else self._clock.now_ms()
+        if result is None and error is None and job.recurrence is None:  # most end so, and need no clock
+            return _verdict.succeeded(job, epoch)
+        now = self._clock.now_ms()
         try:
             if error is not None:
                 return _verdict.judge_error(job, epoch, error, now)

@@ -54,11 +54,12 @@ class Registry:
         """
         Refuse a target that there is none of, or a handler's name that it cannot have.
         """
-        name = _checks.check_handler(handler or "") if type(handler) is not str else handler
-        if (target, name) not in self._checked:
-            self._target(target).check(_checks.check_handler(name))
-            if len(self._checked) < _CALLS_MAX:
-                self._checked.add((target, name))
+        if type(handler) is str and (target, handler) in self._checked:
+            return
+        name = _checks.check_handler(handler or "")
+        self._target(target).check(name)
+        if len(self._checked) < _CALLS_MAX:
+            self._checked.add((target, name))
 
     def retry_of(self, target: str, handler: str) -> RetryPolicy:
         """

@@ -66,12 +66,17 @@ class Verdict:
     kind: Kind
 
 
+def succeeded(job: Job, epoch: int) -> Verdict:
+    """
+    Return the end of a job that fires once, and did.
+    """
+    return Verdict(Settle(job, epoch), Kind.SUCCEEDED)
+
+
 def judge_result(job: Job, epoch: int, result: object, now: int) -> Verdict:
     """
     Return what follows from what a target returned.
     """
-    if result is None and job.recurrence is None:  # most end so
-        return Verdict(Settle(job, epoch), Kind.SUCCEEDED)
     if isinstance(result, Cancel):
         return _dead(job, epoch, result.reason)
     if isinstance(result, Snooze):
