@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 
 from tickwheel.scheduler import Scheduler, SetRequest
 
@@ -33,9 +32,8 @@ def main(seconds: str = "30", store: str = "memory://") -> None:
         scheduler.set_many(
             SetRequest(f"silent/{device}", delay=silence_s, handler="offline", payload=device) for device in devices
         )
-        while not noticed.is_set():
+        while not noticed.wait(silence_s / 10):  # the others give signs of life
             scheduler.move_many([f"silent/{device}" for device in devices if device != "door"], delay=silence_s)
-            time.sleep(silence_s / 10)
         print("still watched:", [job.key for job in scheduler.drain("silent/")])
 
 

@@ -37,7 +37,7 @@ def main(seconds: str = str(A_QUARTER), store: str = "memory://") -> None:
             scheduler.set(
                 "edited/the-wheel", delay=patience_s, max_wait=4 * patience_s, handler="mail-edits", payload=page
             )
-            time.sleep(patience_s / 10)
+            time.sleep(patience_s / 10)  # somebody writes
         mailed.wait()
 
 
