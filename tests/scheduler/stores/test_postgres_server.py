@@ -137,18 +137,6 @@ def test_newer_schema(postgres, database, make):
         make()
 
 
-def test_number_of_shards_stays(make):
-    """
-    A store keeps the number of shards that it was made with.
-    """
-    first = make("&shards=3")
-    assert len(first.acquire("owner")) == 3
-    with pytest.raises(StoreError, match="asks for 5 shards, and the store has 3: write shards=3, or leave it out"):
-        make("&shards=5")
-    second = make()
-    assert [second.shard_of(f"{i}") for i in range(50)] == [first.shard_of(f"{i}") for i in range(50)]
-
-
 def test_key_that_postgres_does_not_take(make):
     """
     A NUL in a key is refused as permanent, and harms nothing.
@@ -197,51 +185,6 @@ def test_crash_of_the_server(postgres, make):
     other = make()
     set_one(other, "news")
     assert until(lambda: store.wait_for_change(PATIENCE_S))
-
-
-def test_shards_are_shared(make):
-    """
-    A node that comes gets its share at the next renewal of the one that has all, and what it leaves goes back.
-    """
-    first, second = make("&shards=4"), make()
-    assert len(first.acquire("first")) == 4
-    assert second.acquire("second") == []
-    kept = first.renew("first")
-    assert len(kept) == 2
-    taken = second.acquire("second")
-    assert {lease.shard for lease in kept}.isdisjoint(lease.shard for lease in taken)
-    assert len(taken) == 2
-    second.release("second")
-    assert len(first.acquire("first")) == 4
-
-
-def test_epochs_are_unique(make):
-    """
-    No two leases share an epoch, of whatever shards.
-    """
-    store = make("&shards=5")
-    first = [lease.epoch for lease in store.acquire("owner")]
-    store.release("owner")
-    second = [lease.epoch for lease in store.acquire("owner")]
-    assert len({*first, *second}) == 10
-    assert min(second) > max(first)
-
-
-def test_node_that_does_not_renew(make):
-    """
-    A node that is paused past its lease loses its shards; its writes are refused when it comes back.
-    """
-    paused, heir = make("&shards=2&lease_s=1"), make("&lease_s=1")
-    epochs = {lease.shard: lease.epoch for lease in paused.acquire("paused")}
-    job = set_one(paused)
-    epoch = epochs[paused.shard_of("key")]
-    paused.apply([model.Begin(job, epoch)])
-    taken = until(lambda: leases if len(leases := heir.acquire("heir")) == 2 else None)
-    assert sum(lease.rescued for lease in taken) == 1
-    assert [answer.outcome for answer in paused.apply([model.Settle(job, epoch)])] == [model.Outcome.NOT_OWNER]
-    assert paused.renew("paused") == []
-    assert heir.get("key").state is model.State.PENDING
-    assert heir.get("key").attempt == 1
 
 
 def test_begin_between_two_leases(postgres, database, make):
@@ -304,18 +247,6 @@ def test_begins_rewrite_in_place(postgres, database, make):
         ]
     )
     assert counts == [(500, 500)]
-
-
-def test_what_an_owner_writes_after_its_lease(make):
-    """
-    A job that a node sets while it still takes an ended lease for its own is told to the shard's new owner.
-    """
-    zombie, heir = make("&shards=1&lease_s=1"), make("&lease_s=1")
-    zombie.acquire("zombie")
-    until(lambda: heir.acquire("heir"))
-    heir.changes(0, 10, None)
-    set_one(zombie, due_at=5)
-    assert [job.key for job in heir.changes(0, 10, 0).jobs] == ["key"]
 
 
 def test_retries_after_a_lease(make, monkeypatch):

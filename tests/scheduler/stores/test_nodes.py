@@ -1,0 +1,141 @@
+"""
+What several nodes on one store promise each other, on every store that several may own: real servers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+
+from tickwheel.scheduler import _model as model
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores import open_store
+
+NUMBERS = itertools.count()
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def postgres_url(postgres):
+    """
+    Return the address of an empty database.
+    """
+    name = f"nodes_{next(NUMBERS)}"
+    postgres.execute(f"CREATE DATABASE {name}")
+    yield f"{postgres.url(name)}&"
+    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def redis_url(redis_server):
+    """
+    Return an address with a new prefix.
+    """
+    yield redis_server.url(f"?prefix=nodes-{next(NUMBERS)}&")
+    redis_server.execute("FLUSHALL")
+
+
+@pytest.fixture(params=["postgres_url", "redis_url"])
+def make(request):
+    """
+    Return what opens nodes on one store; they are closed in the end.
+    """
+    url = request.getfixturevalue(request.param)
+    opened = []
+
+    def make_one(options=""):
+        opened.append(open_store(url + options))
+        return opened[-1]
+
+    yield make_one
+    for store in opened:
+        store.close()
+
+
+def set_one(store, due_at=0):
+    """
+    Set a job and return it.
+    """
+    return store.apply([model.Set(model.Job("key", 0, due_at))])[0].job
+
+
+def until(call):
+    """
+    Return what *call* returns once that is something.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while time.monotonic() < give_up:
+        if result := call():
+            return result
+    pytest.fail(f"nothing came within {PATIENCE_S} s")
+
+
+def test_number_of_shards_stays(make):
+    """
+    A store keeps the number of shards that it was made with.
+    """
+    first = make("shards=3")
+    assert len(first.acquire("owner")) == 3
+    with pytest.raises(StoreError, match="asks for 5 shards, and the store has 3: write shards=3, or leave it out"):
+        make("shards=5")
+    second = make()
+    assert [second.shard_of(f"{i}") for i in range(50)] == [first.shard_of(f"{i}") for i in range(50)]
+
+
+def test_shards_are_shared(make):
+    """
+    A node that comes gets its share at the next renewal of the one that has all, and what it leaves goes back.
+    """
+    first, second = make("shards=4"), make()
+    assert len(first.acquire("first")) == 4
+    assert second.acquire("second") == []
+    kept = first.renew("first")
+    assert len(kept) == 2
+    taken = second.acquire("second")
+    assert {lease.shard for lease in kept}.isdisjoint(lease.shard for lease in taken)
+    assert len(taken) == 2
+    second.release("second")
+    assert len(first.acquire("first")) == 4
+
+
+def test_epochs_are_unique(make):
+    """
+    No two leases share an epoch, of whatever shards.
+    """
+    store = make("shards=5")
+    first = [lease.epoch for lease in store.acquire("owner")]
+    store.release("owner")
+    second = [lease.epoch for lease in store.acquire("owner")]
+    assert len({*first, *second}) == 10
+    assert min(second) > max(first)
+
+
+def test_node_that_does_not_renew(make):
+    """
+    A node that is paused past its lease loses its shards; its writes are refused when it comes back.
+    """
+    paused, heir = make("shards=2&lease_s=1"), make("lease_s=1")
+    epochs = {lease.shard: lease.epoch for lease in paused.acquire("paused")}
+    job = set_one(paused)
+    epoch = epochs[paused.shard_of("key")]
+    paused.apply([model.Begin(job, epoch)])
+    taken = until(lambda: leases if len(leases := heir.acquire("heir")) == 2 else None)
+    assert sum(lease.rescued for lease in taken) == 1
+    assert [answer.outcome for answer in paused.apply([model.Settle(job, epoch)])] == [model.Outcome.NOT_OWNER]
+    assert paused.renew("paused") == []
+    assert heir.get("key").state is model.State.PENDING
+    assert heir.get("key").attempt == 1
+
+
+def test_what_an_owner_writes_after_its_lease(make):
+    """
+    A job that a node sets while it still takes an ended lease for its own is told to the shard's new owner.
+    """
+    zombie, heir = make("shards=1&lease_s=1"), make("lease_s=1")
+    zombie.acquire("zombie")
+    until(lambda: heir.acquire("heir"))
+    heir.changes(0, 10, None)
+    set_one(zombie, due_at=5)
+    assert [job.key for job in heir.changes(0, 10, 0).jobs] == ["key"]
