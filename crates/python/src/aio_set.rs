@@ -1,7 +1,5 @@
 //! `EventLoop.call_at` and `call_later`: the hot path, against the C interface.
 
-use std::ffi::CStr;
-
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::intern;
@@ -12,6 +10,7 @@ use crate::aio_handle::{self, layout, put, word};
 use crate::aio_loop::{deadline_of, TimerLoop};
 use crate::cell::guard;
 use crate::errors::raise;
+use crate::fast_methods::{fast, FastMethods};
 
 unsafe extern "C" fn call_at(
     slf: *mut ffi::PyObject,
@@ -236,43 +235,24 @@ fn not_seconds(object: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("when is {shown}: pass seconds as a number (inf means never)"))
 }
 
-const FLAGS: std::ffi::c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
-
-struct Methods([ffi::PyMethodDef; 2]);
-
-// SAFETY: never written after the module's import.
-unsafe impl Sync for Methods {}
-
-static METHODS: Methods = Methods([
-    ffi::PyMethodDef {
-        ml_name: c"call_at".as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call_at },
-        ml_flags: FLAGS,
-        ml_doc: c"call_at($self, when, callback, *args, context=None)\n--\n\n\
-            Call *callback* with *args* once the loop's time is *when*; O(1). A real `asyncio.TimerHandle` comes back."
-            .as_ptr(),
-    },
-    ffi::PyMethodDef {
-        ml_name: c"call_later".as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call_later },
-        ml_flags: FLAGS,
-        ml_doc: c"call_later($self, delay, callback, *args, context=None)\n--\n\n\
-            Call *callback* with *args* in *delay* seconds of the loop's time; O(1)."
-            .as_ptr(),
-    },
+static METHODS: FastMethods<2> = FastMethods([
+    fast(
+        c"call_at",
+        call_at,
+        c"call_at($self, when, callback, *args, context=None)\n--\n\n\
+            Call *callback* with *args* once the loop's time is *when*; O(1). A real `asyncio.TimerHandle` comes back.",
+    ),
+    fast(
+        c"call_later",
+        call_later,
+        c"call_later($self, delay, callback, *args, context=None)\n--\n\n\
+            Call *callback* with *args* in *delay* seconds of the loop's time; O(1).",
+    ),
 ]);
 
 /// Put the type into the module, with its fast methods.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    let kind = py.get_type::<TimerLoop>();
-    for method in &METHODS.0 {
-        // SAFETY: the table is static; the interpreter only reads it.
-        unsafe {
-            let descriptor = ffi::PyDescr_NewMethod(kind.as_type_ptr(), std::ptr::from_ref(method).cast_mut());
-            let descriptor = Bound::from_owned_ptr_or_err(py, descriptor)?;
-            kind.setattr(CStr::from_ptr(method.ml_name).to_str().expect("names are ASCII"), descriptor)?;
-        }
-    }
+    let kind = module.py().get_type::<TimerLoop>();
+    METHODS.add_to(&kind)?;
     module.add("TimerLoop", kind)
 }

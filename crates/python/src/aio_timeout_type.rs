@@ -1,6 +1,6 @@
 //! The methods of `Timeout`, its type, and the functions `timeout` and `timeout_at`.
 
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{c_int, c_void};
 use std::mem::size_of;
 use std::ptr::null_mut;
 
@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 
 use crate::aio_timeout::{after, at, clear, dealloc, set_type, traverse, Phase, TimeoutObject};
 use crate::cell::guard;
+use crate::fast_methods::{fast, method, FastMethods};
 
 fn none() -> *mut ffi::PyObject {
     // SAFETY: None is always there.
@@ -105,69 +106,46 @@ unsafe extern "C" fn timeout_at(
     unsafe { guard(|py| at(py, argument(py, "timeout_at", "when", args, count as usize, names)?)) }
 }
 
-const fn method(
-    name: &'static CStr,
-    body: ffi::PyMethodDefPointer,
-    flags: c_int,
-    doc: &'static CStr,
-) -> ffi::PyMethodDef {
-    ffi::PyMethodDef { ml_name: name.as_ptr(), ml_meth: body, ml_flags: flags, ml_doc: doc.as_ptr() }
-}
+static METHODS: FastMethods<5> = FastMethods([
+    method(
+        c"reschedule",
+        ffi::PyMethodDefPointer { PyCFunction: reschedule },
+        ffi::METH_O,
+        c"reschedule($self, when, /)\n--\n\nMove the deadline of a timeout that is active; None is never.",
+    ),
+    method(
+        c"when",
+        ffi::PyMethodDefPointer { PyCFunction: when },
+        ffi::METH_NOARGS,
+        c"when($self, /)\n--\n\nReturn the deadline in seconds of the loop's time, or None.",
+    ),
+    method(
+        c"expired",
+        ffi::PyMethodDefPointer { PyCFunction: expired },
+        ffi::METH_NOARGS,
+        c"expired($self, /)\n--\n\nReturn whether the time was up before the block ended.",
+    ),
+    method(
+        c"_on_timeout",
+        ffi::PyMethodDefPointer { PyCFunction: on_timeout },
+        ffi::METH_NOARGS,
+        c"_on_timeout($self, /)\n--\n\nCancel the task: the time is up.",
+    ),
+    ffi::PyMethodDef::zeroed(),
+]);
 
-/// The tables live as long as the type does: for ever.
-struct Tables {
-    methods: [ffi::PyMethodDef; 5],
-    functions: [ffi::PyMethodDef; 2],
-}
-
-// SAFETY: never written.
-unsafe impl Sync for Tables {}
-
-const NAMED: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
-
-static TABLES: Tables = Tables {
-    methods: [
-        method(
-            c"reschedule",
-            ffi::PyMethodDefPointer { PyCFunction: reschedule },
-            ffi::METH_O,
-            c"reschedule($self, when, /)\n--\n\nMove the deadline of a timeout that is active; None is never.",
-        ),
-        method(
-            c"when",
-            ffi::PyMethodDefPointer { PyCFunction: when },
-            ffi::METH_NOARGS,
-            c"when($self, /)\n--\n\nReturn the deadline in seconds of the loop's time, or None.",
-        ),
-        method(
-            c"expired",
-            ffi::PyMethodDefPointer { PyCFunction: expired },
-            ffi::METH_NOARGS,
-            c"expired($self, /)\n--\n\nReturn whether the time was up before the block ended.",
-        ),
-        method(
-            c"_on_timeout",
-            ffi::PyMethodDefPointer { PyCFunction: on_timeout },
-            ffi::METH_NOARGS,
-            c"_on_timeout($self, /)\n--\n\nCancel the task: the time is up.",
-        ),
-        ffi::PyMethodDef::zeroed(),
-    ],
-    functions: [
-        method(
+static FUNCTIONS: FastMethods<2> = FastMethods([
+        fast(
             c"timeout",
-            ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: timeout },
-            NAMED,
+            timeout,
             c"timeout(delay)\n--\n\nCancel the body of `async with` when it takes longer than *delay* seconds: `asyncio.timeout`, cheaper.",
         ),
-        method(
+        fast(
             c"timeout_at",
-            ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: timeout_at },
-            NAMED,
+            timeout_at,
             c"timeout_at(when)\n--\n\nThe same for an instant of the loop's time; None is never.",
         ),
-    ],
-};
+]);
 
 /// Make the type, and put it and the functions into the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -178,7 +156,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         slot(ffi::Py_tp_traverse, traverse as *mut c_void),
         slot(ffi::Py_tp_clear, clear as *mut c_void),
         slot(ffi::Py_tp_repr, repr as *mut c_void),
-        slot(ffi::Py_tp_methods, TABLES.methods.as_ptr().cast_mut().cast()),
+        slot(ffi::Py_tp_methods, METHODS.0.as_ptr().cast_mut().cast()),
         slot(ffi::Py_tp_doc, doc.as_ptr().cast_mut().cast()),
         slot(0, null_mut()),
     ];
@@ -199,12 +177,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         kind.setattr("__aenter__", enter)?;
         kind.setattr("__aexit__", exit)?;
         module.add("Timeout", kind)?;
-        for function in &TABLES.functions {
-            let made =
-                ffi::PyCFunction_NewEx(std::ptr::from_ref(function).cast_mut(), null_mut(), module.name()?.as_ptr());
-            let name = CStr::from_ptr(function.ml_name).to_str().expect("names are ASCII");
-            module.add(name, Bound::from_owned_ptr_or_err(py, made)?)?;
-        }
     }
-    Ok(())
+    FUNCTIONS.add_to_module(module)
 }

@@ -26,6 +26,7 @@ mod cell;
 mod clock;
 mod engine;
 mod errors;
+mod fast_methods;
 mod firing;
 mod id_array;
 mod memory;

@@ -11,6 +11,7 @@ use crate::call::Call;
 use crate::cell::guard;
 use crate::clock::to_ns;
 use crate::engine::Engine;
+use crate::fast_methods::{fast, FastMethods};
 use crate::timer;
 
 /// `call_at` and `call_later` differ in where the time counts from.
@@ -138,45 +139,24 @@ fn not_callable(py: Python<'_>, object: *mut ffi::PyObject) -> PyErr {
     PyTypeError::new_err(format!("callback is {shown}: pass something that can be called"))
 }
 
-const FLAGS: std::ffi::c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
-
-/// The methods that are called millions of times a second, as the interpreter's own kind of fast function.
-struct Methods([ffi::PyMethodDef; 2]);
-
-// SAFETY: never written after the module's import.
-unsafe impl Sync for Methods {}
-
-static METHODS: Methods = Methods([
-    ffi::PyMethodDef {
-        ml_name: c"call_at".as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call_at },
-        ml_flags: FLAGS,
-        ml_doc: c"call_at($self, when, callback, /, *args, slack=0.0, context=None)\n--\n\n\
-            Call *callback* with *args* once the clock reads *when* seconds; see the protocol."
-            .as_ptr(),
-    },
-    ffi::PyMethodDef {
-        ml_name: c"call_later".as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call_later },
-        ml_flags: FLAGS,
-        ml_doc: c"call_later($self, delay, callback, /, *args, slack=0.0, context=None)\n--\n\n\
-            Call *callback* with *args* in *delay* seconds; see the protocol."
-            .as_ptr(),
-    },
+static METHODS: FastMethods<2> = FastMethods([
+    fast(
+        c"call_at",
+        call_at,
+        c"call_at($self, when, callback, /, *args, slack=0.0, context=None)\n--\n\n\
+            Call *callback* with *args* once the clock reads *when* seconds; see the protocol.",
+    ),
+    fast(
+        c"call_later",
+        call_later,
+        c"call_later($self, delay, callback, /, *args, slack=0.0, context=None)\n--\n\n\
+            Call *callback* with *args* in *delay* seconds; see the protocol.",
+    ),
 ]);
 
 /// Put the type into the module, with its fast methods.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    let kind = py.get_type::<Engine>();
-    for method in &METHODS.0 {
-        // SAFETY: the table is static; the interpreter only reads it.
-        unsafe {
-            let descriptor = ffi::PyDescr_NewMethod(kind.as_type_ptr(), std::ptr::from_ref(method).cast_mut());
-            let descriptor = Bound::from_owned_ptr_or_err(py, descriptor)?;
-            let name = std::ffi::CStr::from_ptr(method.ml_name).to_str().expect("names are ASCII");
-            kind.setattr(name, descriptor)?;
-        }
-    }
+    let kind = module.py().get_type::<Engine>();
+    METHODS.add_to(&kind)?;
     module.add("Engine", kind)
 }
