@@ -1,9 +1,9 @@
 """
 Other people's tests on asyncio's loop and on ours, test by test: `python tests/conformance/run.py PYTHON...`.
 
-Each suite runs twice in the same manner, in processes of their own; what ends otherwise on ours is a difference, and an
-error. Tests that race against the clock do not always end alike on one and the same loop. So where there are
-differences both runs are repeated, and what differs every time counts.
+Each suite runs twice in the same manner, at the same time, in processes and folders of their own; what ends otherwise
+on ours is a difference, and an error. Tests that race against the clock do not always end alike on one and the same
+loop. So where there are differences both runs are repeated, and what differs every time counts.
 """
 
 # ruff: noqa: T201 - it prints a table
@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -81,14 +83,14 @@ class Bench:
             path = [str(HERE / "swap" / suite.swap)] if is_swapped else []
             environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
             environment |= {"PYTHONPATH": os.pathsep.join(path)} if path else {}
-            file = Path(folder) / "outcomes"
+            file, work = Path(folder) / "outcomes", Path(folder) / "work"
+            shutil.copytree(self._folders(suite)[0], work) if suite.sdist else work.mkdir()  # some leave files behind
             command = [self._python, "-P", HERE / "record.py", file, suite.runner, *suite.arguments]
             log = self._logs / f"{suite.name} {self.version} {'tickwheel' if is_swapped else 'asyncio'}.log"
             with log.open("wb") as out:
-                # The folder is a suite's own: some leave files behind.
                 subprocess.run(
                     command,
-                    cwd=self._folders(suite)[0] if suite.sdist else folder,
+                    cwd=work,
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=out,
@@ -112,7 +114,9 @@ class Bench:
         differing: set[str] | None = None
         seen: set[str] = set()
         for _ in range(TRIES):
-            stock, ours = (self.outcomes(suite, is_swapped=is_swapped) for is_swapped in (False, True))
+            with ThreadPoolExecutor(2) as pool:
+                runs = [pool.submit(self.outcomes, suite, is_swapped=is_swapped) for is_swapped in (False, True)]
+                stock, ours = (run.result() for run in runs)
             if not ours:
                 sys.exit(f"{suite.name}: no test was found")
             now = {test for test in stock | ours if stock.get(test) != ours.get(test)}
