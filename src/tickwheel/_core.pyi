@@ -3,7 +3,7 @@ from asyncio import TimerHandle
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Self, TypeVarTuple, Unpack, final
+from typing import Any, Self, TypeVar, TypeVarTuple, Unpack, final
 
 from typing_extensions import disjoint_base
 
@@ -21,6 +21,7 @@ __all__ = [
     "TimerLoop",
     "Waiter",
     "Wheel",
+    "make_fast",
     "timeout",
     "timeout_at",
 ]
@@ -35,6 +36,7 @@ class Timer:
     def run(self, /) -> Any: ...
     def when(self, /) -> float: ...
 
+_T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 @disjoint_base
@@ -145,6 +147,7 @@ class Timeout:
     def reschedule(self, when: float | None, /) -> None: ...
     def when(self, /) -> float | None: ...
 
+def make_fast(cls: type[_T], /) -> type[_T]: ...
 def timeout(delay: float | None) -> Timeout: ...
 def timeout_at(when: float | None) -> Timeout: ...
 

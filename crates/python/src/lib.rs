@@ -32,6 +32,7 @@ mod id_array;
 mod memory;
 mod payload;
 mod pending;
+mod record;
 mod set;
 mod spares;
 mod state;
@@ -49,6 +50,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     set::register(module)?;
     aio_set::register(module)?;
     aio_timeout_type::register(module)?;
+    record::register(module)?;
     module.add_class::<aio_alarm::Alarm>()?;
     module.add_class::<aio_deadlines::Deadlines>()?;
     module.add_class::<cache::Cache>()?;

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
+from tickwheel._core import make_fast
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._model import Job, JobQuery, RetryPolicy, Set, SetMode, State
 from tickwheel.scheduler._retry import check_policy
@@ -43,6 +44,7 @@ class SetFields(TypedDict, total=False):
     trace: str | None
 
 
+@make_fast
 @dataclass(slots=True)
 class SetRequest:
     """

@@ -17,6 +17,7 @@ import random
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tickwheel._core import make_fast
 from tickwheel.errors import TickwheelError
 from tickwheel.scheduler._checks import delay_ms
 from tickwheel.scheduler._model import Job, Settle, Settled
@@ -56,6 +57,7 @@ class Kind(StrEnum):
     GIVEN_BACK = "given_back"
 
 
+@make_fast
 @dataclass(slots=True)
 class Verdict:
     """
