@@ -27,7 +27,7 @@ JOBS = 4_000
 SHARE = 0.01
 SCRAPES = 100
 IDLE_S = 1.2
-"""After which all is settled, and what was traced is told: at the latest a second after its end."""
+"""After which all is settled, and what was traced is told: a tenth of a second after its end."""
 CONDITIONS = {
     "fire": (
         f"{JOBS:,} jobs on SQLite that are due, handled by a function that counts; CPU of the process from the start "

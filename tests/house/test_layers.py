@@ -28,7 +28,7 @@ FOUNDATION = {
     "typing": set(),
     "_core": set(),
     "clock": {"errors"},
-    "observe._events": {"errors", "clock", "typing"},
+    "observe._events": {"errors", "clock", "typing", "_core"},
     "observe._tracing": {"observe._events"},
 }
 # Rooms whose public modules are alternatives: each knows its contract, none knows another or what stands above.

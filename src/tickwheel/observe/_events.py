@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tickwheel._core import make_fast
+
 __all__ = [
     "CircuitClosed",
     "CircuitOpened",
@@ -43,6 +45,7 @@ class JobEvent:
     generation: int
 
 
+@make_fast
 @dataclass(frozen=True, slots=True)
 class JobSet(JobEvent):
     """
@@ -91,6 +94,7 @@ class FiringEvent(JobEvent):
     handler: str
 
 
+@make_fast
 @dataclass(frozen=True, slots=True)
 class JobFired(FiringEvent):
     """
@@ -107,6 +111,7 @@ class JobFired(FiringEvent):
     lateness_ms: float
 
 
+@make_fast
 @dataclass(frozen=True, slots=True)
 class JobSucceeded(FiringEvent):
     """

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenTelemetryTracer", "configure"]
 
 _ERRORS: Final = frozenset({"retried", "died"})
+_OUTCOME: Final = "tickwheel.outcome"
 
 
 def configure() -> None:
@@ -101,9 +102,9 @@ class OpenTelemetryTracer:
         """
         return _FiringSpan(self, fired, trace)
 
-    def make(self, fired: JobFired, trace: str | None, begun_ns: int) -> ApiSpan:
+    def make(self, fired: JobFired, trace: str | None, begun_ns: int, outcome: str | None) -> ApiSpan:
         """
-        Return the library's own span of a firing.
+        Return the library's own span of a firing, with its outcome if that is known.
         """
         api = self._api
         links = [] if trace is None else [api.Link(_context(api, trace))]
@@ -113,7 +114,7 @@ class OpenTelemetryTracer:
             context=self._nothing,
             kind=api.SpanKind.CONSUMER,
             links=links,
-            attributes=_attributes(fired),
+            attributes=_attributes(fired, outcome),
             start_time=begun_ns,
         )
         return span
@@ -183,20 +184,23 @@ class _FiringSpan:
         if self._is_ended:  # the watch of a timeout was faster than the handler
             return
         self._is_ended = True
-        span = self.made()
-        span.set_attribute("tickwheel.outcome", outcome)
+        with self._lock:
+            is_known = self._span is not None
+            span = self.made(outcome)
+        if is_known:
+            span.set_attribute(_OUTCOME, outcome)
         if outcome in _ERRORS:
             self._tracer.fail(span, error)
         span.end(at_ns)
 
-    def made(self) -> ApiSpan:
+    def made(self, outcome: str | None = None) -> ApiSpan:
         """
         Return the span; to a processor that looks for it while it is made, one that does nothing.
         """
         with self._lock:  # a handler may look at it while the watch of its timeout ends it
             if self._span is None:
                 self._span = self._tracer.no_span
-                self._span = self._tracer.make(self._fired(), self._trace, self._begun_ns)
+                self._span = self._tracer.make(self._fired(), self._trace, self._begun_ns, outcome)
             return self._span
 
 
@@ -214,13 +218,15 @@ class _Current:
         return getattr(self._firing.made(), name)
 
 
-def _attributes(fired: JobFired) -> dict[str, str | int | float]:
+def _attributes(fired: JobFired, outcome: str | None) -> dict[str, str | int | float]:
+    known = {} if outcome is None else {_OUTCOME: outcome}
     return {
         "tickwheel.key": fired.key,
         "tickwheel.attempt": fired.attempt,
         "tickwheel.fire_id": f"{fired.key}/{fired.generation}/{fired.attempt}",
         "tickwheel.handler": fired.handler,
         "tickwheel.lateness_ms": fired.lateness_ms,
+        **known,
     }
 
 
