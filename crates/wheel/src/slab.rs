@@ -211,6 +211,14 @@ impl<P> Slab<P> {
         Some(std::ptr::from_ref(&entries.0[index as usize & (CHUNK - 1)].payload).cast())
     }
 
+    /// Begin to load the entry at `index`, if there is one; nothing waits for it.
+    #[inline]
+    pub(crate) fn touch(&self, index: u32) {
+        if let Some(Some(entries)) = self.chunks.get((index >> CHUNK_BITS) as usize).map(|chunk| &chunk.entries) {
+            std::hint::black_box(entries.0[index as usize & (CHUNK - 1)].deadline);
+        }
+    }
+
     #[inline]
     pub(crate) fn payload_mut(&mut self, index: u32) -> &mut P {
         self.at_mut(index).payload.as_mut().expect("the entry lives")
