@@ -189,7 +189,7 @@ class Loose:
     [
         (slotted(Made), "a field is made, not given"),
         (slotted(Checked), "it has a __post_init__"),
-        (plain(Loose), "its objects have more than the fields, or no slots"),
+        (plain(Loose), "its objects are not the fields that they are given, in slots"),
         (int, "must be called with a dataclass type"),
     ],
 )

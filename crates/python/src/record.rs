@@ -125,6 +125,8 @@ unsafe fn by_init(
     }
 }
 
+const OTHER_WORDS: &str = "its objects are not the fields that they are given, in slots, and nothing else";
+
 /// Make objects of *cls* fast from now on, and hide them from the garbage collector; return the class.
 ///
 /// For a dataclass with slots whose `__init__` does nothing but store its fields, and whose objects are never part of a cycle. Wrong
@@ -145,13 +147,13 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
         let kind = cls.as_type_ptr();
         let words = (size_of::<ffi::PyObject>()..(*kind).tp_basicsize as usize).step_by(size_of::<usize>());
         if words.len() != fields.len() {
-            return Err(refuse("its objects have more than the fields, or no slots"));
+            return Err(refuse(OTHER_WORDS));
         }
         for (field, mark) in fields.iter_mut().zip(&marks) {
             field.offset = words
                 .clone()
                 .find(|&at| *probe.as_ptr().byte_add(at).cast::<*mut ffi::PyObject>() == mark.as_ptr())
-                .ok_or_else(|| refuse("a field is not stored as it comes"))?;
+                .ok_or_else(|| refuse(OTHER_WORDS))?;
         }
         let number = MADE.load(Ordering::Relaxed);
         if let Some(&maker) = MAKERS.get(number) {
