@@ -63,6 +63,7 @@ def test_answers_as_documented(server, tmp_path):
     assert answer.returncode == 0, answer.stdout + answer.stderr
     generated = re.search(r"(\d+) generated, (\d+) passed", answer.stdout)
     assert generated, answer.stdout
+    print(generated[0])  # noqa: T201  how many requests, for `pytest -s`
     assert int(generated[1]) == int(generated[2]) > 16 * EXAMPLES
 
 
