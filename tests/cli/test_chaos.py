@@ -119,6 +119,10 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
         (["--every", "-1s"], "--every is -1 s: pass a duration"),
         (["--latency", "10ms"], "--latency 0.01 s, --jitter 0.03 s: pass 0 <= jitter <= latency <= 10s"),
         (["--latency", "nan"], "pass 0 <= jitter <= latency <= 10s"),
+        (
+            ["--store", "postgresql:///name?host=/run/postgresql"],
+            "=/run/postgresql' names no host to stand before by TCP: pass --store postgresql://HOST:PORT/NAME, or --fault",
+        ),
         (["--store", "postgresql://host/name"], "names no port: chaos puts itself between, so name host and port"),
     ],
 )

@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 from rich.console import Console
@@ -93,7 +94,7 @@ def command(
         raise Refused(
             ExitCode.USAGE, f"--latency {latency:g} s, --jitter {jitter:g} s: pass 0 <= jitter <= latency <= 10s"
         )
-    kinds = _kinds(faults, has_link=store is not None and not store.startswith("sqlite:"))
+    kinds = _kinds(faults, store)
     if seed is None:
         seed = int.from_bytes(os.urandom(4), "big")
     plan = plan_of(seed, seconds, kinds, every)
@@ -125,14 +126,21 @@ def _check(**durations: float) -> None:
             raise Refused(ExitCode.USAGE, f"--{option} is {seconds:g} s: pass a duration of up to a day")
 
 
-def _kinds(faults: tuple[str, ...] | None, *, has_link: bool) -> tuple[str, ...]:
-    if faults is None:
-        return tuple(kind for kind in FAULTS if has_link or kind not in NEEDS_STORE_LINK)
-    for kind in faults:
-        if kind in NEEDS_STORE_LINK and not has_link:
-            message = f"--fault {kind}: SQLite is a file and has no link: pass --store postgresql://HOST:PORT/NAME"
+def _kinds(faults: tuple[str, ...] | None, store: str | None) -> tuple[str, ...]:
+    is_file = store is None or store.startswith("sqlite:")
+    if not is_file and urlsplit(store).hostname is not None:
+        return faults or tuple(FAULTS)
+    others = tuple(kind for kind in FAULTS if kind not in NEEDS_STORE_LINK)
+    if faults is None and is_file:
+        return others
+    wanted = faults or tuple(FAULTS)
+    for kind in wanted:
+        if kind in NEEDS_STORE_LINK:
+            why = "SQLite is a file and has no link" if is_file else f"{store!r} names no host to stand before by TCP"
+            remedy = f"pass --store postgresql://HOST:PORT/NAME, or --fault {','.join(others)}"
+            message = f"--fault {kind}: {why}: {remedy}"
             raise FaultError(message)
-    return faults
+    return wanted
 
 
 def _tell(history: History, verdict: Verdict, seed: int, *, as_json: bool) -> None:
