@@ -4,6 +4,7 @@ What it costs a firing to be seen: all observability on, against off, in turns w
 
 from __future__ import annotations
 
+import gc
 import itertools
 import statistics
 import tempfile
@@ -52,8 +53,9 @@ def measure(_work: str, _subject: str, _pending: int, *, rounds: int) -> list[Me
     """
     Run one case in this process.
     """
+    exporter = InMemorySpanExporter()
     provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     tracer = OpenTelemetryTracer(SHARE, provider=provider)
     fire(None)  # the first round pays for what is made once
     offs: list[float] = []
@@ -61,6 +63,8 @@ def measure(_work: str, _subject: str, _pending: int, *, rounds: int) -> list[Me
     for number in range(rounds):
         for is_on in (False, True) if number % 2 == 0 else (True, False):
             (ons if is_on else offs).append(fire(tracer if is_on else None))
+            provider.force_flush()
+            exporter.clear()  # as a real one keeps nothing that the garbage collector walks
     off, on = (statistics.quantiles(each, n=4)[0] for each in (offs, ons))
     percent = statistics.median(100 * on / off for on, off in zip(ons, offs, strict=True))
     return [
@@ -91,6 +95,7 @@ def fire(tracer: OpenTelemetryTracer | None) -> float:
 
         if tracer is not None:
             scheduler.subscribe(log_event, routine=False)
+        gc.collect()
         begin = time.process_time_ns()
         scheduler.start()
         done.wait()

@@ -121,7 +121,7 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
         (["--latency", "nan"], "pass 0 <= jitter <= latency <= 10s"),
         (
             ["--store", "postgresql:///name?host=/run/postgresql"],
-            "=/run/postgresql' names no host to stand before by TCP: pass --store postgresql://HOST:PORT/NAME, or --fault",
+            "=/run/postgresql' names no host to stand before by TCP: pass --store postgresql://HOST:PORT/NAME, or ",
         ),
         (["--store", "postgresql://host/name"], "names no port: chaos puts itself between, so name host and port"),
     ],
