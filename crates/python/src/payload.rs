@@ -66,7 +66,7 @@ impl Payload {
 }
 
 /// How many objects are under way from memory in a walk.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// Call `look` with every payload, in no order, until it fails.
 ///

@@ -5,12 +5,11 @@ use std::ptr::null_mut;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tickwheel_core::{Id, NEVER};
+use tickwheel_core::NEVER;
 
 use crate::cell::guard;
 use crate::clock::{seconds, to_ns};
 use crate::engine::Engine;
-use crate::memory::prefetch;
 use crate::timer::{cancel, dealloc, set_type, TimerObject, CANCELLED, FIRED, FIRING};
 
 unsafe fn this<'a>(object: *mut ffi::PyObject) -> &'a mut TimerObject {
@@ -47,7 +46,6 @@ unsafe extern "C" fn method_reschedule(object: *mut ffi::PyObject, when: *mut ff
     // SAFETY: as above.
     unsafe {
         guard(|py| {
-            prefetch_entry(py, object.cast());
             let deadline = to_ns(py, when, "when")?;
             shift(py, object.cast(), |_| Ok(deadline))
         })
@@ -58,22 +56,9 @@ unsafe extern "C" fn method_restart(object: *mut ffi::PyObject, delay: *mut ffi:
     // SAFETY: as above.
     unsafe {
         guard(|py| {
-            prefetch_entry(py, object.cast());
             let delay = to_ns(py, delay, "delay")?;
             shift(py, object.cast(), |engine| Ok(engine.now(py)?.saturating_add(delay).min(NEVER)))
         })
-    }
-}
-
-/// Let memory fetch a timer's entry while its argument is read: among a million it is seldom near.
-#[inline]
-unsafe fn prefetch_entry(py: Python<'_>, timer: *mut TimerObject) {
-    // SAFETY: a pending timer has an engine, and an entry in its wheel.
-    unsafe {
-        if (*timer).is_pending() {
-            let index = Id::from_u64((*timer).id).index();
-            (*timer).engine(py).get().state.with(py, |state| prefetch(state.wheel.address_of(index)));
-        }
     }
 }
 
