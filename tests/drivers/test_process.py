@@ -132,6 +132,7 @@ def test_a_waiting_main_thread_can_be_interrupted(kind):
     """
     expect(
         """
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process ignores it
         wheel.call_later(0.02, os.kill, os.getpid(), signal.SIGINT)
         try:
             threading.Event().wait()
