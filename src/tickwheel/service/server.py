@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -29,13 +28,6 @@ from tickwheel.service.strict_json import encode
 __all__ = ["listen", "serve"]
 
 _HEAD_BYTES_MAX: Final = 64 * 1024
-_COLLECT_AFTER: Final = 50_000
-"""
-New objects between two looks of the garbage collector, which looks after two thousand otherwise.
-
-What a batch of 10,000 jobs makes is gone without it; walking it again and again took a tenth of the service's time.
-"""
-
 _SWEEP_TICKS: Final = 20
 """uvicorn ticks ten times a second: late connections are looked for every two seconds."""
 
@@ -70,27 +62,8 @@ def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable
         StoreError: If the store cannot be had; `StoreInUseError` if another process owns it.
     """
     options.check()
-    with (
-        contextlib.closing(listen(options)) as listener,
-        _rare_collections(),
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
+    with contextlib.closing(listen(options)) as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(scheduler, options, listener, on_ready))
-
-
-@contextlib.contextmanager
-def _rare_collections() -> Iterator[None]:
-    """
-    Let the garbage collector look rarely, and not at what was there before.
-    """
-    first, *others = gc.get_threshold()
-    gc.set_threshold(max(first, _COLLECT_AFTER), *others)
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(first, *others)
 
 
 async def _serve(
