@@ -135,16 +135,17 @@ static METHODS: FastMethods<5> = FastMethods([
 ]);
 
 static FUNCTIONS: FastMethods<2> = FastMethods([
-        fast(
-            c"timeout",
-            timeout,
-            c"timeout(delay)\n--\n\nCancel the body of `async with` when it takes longer than *delay* seconds: `asyncio.timeout`, cheaper.",
-        ),
-        fast(
-            c"timeout_at",
-            timeout_at,
-            c"timeout_at(when)\n--\n\nThe same for an instant of the loop's time; None is never.",
-        ),
+    fast(
+        c"timeout",
+        timeout,
+        c"timeout(delay)\n--\n\n\
+            Cancel the body of `async with` when it takes longer than *delay* seconds: `asyncio.timeout`, cheaper.",
+    ),
+    fast(
+        c"timeout_at",
+        timeout_at,
+        c"timeout_at(when)\n--\n\nThe same for an instant of the loop's time; None is never.",
+    ),
 ]);
 
 /// Make the type, and put it and the functions into the module.

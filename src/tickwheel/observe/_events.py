@@ -2,7 +2,8 @@
 What hooks are told: one frozen record for each thing that happens to a job or to the right to fire.
 
 Instants are milliseconds since the epoch by the store's clock. A hook is called on the thread where it happened and
-must not block; what it raises is logged and dropped. With no hook subscribed, no record is made.
+must not block; what it raises is logged and dropped. With no hook subscribed, no record is made. What
+comes with every set and firing is made without its `__init__`.
 """
 
 from __future__ import annotations

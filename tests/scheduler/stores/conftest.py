@@ -4,6 +4,7 @@ The suites explain their assertions, and a real PostgreSQL or Redis runs for tho
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import shutil
@@ -19,6 +20,7 @@ import pytest
 pytest.register_assert_rewrite("tickwheel.testing.store_suite")
 
 PATIENCE_S = 60.0
+NUMBERS = itertools.count()
 
 
 def find(program):
@@ -124,6 +126,17 @@ def postgres():
     yield server
     server.stop()
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def database(postgres):
+    """
+    Return the name of an empty database, which is dropped in the end.
+    """
+    name = f"empty_{next(NUMBERS)}"
+    postgres.execute(f"CREATE DATABASE {name}")
+    yield name
+    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 class Redis:

@@ -5,7 +5,6 @@ Effects in the handler's own transaction happen once, on SQLite and PostgreSQL, 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import signal
 import sqlite3
 import subprocess
@@ -18,8 +17,6 @@ import pytest
 from tickwheel.scheduler import Firing, Job
 from tickwheel.scheduler.effects import create_table, once, once_async, prune
 from tickwheel.scheduler.errors import TransactionError
-
-NUMBERS = itertools.count()
 
 
 def firing(key="bill/17", generation=1, attempt=1, first_set_at=5):
@@ -40,14 +37,12 @@ def connect(request, tmp_path):
         def make():
             return sqlite3.connect(path, timeout=20)
     else:
-        server = request.getfixturevalue("postgres")
-        name = f"effects_{next(NUMBERS)}"
-        server.execute(f"CREATE DATABASE {name}")
+        url = request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
 
         def make():
             import psycopg  # noqa: PLC0415  only where there is a server
 
-            return psycopg.connect(server.url(name))
+            return psycopg.connect(url)
 
     made = []
 
@@ -145,24 +140,21 @@ def test_prune(connect):
     assert bill(conn, firing())
 
 
-def test_with_asyncio(postgres):
+def test_with_asyncio(postgres, database):
     """
     An async connection of psycopg does the same.
     """
     import psycopg  # noqa: PLC0415  only where there is a server
 
-    name = f"effects_{next(NUMBERS)}"
-    postgres.execute(f"CREATE DATABASE {name}")
-
     async def main():
-        async with await psycopg.AsyncConnection.connect(postgres.url(name)) as conn:
+        async with await psycopg.AsyncConnection.connect(postgres.url(database)) as conn:
             await conn.execute("CREATE TABLE tickwheel_effects (message_id text PRIMARY KEY, done_at bigint NOT NULL)")
             return [await once_async(conn, firing()), await once_async(conn, firing(attempt=2))]
 
     assert asyncio.run(main()) == [True, False]
 
 
-def test_connections_that_commit_by_themselves(tmp_path, postgres):
+def test_connections_that_commit_by_themselves(tmp_path, postgres, database):
     """
     Where the note would stand without its effect, it is refused with the remedy.
     """
@@ -175,9 +167,7 @@ def test_connections_that_commit_by_themselves(tmp_path, postgres):
     conn.execute("BEGIN")
     assert once(conn, firing())
     conn.close()
-    name = f"effects_{next(NUMBERS)}"
-    postgres.execute(f"CREATE DATABASE {name}")
-    with psycopg.connect(postgres.url(name), autocommit=True) as conn:
+    with psycopg.connect(postgres.url(database), autocommit=True) as conn:
         create_table(conn)
         with pytest.raises(TransactionError, match=r"use it within `with conn\.transaction"):
             once(conn, firing())

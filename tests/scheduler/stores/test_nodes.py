@@ -18,14 +18,11 @@ PATIENCE_S = 30.0
 
 
 @pytest.fixture
-def postgres_url(postgres):
+def postgres_url(postgres, database):
     """
     Return the address of an empty database.
     """
-    name = f"nodes_{next(NUMBERS)}"
-    postgres.execute(f"CREATE DATABASE {name}")
-    yield f"{postgres.url(name)}&"
-    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    return f"{postgres.url(database)}&"
 
 
 @pytest.fixture

@@ -28,19 +28,17 @@ PAGE = {
 
 
 @pytest.fixture
-def store(postgres):
+def store(postgres, database):
     """
     Return an open store with fifty jobs due soon and five thousand far ahead, which the server has no statistics of.
     """
-    postgres.execute("CREATE DATABASE cost")
-    store = open_store(f"{postgres.url('cost')}&shards=1")
+    store = open_store(f"{postgres.url(database)}&shards=1")
     store.acquire("owner")
     store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(50)])
     store.apply([model.Set(model.Job(f"far {i}", 0, FAR + i)) for i in range(5_000)])
     store.apply([model.Set(model.Job(f"fast {i}", 0, FAR, recurrence="every 5 s")) for i in range(3)])
     yield store
     store.close()
-    postgres.execute("DROP DATABASE cost WITH (FORCE)")
 
 
 def nodes_of(plan):

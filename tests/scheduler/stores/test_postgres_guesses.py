@@ -27,21 +27,19 @@ JOBS = [
 
 
 @pytest.fixture
-def make(postgres):
+def make(postgres, database):
     """
     Return what opens stores in one database.
     """
     opened = []
 
     def make_one():
-        opened.append(open_store(postgres.url("guesses")))
+        opened.append(open_store(postgres.url(database)))
         return opened[-1]
 
-    postgres.execute("CREATE DATABASE guesses")
     yield make_one
     for store in opened:
         store.close()
-    postgres.execute("DROP DATABASE guesses WITH (FORCE)")
 
 
 def set_all(store, keys):

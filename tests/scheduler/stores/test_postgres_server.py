@@ -4,7 +4,6 @@ What the PostgreSQL store does when the server, the connection or another node i
 
 from __future__ import annotations
 
-import itertools
 import signal
 import sys
 import time
@@ -16,19 +15,7 @@ from tickwheel.scheduler import _model as model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores import Shard, open_store
 
-NUMBERS = itertools.count()
 PATIENCE_S = 30.0
-
-
-@pytest.fixture
-def database(postgres):
-    """
-    Return the name of an empty database.
-    """
-    name = f"server_{next(NUMBERS)}"
-    postgres.execute(f"CREATE DATABASE {name}")
-    yield name
-    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

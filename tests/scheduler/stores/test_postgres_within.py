@@ -5,7 +5,6 @@ A write with `conn=` joins the caller's own transaction in the same PostgreSQL d
 from __future__ import annotations
 
 import asyncio
-import itertools
 import signal
 import subprocess
 import sys
@@ -19,19 +18,15 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip i
 
 PATIENCE_S = 60
 LATER = {"delay": 3600, "handler": "h"}
-NUMBERS = itertools.count()
 
 
 @pytest.fixture
-def url(postgres):
+def url(postgres, database):
     """
     Return a database with a table of the caller's.
     """
-    name = f"within_{next(NUMBERS)}"
-    postgres.execute(f"CREATE DATABASE {name}")
-    postgres.execute("CREATE TABLE orders (id integer PRIMARY KEY)", name)
-    yield postgres.url(name)
-    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    postgres.execute("CREATE TABLE orders (id integer PRIMARY KEY)", database)
+    return postgres.url(database)
 
 
 @pytest.fixture
