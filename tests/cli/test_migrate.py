@@ -8,8 +8,7 @@ import json
 
 import pytest
 
-from tickwheel.scheduler import Scheduler
-from tickwheel.scheduler import _model as model
+from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler._migration import Migration
 from tickwheel.scheduler.stores import open_store
 

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Sequence
 
-from tickwheel.scheduler._model import Answer, Begin, Settle, Write
+from tickwheel.scheduler.model import Answer, Begin, Settle, Write
 from tickwheel.scheduler.stores import Store
 
 __all__ = ["POINTS", "Fate"]

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from tickwheel.testing.simulation import Plan, check_history, simulate
+from simulation import Plan, check_history, simulate
 
 __all__ = ["Result", "prove"]
 

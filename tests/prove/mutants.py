@@ -12,15 +12,17 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from tickwheel.scheduler import _stager, _storeclock, _writer
-from tickwheel.scheduler._armer import Armer
-from tickwheel.scheduler._near import Near
-from tickwheel.scheduler._settler import Settler
-from tickwheel.scheduler._stager import Stager
+from simulation._worlds import Cluster
+
+from tickwheel.scheduler.engine import _stager, _storeclock
+from tickwheel.scheduler.engine._armer import Armer
+from tickwheel.scheduler.engine._near import Near
+from tickwheel.scheduler.engine._settler import Settler
+from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.stores import MemoryStore, _memory
 from tickwheel.scheduler.stores._contract import Changes
-from tickwheel.testing.simulation._worlds import Cluster
+from tickwheel.scheduler.verbs import _writer
 
 __all__ = ["MUTANTS"]
 
@@ -139,7 +141,7 @@ def invented(write: Any) -> Any:
     """
     Return an answer that no store gave.
     """
-    from tickwheel.scheduler._model import Answer, Outcome  # noqa: PLC0415 - here alone
+    from tickwheel.scheduler.model import Answer, Outcome  # noqa: PLC0415 - here alone
 
     return Answer(Outcome.CREATED, write.job)
 
@@ -148,7 +150,7 @@ def settles_what_never_ran() -> Any:
     """
     The end of one in fifty attempts is a success, whatever came of it.
     """
-    from tickwheel.scheduler._executor import Executor  # noqa: PLC0415 - here alone
+    from tickwheel.scheduler.engine._executor import Executor  # noqa: PLC0415 - here alone
 
     run = Executor._run
     number = itertools.count(1)

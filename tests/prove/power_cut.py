@@ -22,8 +22,8 @@ from unittest import mock
 
 from recorded_disk import RecordedDisk
 
-from tickwheel.scheduler._model import Begin, Cancel, Job, JobQuery, Move, Set, Settle, Settled, State, Write
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Begin, Cancel, Job, JobQuery, Move, Set, Settle, Settled, State, Write
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _connections
 
 __all__ = ["Result", "prove"]

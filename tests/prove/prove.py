@@ -50,7 +50,7 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     """
     seeds, cuts, jobs = str(options.seeds), str(options.cuts), str(options.jobs)
     seconds = str(max(8.0, options.jobs / 150))
-    simulation = ("-m", "tickwheel.testing.simulation")
+    simulation = ("-m", "simulation")
     kill = (str(CRASH / "kill9.py"), "--jobs", jobs, "--seconds", seconds, "--named", "--every", "1", "3")
     power = (str(HERE / "power_cut.py"), "--cuts")
     zombie = (str(HERE / "sigstop.py"), "--rounds", str(max(1, options.seeds // 40)))
@@ -76,7 +76,11 @@ def run(proof: Proof, url: str) -> tuple[bool, str, float]:
     command = [sys.executable, *proof.command, *(["--store", url] if url else [])]
     started = time.monotonic()
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONHASHSEED": "0"}
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(HERE)},
     )
     took = time.monotonic() - started
     lines = done.stdout.strip().splitlines() or [f"it printed nothing, and ended with {done.returncode}"]
@@ -92,7 +96,12 @@ def again(command: list[str], line: str) -> list[str]:
     Return *command* with the seed that *line* tells.
     """
     seed = re.search(r"seed (\d+)", line)
-    return ["python", *command[1:], *(["--seed", seed[1]] if seed and "--seed" not in command else [])]
+    return [
+        f"PYTHONPATH={HERE}",
+        "python",
+        *command[1:],
+        *(["--seed", seed[1]] if seed and "--seed" not in command else []),
+    ]
 
 
 def main() -> int:

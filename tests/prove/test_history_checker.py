@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from simulation import History, Plan, check_history, simulate
+from simulation.history import Answered, Called, Committed, Ended, Fault, Finished, Fired, Granted
 
-from tickwheel.scheduler._model import Answer, Begin, Outcome, Set, Settle, Settled
-from tickwheel.testing.simulation import History, Plan, check_history, simulate
-from tickwheel.testing.simulation.history import Answered, Called, Committed, Ended, Fault, Finished, Fired, Granted
+from tickwheel.scheduler.model import Answer, Begin, Outcome, Set, Settle, Settled
 
 PLAN = Plan(0, hours=2.0, asks=60, breaks=4)
 

@@ -13,7 +13,7 @@ from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
 
 FULL_DISK = """
     import resource, signal, sys
-    from tickwheel.scheduler._model import Job, Set
+    from tickwheel.scheduler.model import Job, Set
     from tickwheel.scheduler.errors import StoreError
     from tickwheel.scheduler.stores.sqlite import SqliteStore
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from mutants import MUTANTS
-
-from tickwheel.testing.simulation import Plan, check_history, run_seed, simulate
+from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
 SEEDS_TRIED = range(0, 16, 2)
@@ -33,8 +33,8 @@ def test_one_seed_is_one_history(seed):
     """
     One seed gives the same history to the byte, here and in another process with other hashes.
     """
-    program = f"from tickwheel.testing.simulation import run_seed; print(run_seed({seed}, 3.0).digest)"
-    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
+    program = f"from simulation import run_seed; print(run_seed({seed}, 3.0).digest)"
+    environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": str(Path(__file__).parent)}
     other = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, timeout=100
     )

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tickwheel.errors import InvalidDelayError
 from tickwheel.scheduler import _checks
-from tickwheel.scheduler._model import SetMode
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import SetMode
 
 NOW = 1_700_000_000_000
 CENTURY_S = _checks.FAR_MS / 1000

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from tickwheel.scheduler._model import Job
-from tickwheel.scheduler._near import TABLE, Entry, Event, Near, Stage, _step_all
+from tickwheel.scheduler.engine._near import TABLE, Entry, Event, Near, Stage, _step_all
+from tickwheel.scheduler.model import Job
 
 
 def job(key="k", generation=1, due_at=1000):

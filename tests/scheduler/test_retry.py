@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from tickwheel.scheduler._model import RetryPolicy
 from tickwheel.scheduler._retry import check_policy, wait_ms
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import RetryPolicy
 
 
 @pytest.mark.parametrize(

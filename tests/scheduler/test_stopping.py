@@ -11,7 +11,8 @@ import time
 import pytest
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State, StoreInUseError, _settler
+from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State, StoreInUseError
+from tickwheel.scheduler.engine import _settler
 
 
 def test_stop_before_start(make, url):

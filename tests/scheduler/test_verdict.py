@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 
 from tickwheel.scheduler import Cancel, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
-from tickwheel.scheduler._model import Settled
-from tickwheel.scheduler._verdict import (
+from tickwheel.scheduler.engine._verdict import (
     ERROR_CHARS_MAX,
     Kind,
     fatal,
@@ -18,6 +17,7 @@ from tickwheel.scheduler._verdict import (
     judge_result,
     poison,
 )
+from tickwheel.scheduler.model import Settled
 from tickwheel.scheduler.recurrence import Interval, Misfire, Recurrence
 
 NOW = 1_700_000_000_000

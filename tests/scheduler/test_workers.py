@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tickwheel.scheduler._workers import Workers
+from tickwheel.scheduler.engine._workers import Workers
 
 
 class Work:

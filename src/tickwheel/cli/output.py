@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tickwheel.cli.exits import ExitCode, Refused
-from tickwheel.scheduler._model import Answer, Job, Outcome
+from tickwheel.scheduler.model import Answer, Job, Outcome
 
 __all__ = [
     "counted",

@@ -13,22 +13,22 @@ from typing import Any, Final
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.drivers import SteppedClock, TimerWheel
 from tickwheel.observe._tracing import Tracer
-from tickwheel.scheduler._client import Client
-from tickwheel.scheduler._commits import events_of, lives_of
-from tickwheel.scheduler._figures import Figures
-from tickwheel.scheduler._ground import Ground
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._lifecycle import Lifecycle
-from tickwheel.scheduler._model import Answer, Write
 from tickwheel.scheduler._options import SchedulerOptions
-from tickwheel.scheduler._owner import Owner
-from tickwheel.scheduler._pulls import Pulls
-from tickwheel.scheduler._recent import FiringRecord
-from tickwheel.scheduler._registry import Registry
-from tickwheel.scheduler._storeclock import StoreClock
+from tickwheel.scheduler.engine._figures import Figures
+from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._owner import Owner
+from tickwheel.scheduler.engine._pulls import Pulls
+from tickwheel.scheduler.engine._recent import FiringRecord
+from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Answer, Write
 from tickwheel.scheduler.stores import Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
+from tickwheel.scheduler.verbs._client import Client
+from tickwheel.scheduler.verbs._commits import events_of, lives_of
 
 __all__ = ["Core"]
 

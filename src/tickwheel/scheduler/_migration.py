@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
-from tickwheel.scheduler._model import (
+from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.model import (
     Adopt,
     Answer,
     Begin,
@@ -39,7 +40,6 @@ from tickwheel.scheduler._model import (
     State,
     Write,
 )
-from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.stores import Store
 
 __all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked"]

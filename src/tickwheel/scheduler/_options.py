@@ -8,9 +8,9 @@ import os
 import socket
 from dataclasses import dataclass, field, fields
 
-from tickwheel.scheduler._model import USUAL_RETRY, RetryPolicy
 from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import USUAL_RETRY, RetryPolicy
 
 __all__ = ["SchedulerOptions"]
 

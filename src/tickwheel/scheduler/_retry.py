@@ -4,8 +4,8 @@ How long to wait before the next attempt.
 
 from __future__ import annotations
 
-from tickwheel.scheduler._model import RetryPolicy
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import RetryPolicy
 
 __all__ = ["KINDS", "check_policy", "wait_ms"]
 

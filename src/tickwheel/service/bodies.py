@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from tickwheel.scheduler._model import RetryPolicy
-from tickwheel.scheduler._pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
+from tickwheel.scheduler.engine._pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
+from tickwheel.scheduler.model import RetryPolicy
 
 __all__ = [
     "AckBody",

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypedDict
 
 from msgspec import Raw, Struct
 
-from tickwheel.scheduler._model import Answer, Job, RetryPolicy
-from tickwheel.scheduler._recent import FiringRecord
+from tickwheel.scheduler.engine._recent import FiringRecord
+from tickwheel.scheduler.model import Answer, Job, RetryPolicy
 from tickwheel.service.firings import WORDS
 
 __all__ = [

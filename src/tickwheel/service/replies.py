@@ -10,7 +10,6 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 
 from tickwheel.errors import ClosedError, InvalidDelayError, TooManyTimersError
-from tickwheel.scheduler._model import Answer, Job, Outcome
 from tickwheel.scheduler.errors import (
     HandlerNotFoundError,
     InvalidJobError,
@@ -18,6 +17,7 @@ from tickwheel.scheduler.errors import (
     StoreError,
     TooManyWaitingError,
 )
+from tickwheel.scheduler.model import Answer, Job, Outcome
 from tickwheel.service.documents import JobDocument, answer_document, job_document
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.problems import ProblemError, show

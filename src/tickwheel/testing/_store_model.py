@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from tickwheel.scheduler._model import (
+from tickwheel.scheduler.model import (
     Adopt,
     Begin,
     Cancel,

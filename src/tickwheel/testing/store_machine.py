@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tickwheel.scheduler._model import (
+from tickwheel.scheduler.model import (
     Adopt,
     Answer,
     Begin,

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import pytest
 
-from tickwheel.scheduler import _model as model
+from tickwheel.scheduler import model
 from tickwheel.scheduler._migration import Migration, SameStoreError
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.stores import open_store

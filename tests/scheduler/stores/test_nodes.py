@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tickwheel.scheduler import _model as model
+from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import open_store
 

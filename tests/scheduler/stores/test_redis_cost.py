@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwheel.scheduler import _model as model
+from tickwheel.scheduler import model
 from tickwheel.scheduler.stores import open_store
 
 FAR = 10**12

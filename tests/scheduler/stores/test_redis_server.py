@@ -14,7 +14,7 @@ import time
 import pytest
 
 from tickwheel.errors import MissingExtraError
-from tickwheel.scheduler import _model as model
+from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores.redis import _connections

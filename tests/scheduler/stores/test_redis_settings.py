@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from tickwheel.scheduler import _model as model
+from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores.redis._server import loss_window

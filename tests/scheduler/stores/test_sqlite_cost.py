@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tickwheel.scheduler import _model as model
+from tickwheel.scheduler import model
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._queries import SQL, delete_keys, jobs_by_key, paging
 

@@ -13,7 +13,7 @@ from contextlib import closing
 
 import pytest
 
-from tickwheel.scheduler import _model as model
+from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _files, _schema
 
@@ -348,7 +348,7 @@ def test_fork(make):
 
 READ_ONLY = """
     import os, sys
-    from tickwheel.scheduler._model import Job, Set
+    from tickwheel.scheduler.model import Job, Set
     from tickwheel.scheduler.stores.sqlite import SqliteStore
     from tickwheel.scheduler.errors import StoreError
     if os.geteuid() == 0:

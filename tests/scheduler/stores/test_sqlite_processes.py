@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 
-from tickwheel.scheduler import _model as model
+from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreInUseError
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 
@@ -40,7 +40,7 @@ def start(store):
         source = textwrap.dedent(
             """
             import sys
-            from tickwheel.scheduler._model import *
+            from tickwheel.scheduler.model import *
             from tickwheel.scheduler.stores.sqlite import SqliteStore
             store = SqliteStore(sys.argv[1])
             store.open()

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from tickwheel.scheduler._writer import Writer
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.scheduler.verbs._writer import Writer
 from tickwheel.testing.faulty_store import FaultyStore
 
 PATIENCE_S = 20.0

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler._model import Job, Outcome, Set
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Job, Outcome, Set
 
 PATIENCE_S = 20.0
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 
-from tickwheel.scheduler._model import Answer, Begin, Cancel, Job, Outcome, Set, Settle
+from tickwheel.scheduler.model import Answer, Begin, Cancel, Job, Outcome, Set, Settle
 
 PATIENCE_S = 20.0
 

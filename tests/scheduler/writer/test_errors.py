@@ -4,8 +4,8 @@ What fails, and who is told.
 
 from __future__ import annotations
 
-from tickwheel.scheduler._model import Job, Outcome, Set
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Job, Outcome, Set
 
 PATIENCE_S = 20.0
 

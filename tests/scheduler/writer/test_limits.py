@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from tickwheel.scheduler._model import Job, Outcome, Set
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Job, Outcome, Set
 
 PATIENCE_S = 20.0
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tickwheel.scheduler._promise import Promise
+from tickwheel.scheduler.verbs._promise import Promise
 
 PATIENCE_S = 20
 

@@ -1,5 +1,5 @@
 """
-The verbs on jobs, over HTTP: `scheduler._client` for a service.
+The verbs on jobs, over HTTP: `scheduler.verbs._client` for a service.
 
 What is asked for is checked here, by the same code, before it is sent. So a bad value is the same error, and costs no
 request; only what the service alone knows comes back as a problem.
@@ -15,14 +15,14 @@ from typing import Any, Final, NoReturn
 
 from tickwheel.observe._tracing import TRACE
 from tickwheel.scheduler import _checks
-from tickwheel.scheduler._client import STEPS_MAX
-from tickwheel.scheduler._model import Answer, Job, Outcome, Page, RetryPolicy, State
-from tickwheel.scheduler._requests import PAGE_MAX, ListFields, SetRequest, When, due_at, job_query, set_write
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
+from tickwheel.scheduler.model import Answer, Job, Outcome, Page, RetryPolicy, State
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.stores import Shard
+from tickwheel.scheduler.verbs._client import STEPS_MAX
+from tickwheel.scheduler.verbs._requests import PAGE_MAX, ListFields, SetRequest, When, due_at, job_query, set_write
 
 __all__ = ["RemoteClient"]
 

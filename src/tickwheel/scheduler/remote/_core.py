@@ -15,7 +15,7 @@ from tickwheel.observe._events import EventHook
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
-from tickwheel.scheduler._recent import FiringRecord
+from tickwheel.scheduler.engine._recent import FiringRecord
 from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.remote._client import RemoteClient
 from tickwheel.scheduler.remote._puller import Puller

@@ -7,7 +7,14 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from tickwheel.scheduler._pulls import LEASE_MAX_S, LEASE_MIN_S, check_delay, check_error, check_lease, check_seconds
+from tickwheel.scheduler.engine._pulls import (
+    LEASE_MAX_S,
+    LEASE_MIN_S,
+    check_delay,
+    check_error,
+    check_lease,
+    check_seconds,
+)
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.targets.pull import JobLease

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, Write
+from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, Write
 
 __all__ = ["Abilities", "Changes", "Joins", "Lease", "Shard", "Store"]
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tickwheel.clock import Clock, MonotonicClock
-from tickwheel.scheduler._model import (
+from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.model import (
     Adopt,
     Advance,
     Answer,
@@ -26,7 +27,6 @@ from tickwheel.scheduler._model import (
     State,
     Write,
 )
-from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
 from tickwheel.scheduler.stores._rules import GONE, NOT_OWNER, decide, key_of, rescued
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tickwheel.scheduler._model import (
+from tickwheel.scheduler.model import (
     Adopt,
     Advance,
     Answer,

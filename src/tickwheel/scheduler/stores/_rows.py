@@ -9,7 +9,7 @@ import sys
 from functools import lru_cache
 from typing import Any, Final
 
-from tickwheel.scheduler._model import USUAL_RETRY, Job, RetryPolicy, State
+from tickwheel.scheduler.model import USUAL_RETRY, Job, RetryPolicy, State
 
 __all__ = ["CODES", "in_int64", "job_of", "row_of", "successor", "text_of"]
 

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Any, Protocol, runtime_checkable
 
 from tickwheel.observe._events import Event
-from tickwheel.scheduler._model import Answer, Job
+from tickwheel.scheduler.model import Answer, Job
 
 __all__ = ["Abandoned", "Call", "Cancel", "End", "Firing", "Limits", "Reporting", "Retry", "Snooze", "Target"]
 

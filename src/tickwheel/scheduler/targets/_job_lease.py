@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tickwheel.scheduler._model import Job
+from tickwheel.scheduler.model import Job
 
 __all__ = ["JobLease"]
 

@@ -8,8 +8,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tickwheel.scheduler._model import RetryPolicy
 from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError
+from tickwheel.scheduler.model import RetryPolicy
 from tickwheel.scheduler.targets._contract import Call, Limits
 from tickwheel.scheduler.targets._processes import ProcessPool, check_importable
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
-from tickwheel.scheduler._model import Answer, Outcome
 from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, TooManyWaitingError
+from tickwheel.scheduler.model import Answer, Outcome
 from tickwheel.scheduler.targets._contract import Call, End, Firing, Limits, Snooze
 from tickwheel.scheduler.targets._job_lease import JobLease
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tickwheel.scheduler._model import (
+from tickwheel.scheduler.model import (
     Answer,
     Begin,
     Cancel,

@@ -4,7 +4,8 @@ A batch is one transaction: in order, all or nothing, one answer each.
 
 from __future__ import annotations
 
-from tickwheel.scheduler._model import (
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import (
     Advance,
     Begin,
     Cancel,
@@ -18,7 +19,6 @@ from tickwheel.scheduler._model import (
     State,
     Write,
 )
-from tickwheel.scheduler.errors import StoreError
 from tickwheel.testing.store_suite._base import StoreTests, refused
 
 

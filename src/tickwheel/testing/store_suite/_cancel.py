@@ -4,7 +4,7 @@ Cancel: a job that will not run.
 
 from __future__ import annotations
 
-from tickwheel.scheduler._model import Outcome
+from tickwheel.scheduler.model import Outcome
 from tickwheel.testing.store_suite._base import StoreTests
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 
-from tickwheel.scheduler._model import Job, Set, Settled
+from tickwheel.scheduler.model import Job, Set, Settled
 from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from tickwheel.scheduler._model import Job, JobQuery, Set, Settled, State
+from tickwheel.scheduler.model import Job, JobQuery, Set, Settled, State
 from tickwheel.scheduler.stores._contract import Store
 from tickwheel.testing.store_suite._base import StoreTests
 

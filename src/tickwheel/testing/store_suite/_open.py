@@ -4,8 +4,8 @@ Before and after.
 
 from __future__ import annotations
 
-from tickwheel.scheduler._model import Job, JobQuery, Set
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Job, JobQuery, Set
 from tickwheel.testing.store_suite._base import EVER, StoreTests, refused
 
 

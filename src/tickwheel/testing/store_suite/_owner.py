@@ -4,7 +4,7 @@ Whose jobs they are.
 
 from __future__ import annotations
 
-from tickwheel.scheduler._model import Advance, Begin, Outcome, Settle, State
+from tickwheel.scheduler.model import Advance, Begin, Outcome, Settle, State
 from tickwheel.testing.store_suite._base import OWNER, StoreTests
 
 

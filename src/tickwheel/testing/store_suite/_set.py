@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler._model import Job, Outcome, RetryPolicy, Set, SetMode, Settled, State
+from tickwheel.scheduler.model import Job, Outcome, RetryPolicy, Set, SetMode, Settled, State
 from tickwheel.testing.store_suite._base import StoreTests
 
 

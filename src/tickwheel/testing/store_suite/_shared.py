@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tickwheel.scheduler._model import Cancel, Job, Move, Outcome, Set, State
 from tickwheel.scheduler.errors import StoreInUseError
+from tickwheel.scheduler.model import Cancel, Job, Move, Outcome, Set, State
 from tickwheel.scheduler.stores._contract import Store
 from tickwheel.testing.store_machine import run_store_machine
 from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, refused

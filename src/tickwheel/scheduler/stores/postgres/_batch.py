@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from tickwheel.scheduler._model import Advance, Answer, Begin, Job, Set, Settle, State, Write
+from tickwheel.scheduler.model import Advance, Answer, Begin, Job, Set, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of, row_of
 from tickwheel.scheduler.stores._rules import decide

@@ -9,7 +9,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class like others
 from typing import Any, Final
 
-from tickwheel.scheduler._model import Job
+from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores._rows import row_of
 
 __all__ = ["rows_of"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tickwheel.scheduler._model import Answer, Write
 from tickwheel.scheduler.errors import StoreError, TransactionError
+from tickwheel.scheduler.model import Answer, Write
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores.postgres._batch import Batch, Result, Statement, Steps
 from tickwheel.scheduler.stores.postgres._queries import SQL

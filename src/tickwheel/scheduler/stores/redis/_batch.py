@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tickwheel.scheduler._model import Adopt, Advance, Answer, Begin, Job, Set, Settle, State, Write
+from tickwheel.scheduler.model import Adopt, Advance, Answer, Begin, Job, Set, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores.redis._blob import Row, blob_of, place_of, running_mark
 from tickwheel.scheduler.stores.redis._scripts import packed, packed_lists

@@ -19,7 +19,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from tickwheel.scheduler._model import Job, State
+from tickwheel.scheduler.model import Job, State
 from tickwheel.scheduler.stores._rows import CODES, job_of, row_of
 
 __all__ = ["Row", "blob_of", "instant", "place_of", "read_rows", "running_mark"]

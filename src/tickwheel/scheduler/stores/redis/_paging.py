@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwheel.scheduler._model import JobQuery, Page, State
+from tickwheel.scheduler.model import JobQuery, Page, State
 from tickwheel.scheduler.stores._rows import in_int64, successor
 from tickwheel.scheduler.stores.redis._blob import instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections

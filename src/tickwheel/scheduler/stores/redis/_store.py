@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError

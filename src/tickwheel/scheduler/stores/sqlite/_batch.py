@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from tickwheel.scheduler._model import USUAL_RETRY, Answer, Job, State, Write
+from tickwheel.scheduler.model import USUAL_RETRY, Answer, Job, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import CODES, job_of, row_of, text_of
 from tickwheel.scheduler.stores.sqlite._guests import Guest

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from tickwheel.scheduler._model import JobQuery, Page, State
+from tickwheel.scheduler.model import JobQuery, Page, State
 from tickwheel.scheduler.stores._rows import CODES, in_int64, job_of, successor
 from tickwheel.scheduler.stores.sqlite._queries import paging
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from tickwheel.clock import Clock, MonotonicClock
-from tickwheel.scheduler._model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of

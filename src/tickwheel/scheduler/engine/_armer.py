@@ -1,0 +1,259 @@
+"""
+The armer: counts attempts just before jobs are due, and sets the timers that fire them.
+
+Jobs near their instant are gathered in slots of some milliseconds. A slot's timer comes an arming window ahead of it:
+all its attempts are counted in one write, and by the time they are due nothing stands between instant and firing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from threading import Lock
+from typing import Final
+
+from tickwheel.errors import ClosedError
+from tickwheel.observe._events import StoreFailed
+from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._lanes import Lanes
+from tickwheel.scheduler.engine._near import Entry, Near, Stage
+from tickwheel.scheduler.model import Answer, Begin, Job, Outcome
+from tickwheel.scheduler.targets import Limits
+
+__all__ = ["ARMING_WINDOW_MS", "Armer"]
+
+ARMING_WINDOW_MS: Final = 50
+"""
+How long before its slot an attempt is counted: some ten commits of a disk that takes 5 ms for each, so that a slow one
+does not make a firing late, and short enough that few attempts are counted in vain by a crash.
+"""
+
+SLOT_BITS: Final = 4
+"""Slots of 16 ms: at most 64 writes a second come of it, and the window grows by less than half."""
+
+_CHUNK: Final = 500
+"""How many attempts are counted in one write at most, so that callers' writes find room beside it."""
+
+_OUTSIDE: Final = (Stage.FAR, Stage.NEAR)
+
+_STEP_MS: Final = 1_000
+"""A timer that comes so long before its instant was set by a clock that was set back since."""
+
+_RETRY_S: Final = 0.5
+"""After which a count that the store did not answer is asked for again."""
+
+
+class Armer:
+    """
+    From near to fired.
+
+    Args:
+        ground: What it stands on.
+        near: The table.
+        fire: Gets the entries of one instant, in the order of their generations.
+        may_begin: Whether attempts may be counted now; what may not is held back until `resume`.
+        limits_of: How a job's handler is limited, or None.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        near: Near,
+        fire: Callable[[list[Entry]], None],
+        may_begin: Callable[[], bool],
+        limits_of: Callable[[Job], Limits | None],
+    ) -> None:
+        self._near = near
+        self._clock = ground.clock
+        self._timers = ground.timers
+        self._pacer = ground.pacer
+        self._writer = ground.writer
+        self._hooks = ground.hooks
+        self._hand_over = fire
+        self._may_begin = may_begin
+        self._running_max = ground.options.running_max
+        self._lanes = Lanes(ground, limits_of, ARMING_WINDOW_MS, begin=self._begin, turn_away=near.turn_away)
+        self._lock = Lock()
+        self._slots: dict[int, list[Entry]] = {}
+        self._held: deque[Entry] = deque()
+        self._is_stopped = False
+        self.on_room: Callable[[], object] = int
+        """Called after each begin: there is room for others to be staged."""
+        self.on_early: Callable[[list[Entry]], object] = len
+        """Gets what was begun for an instant that is far away again."""
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """
+        File staged *entries*; what is due within the window is begun at once. From any thread.
+        """
+        soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << SLOT_BITS)
+        at_once: list[Entry] = []
+        opened: list[int] = []
+        with self._lock:
+            for entry in entries:
+                due_at = entry.fire_at
+                if due_at < soon:
+                    at_once.append(entry)
+                    continue
+                slot = due_at >> SLOT_BITS
+                filed = self._slots.get(slot)
+                if filed is None:
+                    self._slots[slot] = [entry]
+                    opened.append(slot)
+                else:
+                    filed.append(entry)
+        try:
+            for slot in opened:
+                when = self._clock.deadline((slot << SLOT_BITS) - ARMING_WINDOW_MS)
+                self._timers.call_at(when, self._open_slot, slot)
+        except ClosedError:  # a stop overtook us: everything near stays in the store
+            return
+        if at_once:
+            self._begin(at_once)
+
+    def ended(self, entries: Sequence[Entry], freed: list[Entry]) -> None:
+        """
+        Begin what waited for *entries* to end: *freed*, the next of their keys, and whatever finds a place now.
+        """
+        self._lanes.leave(entries)
+        self._begin(freed)
+
+    def on_more(self, wanted: Callable[[], object]) -> None:
+        """
+        Call *wanted* when jobs are to be staged anew that found no place before.
+        """
+        self._lanes.on_more = wanted
+
+    def widen(self, target: str, handler: str) -> None:
+        """
+        Begin what waited for places of *handler*; from any thread.
+        """
+        self._lanes.widen(target, handler)
+        self.resume()
+
+    def resume(self) -> None:
+        """
+        Begin what was held back, as far as there is room now.
+        """
+        while (room := self._room()) > 0:
+            if self._held:
+                with self._lock:
+                    held = [self._held.popleft() for _ in range(min(room, len(self._held)))]
+                self._count(self._lanes.admit(held))
+            elif not self._count(self._lanes.next(room)):
+                return
+
+    def forget(self) -> None:
+        """
+        Forget what is filed; it was dropped.
+        """
+        with self._lock:
+            self._slots.clear()
+
+    def stop(self) -> None:
+        """
+        Begin nothing more.
+        """
+        self._is_stopped = True
+
+    def _room(self) -> int:
+        if self._is_stopped or not self._may_begin():
+            return 0
+        return self._running_max - self._near.busy
+
+    def _open_slot(self, slot: int) -> None:
+        with self._lock:
+            entries = self._slots.pop(slot, [])
+        soon = self._clock.now() + ARMING_WINDOW_MS + (1 << SLOT_BITS) + _STEP_MS
+        if any(entry.fire_at > soon for entry in entries):  # somebody set the clock back: they are not near any more
+            self.add(entries)
+        else:
+            self._begin(entries)
+
+    def _begin(self, entries: list[Entry]) -> None:
+        """
+        Count the attempts of *entries*, and of what was held back before; those that find no place wait.
+        """
+        if not self._is_stopped:
+            self._count(self._lanes.admit(entries))
+            self.resume()
+
+    def _count(self, admitted: list[Entry]) -> bool:
+        """
+        Count the attempts of *admitted* entries as far as there is room, and return whether there were any.
+        """
+        if not admitted:
+            return False
+        begun, held = self._near.begin(admitted, max(0, self._room()))
+        if len(begun) < len(admitted):
+            self._lanes.leave(entry for entry in admitted if entry.stage in _OUTSIDE)
+            with self._lock:
+                self._held.extend(held)
+        for start in range(0, len(begun), _CHUNK):
+            self._post(begun[start : start + _CHUNK], is_again=False)
+        self.on_room()
+        return True
+
+    def _post(self, entries: list[Entry], *, is_again: bool) -> None:
+        writes = [Begin(entry.job, entry.epoch) for entry in entries]
+        try:
+            self._writer.post(writes, partial(self._begun, entries, is_again))
+        except ClosedError:  # a stop overtook us
+            self._near.refuse(entries)
+
+    def _begun(self, entries: list[Entry], is_again: bool, result: list[Answer] | Exception) -> None:
+        """
+        Sort out what the store answered; on the writer's thread.
+        """
+        if isinstance(result, Exception):
+            self._ask_again(entries, result)
+            return
+        counted = (Outcome.BEGUN, Outcome.TOO_LATE) if is_again else (Outcome.BEGUN,)  # too late: it was our first try
+        begun = [entry for entry, answer in zip(entries, result, strict=True) if answer.outcome in counted]
+        self._near.begun(begun)
+        if len(begun) < len(entries):
+            known = set(map(id, begun))
+            refused = [entry for entry in entries if id(entry) not in known]
+            self.ended(refused, self._near.refuse(refused))
+        self._set_timers(begun)
+
+    def _ask_again(self, entries: list[Entry], error: Exception) -> None:
+        """
+        Count once more later: after an error it may be unknown whether the attempts are counted.
+        """
+        if self._hooks.is_active:
+            self._hooks.tell(StoreFailed("counting attempts", str(error)))
+        try:
+            self._pacer.call_later(_RETRY_S, partial(self._post, entries, is_again=True))
+        except ClosedError:
+            self._near.refuse(entries)
+
+    def _set_timers(self, entries: Sequence[Entry]) -> None:
+        now = self._clock.now()
+        if self._is_stopped:  # they are given back, whatever their instant
+            now = float("inf")
+        due: list[Entry] = []
+        later: defaultdict[int, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            (due if entry.fire_at <= now else later[entry.fire_at]).append(entry)
+        if due:
+            due.sort(key=lambda entry: (entry.job.due_at, entry.job.generation))
+            self._hand_over(due)
+        for fire_at, batch in later.items():
+            self._set_timer(fire_at, batch)
+
+    def _set_timer(self, fire_at: int, batch: list[Entry]) -> None:
+        try:
+            self._timers.call_at(self._clock.deadline(fire_at), self._fire, fire_at, batch)
+        except ClosedError:
+            return  # begun and not fired: the stop gives them back
+
+    def _fire(self, fire_at: int, batch: list[Entry]) -> None:
+        early_ms = fire_at - self._clock.now()
+        if early_ms > _STEP_MS:  # somebody set the clock back: it can be moved and cancelled again
+            self.on_early([entry for entry in batch if entry.stage is Stage.BEGUN])
+        elif early_ms > 0:
+            self._set_timer(fire_at, batch)
+        else:
+            self._hand_over([entry for entry in batch if entry.stage is Stage.BEGUN])

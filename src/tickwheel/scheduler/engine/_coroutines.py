@@ -1,0 +1,155 @@
+"""
+The event loop of async handlers and of targets that wait for the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from tickwheel.scheduler.engine._near import Entry
+
+__all__ = ["Coroutines"]
+
+_REST_S: Final = 1.0
+"""How long a task of somebody else's may take to be cancelled."""
+
+
+class Coroutines:
+    """
+    Runs entries as tasks, at most *limit* at once, on the caller's loop or on one in a thread of its own.
+
+    Args:
+        run: Makes the coroutine of an entry.
+        limit: How many may be under way.
+        loop: Where to run them; None for a loop in a daemon thread that is started with the first entry.
+    """
+
+    def __init__(
+        self, run: Callable[[Entry], Coroutine[Any, Any, None]], limit: int, loop: asyncio.AbstractEventLoop | None
+    ) -> None:
+        self._run = run
+        self._limit = limit
+        self._loop = loop
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._queue: deque[Entry] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def put(self, entries: Sequence[Entry]) -> None:
+        """
+        Queue *entries*. From any thread.
+        """
+        self._queue.extend(entries)
+        with suppress(RuntimeError):  # the caller's loop was closed before the scheduler, whose stop takes these back
+            self._running_loop().call_soon_threadsafe(self._start_some)
+
+    def take_back(self) -> list[Entry]:
+        """
+        Take out what was not started.
+        """
+        taken: list[Entry] = []
+        while self._queue:
+            try:
+                taken.append(self._queue.popleft())
+            except IndexError:  # the loop was faster
+                break
+        return taken
+
+    def runs_caller(self) -> bool:
+        """
+        Return whether the caller runs on the loop's own thread, or inside a task that this started.
+        """
+        if threading.current_thread() is self._thread:
+            return True
+        try:
+            return asyncio.current_task() in self._tasks
+        except RuntimeError:  # no loop runs here
+            return False
+
+    def close(self, timeout_s: float | None, closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        """
+        Cancel what still runs, await *closers*, and end the thread.
+        """
+        loop = self._loop
+        if loop is None:  # nothing was ever awaited; the caller's thread may run a loop of its own
+            thread = threading.Thread(target=asyncio.run, args=(_close_all(closers),), name="tickwheel-closing")
+            thread.start()
+            thread.join(timeout_s)
+            return
+        if loop.is_closed():
+            return
+        try:
+            future = asyncio.run_coroutine_threadsafe(self._wind_up(closers), loop)
+            future.result(timeout_s)
+        except (TimeoutError, RuntimeError):  # a task that swallows its cancellation; a loop that was closed meanwhile
+            pass
+        if self._thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            if self._thread is not threading.current_thread():
+                self._thread.join(timeout_s)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=_run_loop, args=(self._loop,), name="tickwheel-coroutines", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def _start_some(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._queue and len(self._tasks) < self._limit:
+            try:
+                entry = self._queue.popleft()
+            except IndexError:  # a stop took it back
+                return
+            task = loop.create_task(self._run(entry))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # `run` keeps its own; what is left here is a cancellation or the end of the process
+        if self._queue:
+            self._start_some()
+
+    async def _wind_up(self, closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await _close_all(closers)
+
+
+async def _close_all(closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    for closer in closers:
+        await closer()
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(_end_rest())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+async def _end_rest() -> None:
+    """
+    Await the end of what handlers and the libraries of targets have started beside: a closed loop cannot end it.
+    """
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=_REST_S)

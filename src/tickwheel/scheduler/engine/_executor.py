@@ -1,0 +1,287 @@
+"""
+The executor: hands fired jobs to their targets, and judges what comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
+from random import random
+from typing import Any
+
+from tickwheel.errors import ClosedError
+from tickwheel.observe._tracing import FIRING
+from tickwheel.scheduler._checks import decode_payload
+from tickwheel.scheduler.engine import _verdict
+from tickwheel.scheduler.engine._coroutines import Coroutines
+from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._near import Entry, Near, Stage
+from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._settler import Settler
+from tickwheel.scheduler.engine._spans import Spans, fired_event
+from tickwheel.scheduler.engine._workers import Workers
+from tickwheel.scheduler.model import Answer
+from tickwheel.scheduler.targets import Abandoned, Call, End, Firing
+
+__all__ = ["Executor"]
+
+
+class Executor:
+    """
+    From fired to ended. `fire` may be called from any thread and does not wait for handlers.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        near: Near,
+        settler: Settler,
+        registry: Registry,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self._near = near
+        self._clock = ground.clock
+        self._timers = ground.timers
+        self._hooks = ground.hooks
+        self._spans = None if ground.tracer is None else Spans(ground.tracer, ground.pacer)
+        self._settler = settler
+        self._registry = registry
+        self._held: set[Entry] = set()
+        self.workers = Workers(self._run, ground.options.workers)
+        self.processes = Workers(self._run, ground.options.processes)
+        self.coroutines = Coroutines(self._run_async, ground.options.coroutines, loop)
+
+    def fire(self, entries: list[Entry]) -> None:
+        """
+        Hand *entries* over, in order; those that cannot be run end at once.
+        """
+        for_workers: list[Entry] = []
+        for_processes: list[Entry] = []
+        for_loop: list[Entry] = []
+        to_hold: dict[Call, list[Entry]] = {}
+        for entry in self._near.fire(entries):
+            try:
+                entry.call = call = self._registry.call_of(entry.job)
+            except Exception as error:  # noqa: BLE001  whatever it is, the job is parked with it
+                self._settler.add(entry, _verdict.fatal(entry.job, entry.epoch, error))
+                continue
+            if call.is_held:
+                to_hold.setdefault(call, []).append(entry)
+            elif call.in_process:
+                for_processes.append(entry)
+            else:
+                (for_loop if call.is_async else for_workers).append(entry)
+        if for_workers:
+            self.workers.put(for_workers)
+        if for_processes:
+            self.processes.put(for_processes)
+        if for_loop:
+            self.coroutines.put(for_loop)
+        for call, held in to_hold.items():
+            self._hold(call, held)
+
+    def take_back(self) -> list[Entry]:
+        """
+        Take back what was handed over and not begun; the rest of the queue, for a stop.
+        """
+        return self.workers.take_back() + self.processes.take_back() + self.coroutines.take_back()
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs inside a handler.
+        """
+        return self.workers.holds(threading.current_thread()) or self.coroutines.runs_caller()
+
+    def flush_spans(self) -> None:
+        """
+        Tell the tracer of what has ended, for a stop.
+        """
+        if self._spans is not None:
+            self._spans.flush()
+
+    def take_held(self) -> list[Entry]:
+        """
+        Return what targets hold to end in their own time, for a stop, which does not wait for it.
+        """
+        return list(self._held)
+
+    def _hold(self, call: Call, entries: list[Entry]) -> None:
+        """
+        Hand *entries* to a target that ends them in its own time.
+        """
+        batch: list[tuple[Firing, End]] = []
+        for entry in entries:
+            verdict = self._not_worth_it(entry)
+            if verdict is not None:
+                self._settler.add(entry, verdict)
+                continue
+            begun = self._begin(entry)
+            self._held.add(entry)
+            batch.append((Firing(entry.job, entry.attempt, entry.fired_at), self._end_of(entry, begun)))
+        if batch:
+            call.function(batch)
+
+    def _end_of(self, entry: Entry, begun: float | None) -> End:
+        def end(
+            result: object = None,
+            error: BaseException | None = None,
+            tell: Callable[[Answer | Exception], object] | None = None,
+        ) -> bool:
+            self._held.discard(entry)
+            return self._settler.add(entry, self._judge(entry, begun, result, error), tell)
+
+        return end
+
+    def _run(self, entry: Entry) -> None:
+        """
+        Run a sync handler, on a worker thread.
+        """
+        verdict = self._not_worth_it(entry)
+        if verdict is None:
+            call = entry.call
+            assert call is not None
+            watch = None if call.timeout_s is None else self._watch(entry, call.timeout_s)
+            begun = self._begin(entry)
+            try:
+                if call.wants_firing:
+                    arguments = self._arguments(entry, call, partial(_beat, entry, watch, call.timeout_s))
+                else:
+                    arguments = (decode_payload(entry.job.payload),)
+                if entry.span is None:
+                    result = call.function(*arguments)
+                else:
+                    with entry.span:
+                        result = call.function(*arguments)
+            except Abandoned:
+                self._end_span(entry, "interrupted")
+                return
+            except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+                verdict = self._judge(entry, begun, error=error)
+            else:
+                verdict = self._judge(entry, begun, result)
+            if watch is not None and not watch.cancel():
+                self.workers.remove_one()
+        self._settler.add(entry, verdict)
+
+    async def _run_async(self, entry: Entry) -> None:
+        """
+        Run an async handler, on the event loop.
+        """
+        verdict = self._not_worth_it(entry)
+        if verdict is None:
+            call = entry.call
+            assert call is not None
+            begun = self._begin(entry)
+            loop = asyncio.get_running_loop()
+
+            def beat() -> bool:
+                if call.timeout_s is not None and not limit.expired():
+                    limit.reschedule(loop.time() + call.timeout_s)
+                return not limit.expired()
+
+            try:
+                async with asyncio.timeout(call.timeout_s) as limit:
+                    if entry.span is None:
+                        result = await call.function(*self._arguments(entry, call, beat))
+                    else:
+                        with entry.span:
+                            result = await call.function(*self._arguments(entry, call, beat))
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    self._end_span(entry, "interrupted")
+                    raise  # the scheduler stops: the next owner takes it up again
+                verdict = self._judge(entry, begun, error=error)
+            except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+                verdict = self._judge(entry, begun, error=error)
+            else:
+                verdict = self._judge(entry, begun, result)
+        self._settler.add(entry, verdict)
+
+    def _not_worth_it(self, entry: Entry) -> _verdict.Verdict | None:
+        job, epoch = entry.job, entry.epoch
+        if job.attempt >= job.retry.attempts:
+            return _verdict.poison(job, epoch)
+        if job.expires_at is None and job.recurrence is None:
+            return None
+        try:
+            return _verdict.judge_expired(job, epoch, self._clock.now_ms())
+        except Exception as error:  # noqa: BLE001  such as a recurrence that nobody can read
+            return _verdict.fatal(job, epoch, error)
+
+    def _begin(self, entry: Entry) -> float | None:
+        """
+        Note and tell that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
+        """
+        entry.fired_at = self._clock.now()
+        job = entry.job
+        FIRING.set((job.key, job.generation, entry.attempt))  # on a thread or task that runs nothing but firings
+        if self._hooks.is_curious:
+            self._hooks.tell(fired_event(entry))
+        spans = self._spans
+        if spans is not None and (job.trace is not None or random() < spans.share):  # noqa: S311  no secret
+            entry.span = spans.begin(entry)
+        return self._clock.monotonic() if self._hooks.is_curious else None
+
+    def _arguments(self, entry: Entry, call: Call, beat: Callable[[], bool]) -> tuple[Any, ...]:
+        job = entry.job
+        if not call.wants_firing:
+            return (decode_payload(job.payload),)
+        trace = None if entry.span is None else entry.span.trace
+        firing = Firing(job, entry.attempt, entry.fired_at, beat, trace)
+        return (decode_payload(job.payload), firing) if call.wants_payload else (firing,)
+
+    def _judge(
+        self, entry: Entry, begun: float | None, result: object = None, error: BaseException | None = None
+    ) -> _verdict.Verdict:
+        verdict = self._verdict_of(entry, begun, result, error)
+        self._end_span(entry, verdict.kind, verdict.settle.error)
+        return verdict
+
+    def _verdict_of(
+        self, entry: Entry, begun: float | None, result: object, error: BaseException | None
+    ) -> _verdict.Verdict:
+        job, epoch = entry.job, entry.epoch
+        if begun is not None:
+            entry.ran_ms = (self._clock.monotonic() - begun) * 1000
+        if result is None and error is None and job.recurrence is None:  # most end so, and need no clock
+            return _verdict.succeeded(job, epoch)
+        now = self._clock.now_ms()
+        try:
+            if error is not None:
+                return _verdict.judge_error(job, epoch, error, now)
+            try:
+                return _verdict.judge_result(job, epoch, result, now)
+            except (ValueError, TypeError) as bad_result:  # Snooze(nan) and the like
+                return _verdict.judge_error(job, epoch, bad_result, now)
+        except Exception as unreadable:  # noqa: BLE001  such as a recurrence that nobody can read
+            return _verdict.fatal(job, epoch, unreadable)
+
+    def _end_span(self, entry: Entry, outcome: str, error: str | None = None) -> None:
+        if entry.span is not None:
+            assert self._spans is not None
+            self._spans.end(entry.span, outcome, error)
+
+    def _watch(self, entry: Entry, timeout_s: float) -> Any:
+        try:
+            return self._timers.call_later(timeout_s, self._time_out, entry, timeout_s)
+        except ClosedError:  # the scheduler stops, and waits no longer than it was told
+            return None
+
+    def _time_out(self, entry: Entry, timeout_s: float) -> None:
+        """
+        End an attempt whose thread is still busy; another thread may take its place.
+        """
+        self.workers.add_one()
+        if entry.stage is Stage.RUNNING:
+            error = TimeoutError(f"it did not end within {timeout_s:g} s")
+            entry.ran_ms = timeout_s * 1000
+            verdict = _verdict.judge_error(entry.job, entry.epoch, error, self._clock.now_ms())
+            self._end_span(entry, verdict.kind, verdict.settle.error)
+            self._settler.add(entry, verdict)
+
+
+def _beat(entry: Entry, watch: Any, timeout_s: float | None) -> bool:
+    return entry.stage is Stage.RUNNING and (watch is None or watch.restart(timeout_s))

@@ -1,0 +1,69 @@
+"""
+Counters, of all firings and by target, and the distribution of lateness.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from tickwheel.scheduler._distribution import Distribution
+from tickwheel.scheduler.engine._near import Entry
+from tickwheel.scheduler.engine._recent import Recent
+from tickwheel.scheduler.engine._verdict import Kind, Verdict
+from tickwheel.scheduler.model import Answer, Outcome
+
+__all__ = ["Figures"]
+
+_COUNTED_AS: Final = {
+    Kind.SUCCEEDED: "succeeded",
+    Kind.RETRIED: "retried",
+    Kind.SNOOZED: "snoozed",
+    Kind.DIED: "dead_total",
+    Kind.EXPIRED: "expired",
+    Kind.GIVEN_BACK: "given_back",
+}
+
+
+class Figures:
+    """
+    What was done. Written on the writer's thread alone, so that no count needs a lock; read from any.
+    """
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(("fired", "failed", "refused", *_COUNTED_AS.values()), 0)
+        self.lateness = Distribution()
+        self.by_target: dict[str, dict[str, int]] = {}
+        self.recent = Recent()
+
+    def settled(self, batch: Sequence[tuple[Entry, Verdict]], answers: Sequence[Answer]) -> bool:
+        """
+        Count a settled *batch*, and return whether there is anything in it but routine.
+        """
+        fired, has_trouble = 0, False
+        counts, late, note = self.counts, self.lateness.add, self.recent.add
+        kinds: defaultdict[tuple[str, Kind], int] = defaultdict(int)
+        for (entry, verdict), answer in zip(batch, answers, strict=True):
+            kind = verdict.kind
+            if entry.fired_at:
+                fired += 1
+                late(entry.fired_at - entry.job.due_at)
+                note(entry, verdict, answer)
+            if answer.outcome is not Outcome.SETTLED:
+                counts["refused"] += 1
+                has_trouble = True
+                continue
+            kinds[entry.job.target, kind] += 1
+            if kind is Kind.RETRIED or kind is Kind.DIED:
+                has_trouble = True
+                counts["failed"] += kind is Kind.RETRIED or bool(entry.fired_at)
+        counts["fired"] += fired
+        for (target, kind), count in kinds.items():
+            name = _COUNTED_AS[kind]
+            counts[name] += count
+            of_target = self.by_target.get(target)
+            if of_target is None:
+                of_target = self.by_target[target] = dict.fromkeys(_COUNTED_AS.values(), 0)
+            of_target[name] += count
+        return has_trouble

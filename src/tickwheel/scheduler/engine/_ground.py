@@ -1,0 +1,44 @@
+"""
+What the background roles stand on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickwheel.drivers import TimerWheel
+from tickwheel.observe._tracing import Tracer
+from tickwheel.scheduler._hooks import Hooks
+from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler.engine._storeclock import StoreClock
+from tickwheel.scheduler.stores import Store
+from tickwheel.scheduler.verbs._writer import Writer
+
+__all__ = ["Ground"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """
+    The parts that every role uses and none owns.
+
+    Attributes:
+        store: Open; read by the stager, the leases and the watcher.
+        writer: The only way to write to it.
+        clock: The store's, read without asking it.
+        timers: The near wheel, on the scheduler's clock.
+        pacer: A wheel on the real clock, for waits that are about threads and stores: the same one, unless a test
+            moves the scheduler's clock by hand.
+        hooks: Who is told.
+        options: The knobs.
+        tracer: Who makes spans of firings, if anybody does.
+    """
+
+    store: Store
+    writer: Writer
+    clock: StoreClock
+    timers: TimerWheel
+    pacer: TimerWheel
+    hooks: Hooks
+    options: SchedulerOptions
+    tracer: Tracer | None = None

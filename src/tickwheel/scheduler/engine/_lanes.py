@@ -1,0 +1,233 @@
+"""
+Lanes: handlers that may not run as often, or as many at once, as there are jobs due for them.
+
+A limit works before an attempt is counted. So what waits for its lane waits as a near job: it can be moved and
+cancelled, no attempt is used up, and it takes no room among the running ones. It does take room among the near ones
+(`near_max`). A lane whose places come and go may have none for days, so what is too much for it is turned away into the
+store, and read again once the lane moves: a queue without workers holds nobody else up.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._near import Entry, Lane, Stage
+from tickwheel.scheduler.model import Job
+from tickwheel.scheduler.targets import Limits
+
+__all__ = ["Lanes"]
+
+_SWEEP_MIN: Final = 100
+
+LimitsOf = Callable[[Job], Limits | None]
+
+
+class _Lane(Lane):
+    """
+    One limited handler.
+
+    Attributes:
+        limits: What it may.
+        name: The target and handler.
+        busy: How many of its attempts are counted and not settled.
+        waiting: Entries that find it busy, in order.
+        has_more: Whether some were turned away.
+        sweep_at: How many may wait before those that were moved or cancelled meanwhile are swept out.
+        next_at: The first instant that is not taken, in ms, where it has a rate.
+    """
+
+    __slots__ = ("busy", "has_more", "limits", "name", "next_at", "sweep_at", "waiting")
+
+    def __init__(self, name: tuple[str, str], limits: Limits) -> None:
+        self.name = name
+        self.limits = limits
+        self.busy = 0
+        self.has_more = False
+        self.waiting: deque[Entry] = deque()
+        self.sweep_at = _SWEEP_MIN
+        self.next_at = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        """
+        Whether one more may begin.
+        """
+        limits = self.limits
+        if limits.places is not None and self.busy >= limits.places():
+            return False
+        return limits.concurrency is None or self.busy < limits.concurrency
+
+    @property
+    def is_forgettable(self) -> bool:
+        """
+        Whether it is as good as a new one.
+        """
+        return not (self.busy or self.waiting or self.has_more) and self.limits.rate is None
+
+    def put(self, entry: Entry) -> None:
+        """
+        Let *entry* wait.
+        """
+        self.waiting.append(entry)
+        if len(self.waiting) > self.sweep_at:
+            self.waiting = deque(each for each in self.waiting if each.stage is Stage.NEAR)
+            self.sweep_at = 2 * len(self.waiting) + _SWEEP_MIN
+
+    def book(self, entry: Entry, now: float) -> None:
+        """
+        Give *entry* the next instant that the rate leaves.
+        """
+        if self.limits.rate is not None:
+            start = max(entry.fire_at, now, self.next_at)
+            self.next_at = start + 1000 / self.limits.rate
+            entry.fire_at = math.ceil(start)
+
+
+class Lanes:
+    """
+    Lets through what may begin. From any thread.
+
+    Args:
+        ground: What it stands on.
+        limits_of: The limits of a job's handler, or None.
+        window_ms: How long before its instant an entry is begun.
+        begin: Begins entries that are to be let through later.
+        turn_away: Takes entries out of what is near.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        limits_of: LimitsOf,
+        window_ms: int,
+        *,
+        begin: Callable[[list[Entry]], object],
+        turn_away: Callable[[list[Entry]], object],
+    ) -> None:
+        self._clock = ground.clock
+        self._timers = ground.timers
+        self._limits_of = limits_of
+        self._window_ms: Final = window_ms
+        self._begin = begin
+        self._turn_away = turn_away
+        self._waiting_max = ground.options.near_max // 2
+        self._lock = threading.Lock()
+        self._lanes: dict[tuple[str, str], _Lane] = {}
+        self._changed: dict[_Lane, None] = {}
+        self.on_more: Callable[[], object] = int
+        """Called when what was turned away is wanted."""
+
+    def admit(self, entries: list[Entry]) -> list[Entry]:
+        """
+        Return those of *entries* that may begin now; the others wait here, or come to `begin` at their time.
+        """
+        admitted: list[Entry] = []
+        later: list[Entry] = []
+        away: list[Entry] = []
+        now = self._clock.now()
+        unlimited: set[tuple[str, str]] = set()
+        with self._lock:
+            for entry in entries:
+                name = (entry.job.target, entry.job.handler)
+                if name in unlimited:
+                    admitted.append(entry)
+                    continue
+                lane = self._lane_of(entry, name)
+                if lane is None:
+                    unlimited.add(name)
+                    admitted.append(entry)
+                elif not entry.is_booked and self._books_later(entry, lane, now):
+                    later.append(entry)
+                elif lane.is_free:
+                    lane.busy += 1
+                    entry.lane = lane
+                    admitted.append(entry)
+                elif lane.limits.places is not None and (lane.has_more or len(lane.waiting) >= self._share):
+                    lane.has_more = True
+                    away.append(entry)
+                else:
+                    lane.put(entry)
+        if away:
+            self._turn_away(away)
+        for entry in later:
+            try:
+                self._timers.call_at(self._clock.deadline(entry.fire_at - self._window_ms), self._begin, [entry])
+            except ClosedError:  # a stop overtook us: it stays in the store
+                break
+        return admitted
+
+    def leave(self, entries: Iterable[Entry]) -> None:
+        """
+        Note that admitted *entries* have ended, or did not begin after all.
+        """
+        if not self._lanes:
+            return
+        with self._lock:
+            for entry in entries:
+                lane, entry.lane = entry.lane, None
+                if isinstance(lane, _Lane):
+                    lane.busy -= 1
+                    self._changed[lane] = None
+
+    def widen(self, target: str, handler: str) -> None:
+        """
+        Note that there may be more places for jobs of *handler*.
+        """
+        with self._lock:
+            lane = self._lanes.get((target, handler))
+            if lane is not None:
+                self._changed[lane] = None
+
+    def next(self, count: int) -> list[Entry]:
+        """
+        Admit up to *count* of those that wait and find their lane free now.
+        """
+        admitted: list[Entry] = []
+        is_wanted = False
+        if not self._changed:
+            return admitted
+        with self._lock:
+            while self._changed and len(admitted) < count:
+                lane, _ = self._changed.popitem()
+                while lane.waiting and lane.is_free and len(admitted) < count:
+                    entry = lane.waiting.popleft()
+                    if entry.stage is Stage.NEAR:  # and not moved or cancelled while it waited
+                        lane.busy += 1
+                        entry.lane = lane
+                        admitted.append(entry)
+                if lane.has_more and len(lane.waiting) <= self._share // 2:
+                    lane.has_more, is_wanted = False, True
+                if lane.waiting and len(admitted) == count:
+                    self._changed[lane] = None
+                elif lane.is_forgettable:
+                    self._lanes.pop(lane.name, None)
+        if is_wanted:
+            self.on_more()
+        return admitted
+
+    @property
+    def _share(self) -> int:
+        """
+        How many may wait in one lane whose places come and go: together half of what may be near.
+        """
+        return max(1, self._waiting_max // len(self._lanes))
+
+    def _books_later(self, entry: Entry, lane: _Lane, now: float) -> bool:
+        entry.is_booked = True
+        lane.book(entry, now)
+        return entry.fire_at - self._window_ms > now
+
+    def _lane_of(self, entry: Entry, name: tuple[str, str]) -> _Lane | None:
+        limits = self._limits_of(entry.job)
+        if limits is None:
+            return None
+        lane = self._lanes.get(name)
+        if lane is None:
+            lane = self._lanes[name] = _Lane(name, limits)
+        return lane

@@ -1,0 +1,132 @@
+"""
+The leases: the right to fire, taken, kept and given back.
+
+A store that a lock of the system guards gives leases without an end; they need no renewing, and no thread.
+Others are renewed at a third of their length. They are trusted on the monotonic clock only, from before
+the call that granted them, up to a margin before their end: a paused process finds out before it acts, not after.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tickwheel.observe._events import OwnershipGained, OwnershipLost, StoreFailed
+from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores import Lease
+
+__all__ = ["Leases"]
+
+_MARGIN: Final = 0.2
+"""The last part of a lease that is not trusted: clocks of two machines drift, and a firing takes its time to begin."""
+
+
+class Leases:
+    """
+    Holds what this owner has of the store.
+
+    Args:
+        ground: What it stands on.
+        on_change: Gets the leases, and the epochs that were lost, whenever that changes.
+        on_renewed: Called after each renewal: what was not done for lack of trust can be done now.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        on_change: Callable[[Sequence[Lease], set[int]], object],
+        on_renewed: Callable[[], object],
+    ) -> None:
+        self._store = ground.store
+        self._owner = ground.options.owner
+        self._clock = ground.clock
+        self._hooks = ground.hooks
+        self._on_change = on_change
+        self._on_renewed = on_renewed
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._trusted_until: float | None = None
+        self.held: tuple[Lease, ...] = ()
+        self.renewals = 0
+        self.failures = 0
+
+    def acquire(self) -> None:
+        """
+        Take what is free, and keep it if it has an end.
+
+        Raises:
+            StoreInUseError: If another owner holds what only one can have.
+            StoreError: If the store does not answer.
+        """
+        self._take(self._store.acquire)
+        if any(lease.until is not None for lease in self.held) or self._store.abilities.has_many_owners:
+            self._thread = threading.Thread(target=self._renew, name="tickwheel-leases", daemon=True)
+            self._thread.start()
+
+    def is_trusted(self) -> bool:
+        """
+        Return whether what is held may be acted on now.
+        """
+        return self._trusted_until is None or self._clock.monotonic() < self._trusted_until
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return how often leases were renewed and were not, and how many seconds they are trusted yet (None: no end).
+        """
+        until = self._trusted_until
+        trusted_s = None if until is None else max(0.0, until - self._clock.monotonic())
+        return {"renewals": self.renewals, "failures": self.failures, "trusted_s": trusted_s}
+
+    def release(self) -> None:
+        """
+        Stop renewing, and hand over.
+        """
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.held = ()
+        self._store.release(self._owner)
+
+    def _renew(self) -> None:
+        while not self._stopped.wait(self._length_s() / 3):
+            try:
+                self._take(self._renewed)
+            except StoreError as error:
+                self.failures += 1
+                if self._hooks.is_active:
+                    self._hooks.tell(StoreFailed("renewing leases", str(error)))
+            else:
+                self.renewals += 1
+                self._on_renewed()
+
+    def _renewed(self, owner: str) -> list[Lease]:
+        kept = self._store.renew(owner)
+        return self._store.acquire(owner) if self._store.abilities.has_many_owners else kept
+
+    def _take(self, take: Callable[[str], list[Lease]]) -> None:
+        before, local = self._clock.monotonic(), self._clock.local()
+        leases = tuple(take(self._owner))
+        ends = [(lease.until - lease.granted_at) / 1000 for lease in leases if lease.until is not None]
+        self._trusted_until = before + min(ends) * (1 - _MARGIN) if ends else None
+        if ends:
+            self._clock.sample(leases[0].granted_at, local, self._clock.local())
+        self._hold(leases)
+
+    def _hold(self, leases: tuple[Lease, ...]) -> None:
+        old = {(lease.shard, lease.epoch) for lease in self.held}
+        new = {(lease.shard, lease.epoch) for lease in leases}
+        rescued = {lease.shard: lease.rescued for lease in leases}
+        self.held = leases
+        if old == new:
+            return
+        self._on_change(leases, {epoch for _, epoch in old - new})
+        for shard, epoch in sorted(new - old):
+            self._hooks.tell(OwnershipGained(shard, epoch, rescued[shard]))
+        for shard, epoch in sorted(old - new):
+            self._hooks.tell(OwnershipLost(shard, epoch))
+
+    def _length_s(self) -> float:
+        lengths = [(lease.until - lease.granted_at) / 1000 for lease in self.held if lease.until is not None]
+        return min(lengths, default=3.0)

@@ -1,0 +1,369 @@
+"""
+What is near: the jobs that are in memory, and what may become of each.
+
+A job, by which is meant a key with a generation, is in one state at a time. The table:
+
+    state       where it is                                       event     next
+    far         in the store alone                                stage     near
+    near        filed, waiting for its attempt to be counted      begin     beginning
+                                                                  drop      far        (moved, set anew, cancelled)
+    beginning   the count is on its way to the store              begun     begun
+                                                                  refuse    far        (somebody else was faster)
+    begun       counted, waiting for its instant                  fire      running
+                                                                  end       settling   (given back by a stop)
+    running     handed to its target                              end       settling
+    settling    its end is on its way to the store                settle    far        (gone, or a new life there)
+
+Loading is reading rows from the store to stage them. What is read may be stale when it arrives. It does no harm: a row
+of a generation that is known here is left out, and any other meets the store's own check when its attempt is counted.
+So a job loaded twice, or loaded while it is moved, fires once.
+
+Of two generations of one key, one is busy at a time: the next is not begun before the end of the one before is written.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from tickwheel.observe._tracing import Span
+from tickwheel.scheduler.model import Job
+from tickwheel.scheduler.targets import Call
+
+__all__ = ["TABLE", "Entry", "Event", "Near", "Stage"]
+
+
+class Stage(StrEnum):
+    """
+    The states of the table.
+    """
+
+    FAR = "far"
+    NEAR = "near"
+    BEGINNING = "beginning"
+    BEGUN = "begun"
+    RUNNING = "running"
+    SETTLING = "settling"
+
+
+class Event(StrEnum):
+    """
+    What moves a job from one state to another.
+    """
+
+    STAGE = "stage"
+    DROP = "drop"
+    BEGIN = "begin"
+    BEGUN = "begun"
+    REFUSE = "refuse"
+    FIRE = "fire"
+    END = "end"
+    SETTLE = "settle"
+
+
+TABLE: Final[dict[Event, dict[Stage, Stage]]] = {
+    Event.STAGE: {Stage.FAR: Stage.NEAR},
+    Event.DROP: {Stage.NEAR: Stage.FAR},
+    Event.BEGIN: {Stage.NEAR: Stage.BEGINNING},
+    Event.BEGUN: {Stage.BEGINNING: Stage.BEGUN},
+    Event.REFUSE: {Stage.BEGINNING: Stage.FAR},
+    Event.FIRE: {Stage.BEGUN: Stage.RUNNING},
+    Event.END: {Stage.BEGUN: Stage.SETTLING, Stage.RUNNING: Stage.SETTLING},
+    Event.SETTLE: {Stage.SETTLING: Stage.FAR},
+}
+"""By event, the states in which it may happen and what follows; in any other state it does not happen."""
+
+
+_STAGED: Final = TABLE[Event.STAGE][Stage.FAR]
+_BEGINNING: Final = TABLE[Event.BEGIN][Stage.NEAR]
+_DROP: Final = TABLE[Event.DROP]
+_END: Final = TABLE[Event.END]
+
+_DROPPED: Final = Job("", 0, 0)
+
+
+class Lane:
+    """
+    What an entry holds a place in while it is begun: see `_lanes`.
+    """
+
+    __slots__ = ()
+
+
+class Entry:
+    """
+    One job in memory.
+
+    Attributes:
+        job: As the store had it when it was staged: pending.
+        fire_at: When to fire it: its instant, or later where its handler's rate is used up.
+        is_booked: Whether the rate was asked.
+        lane: Where it holds a place, if its handler is limited.
+        epoch: Of the lease under which it fires.
+        stage: Where it is; changed by `Near` alone.
+        call: How to run it, from its firing on.
+        fired_at: When its target began with it, in ms of the store's clock; 0 before.
+        ran_ms: How long the target took.
+        span: Of its firing, if that is traced.
+    """
+
+    __slots__ = ("call", "epoch", "fire_at", "fired_at", "is_booked", "job", "lane", "ran_ms", "span", "stage")
+
+    def __init__(self, job: Job, epoch: int) -> None:
+        self.job = job
+        self.epoch = epoch
+        self.stage = Stage.FAR
+        self.fire_at = job.due_at
+        self.is_booked = False
+        self.lane: Lane | None = None
+        self.call: Call | None = None
+        self.fired_at = 0.0
+        self.ran_ms = 0.0
+        self.span: Span | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """
+        Where it stands among the lives and attempts of its key: a retry has the same generation and is due later.
+        """
+        return self.job.generation, self.job.due_at
+
+    @property
+    def attempt(self) -> int:
+        """
+        The number of the attempt that was counted for it, from 1.
+        """
+        return self.job.attempt + 1
+
+
+class Near:
+    """
+    The table's only owner. All methods may be called from any thread; each takes a batch, and is atomic.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Entry] = {}
+        self._busy: dict[int, Entry] = {}
+        self._busy_keys: set[str] = set()
+        self._queued: dict[str, list[Entry]] = {}
+
+    @property
+    def waiting(self) -> int:
+        """
+        How many jobs are near and not yet begun.
+        """
+        return len(self._waiting)
+
+    @property
+    def busy(self) -> int:
+        """
+        How many were begun, or are about to be, and are not settled.
+        """
+        return len(self._busy)
+
+    def stage(self, jobs: Iterable[Job], epoch: int, *, is_news: bool) -> list[Entry]:
+        """
+        Take up *jobs* and return the new entries.
+
+        Args:
+            jobs: Pending jobs.
+            epoch: Of their shard.
+            is_news: Whether they come from a commit of this process, and so replace what is near of their keys, unless
+                that is newer: two commits may be told in the other order. Read rows replace only an older generation,
+                or what was staged under a lease that has ended.
+        """
+        new: list[Entry] = []
+        waiting, busy = self._waiting, self._busy
+        with self._lock:
+            for job in jobs:
+                known = waiting.get(job.key)
+                if is_news:
+                    if known is not None and known.place > (job.generation, job.due_at):
+                        continue
+                elif _is_known(job, epoch, busy.get(job.generation), known):
+                    continue
+                if known is not None:
+                    self._drop(known)
+                entry = Entry(job, epoch)
+                entry.stage = _STAGED
+                waiting[job.key] = entry
+                new.append(entry)
+        return new
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """
+        Forget what waits under *keys*.
+        """
+        with self._lock:
+            for key in keys:
+                entry = self._waiting.pop(key, None)
+                if entry is not None:
+                    self._drop(entry)
+
+    def turn_away(self, entries: Iterable[Entry]) -> None:
+        """
+        Forget those of *entries* that wait; they are in the store.
+        """
+        with self._lock:
+            for entry in entries:
+                if self._waiting.get(entry.job.key) is entry:
+                    del self._waiting[entry.job.key]
+                    self._drop(entry)
+
+    def drop_all(self) -> None:
+        """
+        Forget all that waits.
+        """
+        with self._lock:
+            for entry in self._waiting.values():
+                self._drop(entry)
+            self._waiting.clear()
+
+    def drop_epoch(self, epoch: int) -> None:
+        """
+        Forget all that waits under the lease of *epoch*.
+        """
+        with self._lock:
+            for entry in [each for each in self._waiting.values() if each.epoch == epoch]:
+                del self._waiting[entry.job.key]
+                self._drop(entry)
+
+    def begin(self, entries: Iterable[Entry], room: int) -> tuple[list[Entry], list[Entry]]:
+        """
+        Begin those of *entries* that still wait, at most *room*; return them, and those that there was no room for.
+
+        One whose key is busy is neither: it comes back when that ends.
+        """
+        begun: list[Entry] = []
+        held: list[Entry] = []
+        with self._lock:
+            for entry in entries:
+                if entry.stage is not Stage.NEAR:
+                    continue
+                if len(begun) >= room:
+                    held.append(entry)
+                    continue
+                key = entry.job.key
+                if key in self._busy_keys:
+                    self._queued.setdefault(key, []).append(entry)
+                    continue
+                entry.stage = _BEGINNING
+                del self._waiting[key]
+                self._busy[entry.job.generation] = entry
+                self._busy_keys.add(key)
+                begun.append(entry)
+        return begun, held
+
+    def begun(self, entries: Iterable[Entry]) -> None:
+        """
+        Note that the attempts of *entries* are counted.
+        """
+        with self._lock:
+            _step_all(entries, Event.BEGUN)
+
+    def refuse(self, entries: Iterable[Entry]) -> list[Entry]:
+        """
+        Forget *entries*, whose attempts were not counted; return what waited for their keys.
+        """
+        return self._leave(entries, Event.REFUSE)
+
+    def fire(self, entries: Sequence[Entry]) -> list[Entry]:
+        """
+        Note that *entries* are handed over, and return those that are: a stop may have taken some back.
+        """
+        with self._lock:
+            return _step_all(entries, Event.FIRE)
+
+    def end(self, entry: Entry) -> bool:
+        """
+        Note that *entry* has ended; False if it had before, so that of a result and a timeout one counts.
+        """
+        with self._lock:
+            return _step(entry, _END)
+
+    def settle(self, entries: Iterable[Entry]) -> list[Entry]:
+        """
+        Forget *entries*, whose ends are written or were refused; return what waited for their keys.
+        """
+        return self._leave(entries, Event.SETTLE)
+
+    def forget(self, entries: Iterable[Entry]) -> list[Entry]:
+        """
+        Forget begun *entries* without a settle: their shard has another owner, who takes them up.
+        """
+        return self.settle([entry for entry in entries if self.end(entry)])
+
+    def take(self, *stages: Stage) -> list[Entry]:
+        """
+        Return the begun entries that are in one of *stages* now.
+        """
+        with self._lock:
+            return [entry for entry in self._busy.values() if entry.stage in stages]
+
+    def check(self) -> None:
+        """
+        Walk everything and raise AssertionError where an invariant is broken.
+        """
+        with self._lock:
+            for key, entry in self._waiting.items():
+                assert entry.stage is Stage.NEAR, (key, entry.stage)
+                assert entry.job.key == key, (key, entry.job)
+                busy = self._busy.get(entry.job.generation)
+                assert busy is None or busy.epoch < entry.epoch, entry.job
+            assert self._busy_keys == {entry.job.key for entry in self._busy.values()}
+            assert len(self._busy_keys) == len(self._busy)
+            assert set(self._queued) <= self._busy_keys
+            for generation, entry in self._busy.items():
+                assert entry.stage not in (Stage.FAR, Stage.NEAR), (generation, entry.stage)
+                assert entry.job.generation == generation, (generation, entry.job)
+
+    def _leave(self, entries: Iterable[Entry], event: Event) -> list[Entry]:
+        freed: list[Entry] = []
+        with self._lock:
+            for entry in _step_all(entries, event):
+                key = entry.job.key
+                del self._busy[entry.job.generation]
+                self._busy_keys.discard(key)
+                if key in self._queued:
+                    freed += self._queued.pop(key)
+        return freed
+
+    def _drop(self, entry: Entry) -> None:
+        _step(entry, _DROP)
+        entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
+
+
+def _step(entry: Entry, steps: dict[Stage, Stage]) -> bool:
+    following = steps.get(entry.stage)
+    if following is None:
+        return False
+    entry.stage = following
+    return True
+
+
+def _step_all(entries: Iterable[Entry], event: Event) -> list[Entry]:
+    """
+    Move *entries* on, and return those to which *event* may happen.
+    """
+    steps = TABLE[event]
+    moved: list[Entry] = []
+    for entry in entries:
+        following = steps.get(entry.stage)
+        if following is not None:
+            entry.stage = following
+            moved.append(entry)
+    return moved
+
+
+def _is_known(job: Job, epoch: int, busy: Entry | None, waiting: Entry | None) -> bool:
+    """
+    Return whether a row that was read under the lease of *epoch* tells nothing new.
+
+    What runs under an earlier lease may not end any more: its life goes on under this one, once it is out of the way.
+    """
+    if busy is not None and busy.epoch >= epoch:
+        return True
+    return waiting is not None and waiting.epoch >= epoch and waiting.job.generation >= job.generation

@@ -1,0 +1,210 @@
+"""
+The owner: the background roles of a scheduler that fires, put together, started and stopped in order.
+
+    leases -> stager -> armer -> executor -> settler -> writer -> stager (for what lives on)
+              watcher ^ (what other processes wrote)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler.engine import _verdict
+from tickwheel.scheduler.engine._armer import Armer
+from tickwheel.scheduler.engine._executor import Executor
+from tickwheel.scheduler.engine._figures import Figures
+from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._leases import Leases
+from tickwheel.scheduler.engine._near import Entry, Near, Stage
+from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._settler import Settler
+from tickwheel.scheduler.engine._stager import Stager
+from tickwheel.scheduler.engine._watcher import Watcher
+from tickwheel.scheduler.model import Job
+from tickwheel.scheduler.stores import Lease
+from tickwheel.scheduler.targets import Firing
+
+__all__ = ["Owner"]
+
+
+_CLOSING_S: Final = 0.3
+"""What a stop keeps of its time for closing connections and threads."""
+_LOOK_S: Final = 0.1
+"""A stop looks at least that often whether all is settled; refused begins are not told to it."""
+_DOUBT_S: Final = 0.1
+"""After which a firing that met an untrusted lease is looked at again."""
+
+
+class Owner:
+    """
+    Fires the jobs of a store. Made, started once, stopped once.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        registry: Registry,
+        figures: Figures,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self._ground = ground
+        self._registry = registry
+        self._is_stopping = False
+        self._is_quiet = threading.Event()
+        self.near = Near()
+        self.leases = Leases(ground, self._owns, self._renewed)
+        self._settler = Settler(ground, self.near, figures)
+        self._executor = Executor(ground, self.near, self._settler, registry, loop)
+        self._armer = Armer(ground, self.near, self._fire, self.leases.is_trusted, registry.limits_of)
+        self._stager = Stager(ground, self.near, self._armer)
+        self._watcher = Watcher(ground, self._stager.changed)
+        self._armer.on_room = self._stager.made_room
+        self._armer.on_more(self._stager.start_over)
+        self._armer.on_early = self._give_back
+        self._settler.on_lives = self._stager.written
+        self._settler.on_doubt = self._stager.start_over
+        self._settler.on_settled = self._made_progress
+
+    def start(self) -> None:
+        """
+        Take the leases, and fire from now on.
+
+        Raises:
+            StoreError: If they cannot be had; nothing runs then.
+        """
+        ground = self._ground
+        self.leases.acquire()
+        self._registry.pulls.open(
+            ground.timers.call_later, ground.pacer.call_later, ground.clock.now_ms, partial(self._armer.widen, "pull")
+        )
+        self._stager.start()
+        self._watcher.start()
+
+    def written(self, jobs: Sequence[Job], cancelled: Sequence[str]) -> None:
+        """
+        Take notice of what was committed for callers of this process.
+        """
+        if cancelled:
+            self._stager.dropped(cancelled)
+        if jobs:
+            self._stager.written(jobs)
+
+    def lost_sight(self) -> None:
+        """
+        Stage from the beginning: something may have been written that nobody here was told.
+        """
+        self._stager.start_over()
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs inside one of the handlers.
+        """
+        return self._executor.is_inside()
+
+    def stop(self, deadline: float | None) -> list[Firing]:
+        """
+        Fire no more, give back what is begun and not handed over, and wait for the rest until *deadline*.
+
+        Args:
+            deadline: On `time.monotonic()`; None for as long as it takes.
+
+        Returns:
+            What still runs.
+        """
+        self._is_stopping = True
+        self._stager.stop(_left(deadline))
+        self._watcher.stop(_left(deadline))
+        self._armer.stop()
+        self._registry.pulls.shut()
+        held = self._executor.take_held()
+        self.near.forget(held)  # their jobs are running in the store, and the next owner takes them up
+        for entry in (*self._executor.take_back(), *self.near.take(Stage.BEGUN)):
+            self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+        self._wait(None if deadline is None else deadline - _CLOSING_S)
+        running = self.near.take(Stage.RUNNING)
+        self._ground.timers.close()
+        self._ground.pacer.close()
+        self._settler.flush()
+        self._executor.coroutines.close(_left(deadline), self._registry.closers())
+        self._executor.workers.close(0 if running else _left(deadline))
+        self._registry.handlers.end_processes()
+        self._executor.processes.close(_left(deadline))
+        self._executor.flush_spans()
+        self._ground.timers.join(_left(deadline))
+        return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in (*held, *running)]
+
+    def sizes(self) -> dict[str, int]:
+        """
+        Return how many jobs are near, staged in all, and in their handlers' hands.
+        """
+        near, busy = self.near.waiting, self.near.busy
+        return {"near": near, "staged": near + busy, "in_flight": len(self.near.take(Stage.RUNNING))}
+
+    def running(self) -> list[Entry]:
+        """
+        Return what is in its target's hands.
+        """
+        return self.near.take(Stage.RUNNING)
+
+    def wheel(self) -> dict[str, Any]:
+        """
+        Return the near wheel's own counts: timers, not jobs, because those of one instant share a timer.
+        """
+        return self._ground.timers.stats()
+
+    def _fire(self, entries: list[Entry]) -> None:
+        """
+        Hand over what was begun, unless the right to do so has ended meanwhile.
+        """
+        if self._is_stopping:
+            self._give_back(entries)
+            return
+        held = {lease.epoch for lease in self.leases.held}
+        if lost := [entry for entry in entries if entry.epoch not in held]:
+            self._armer.ended(lost, self.near.forget(lost))
+        if self.leases.is_trusted():
+            self._executor.fire(entries)
+        else:  # the lease is about to be renewed or lost: then we know
+            with suppress(ClosedError):  # a stop gives them back
+                self._ground.pacer.call_later(_DOUBT_S, self._fire, entries)
+
+    def _give_back(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+
+    def _made_progress(self, ended: list[Entry], freed: list[Entry]) -> None:
+        if self._is_stopping:
+            self._is_quiet.set()
+        else:
+            self._armer.ended(ended, freed)
+
+    def _owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
+        for epoch in lost:
+            self.near.drop_epoch(epoch)
+        self._stager.own(leases)
+
+    def _renewed(self) -> None:
+        self._armer.resume()
+
+    def _wait(self, deadline: float | None) -> None:
+        """
+        Wait until nothing is begun any more, or until *deadline*.
+        """
+        while self.near.busy:
+            left = _left(deadline)
+            if left == 0:
+                return
+            self._is_quiet.clear()
+            if self.near.busy:
+                self._is_quiet.wait(_LOOK_S if left is None else min(left, _LOOK_S))
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -1,0 +1,103 @@
+"""
+The last firings: what an operator asks for first, kept so that each costs a tuple and no event.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, NamedTuple, TypeAlias
+
+from tickwheel.scheduler.engine._near import Entry
+from tickwheel.scheduler.engine._verdict import Verdict
+from tickwheel.scheduler.model import Answer, Outcome
+
+__all__ = ["FiringRecord", "Recent"]
+
+_SIZE: Final = 500
+_Fields: TypeAlias = tuple[int, str, int, int, str, str, int, float, str, str | None]
+
+
+class FiringRecord(NamedTuple):
+    """
+    One firing, and what became of it.
+
+    Attributes:
+        number: Grows with every end; 0 while it runs.
+        key: Of its job.
+        generation: Of its job.
+        attempt: From 1.
+        target: The kind of place it went to.
+        handler: Which one of that kind.
+        due_at: When it was to fire, in ms since the epoch.
+        fired_at: When it did, with the fraction.
+        outcome: "running", "succeeded", "retried", "snoozed", "died", or "superseded", where its end was refused.
+        error: What went wrong, or None.
+    """
+
+    number: int
+    key: str
+    generation: int
+    attempt: int
+    target: str
+    handler: str
+    due_at: int
+    fired_at: float
+    outcome: str
+    error: str | None
+
+
+class Recent:
+    """
+    The ends of the last firings. One thread writes, any may read.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._ring: deque[_Fields] = deque(maxlen=_SIZE)
+
+    def add(self, entry: Entry, verdict: Verdict, answer: Answer) -> None:
+        """
+        Note the end of *entry*; its payload is let go.
+        """
+        job = entry.job
+        self.number = number = self.number + 1
+        outcome = verdict.kind.value if answer.outcome is Outcome.SETTLED else "superseded"
+        error = verdict.settle.error
+        self._ring.append(
+            (
+                number,
+                job.key,
+                job.generation,
+                job.attempt + 1,
+                job.target,
+                job.handler,
+                job.due_at,
+                entry.fired_at,
+                outcome,
+                error,
+            )
+        )
+
+    def after(self, number: int, running: Iterable[Entry]) -> list[FiringRecord]:
+        """
+        Return the firings that ended after that *number*, in order, and those that run now.
+        """
+        ended = [FiringRecord(*fields) for fields in self._ring.copy() if fields[0] > number]
+        return ended + [_running(entry) for entry in running if entry.fired_at]
+
+
+def _running(entry: Entry) -> FiringRecord:
+    job = entry.job
+    return FiringRecord(
+        0,
+        job.key,
+        job.generation,
+        entry.attempt,
+        job.target,
+        job.handler,
+        job.due_at,
+        entry.fired_at,
+        "running",
+        None,
+    )

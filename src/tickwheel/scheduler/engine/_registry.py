@@ -1,0 +1,118 @@
+"""
+What a scheduler knows of its targets and handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from tickwheel.observe._events import Event
+from tickwheel.scheduler import _checks
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import Job, RetryPolicy
+from tickwheel.scheduler.targets import Call, Limits, Reporting, Target
+from tickwheel.scheduler.targets.handler import HandlerTarget
+from tickwheel.scheduler.targets.log import LogTarget
+from tickwheel.scheduler.targets.pull import PullTarget
+from tickwheel.scheduler.targets.webhook import WebhookTarget
+
+__all__ = ["Registry"]
+
+_CALLS_MAX = 10_000
+"""How many checked names and resolved calls are kept: webhooks to ever new URLs may not fill the memory."""
+
+
+class Registry:
+    """
+    The targets by name, the built-in ones among them.
+
+    Args:
+        targets: Further ones, or others of the built-in names.
+        retry: The policy of jobs that are set without one, and whose handler has none.
+    """
+
+    def __init__(self, targets: Mapping[str, Target], retry: RetryPolicy) -> None:
+        self.handlers = HandlerTarget()
+        self.pulls = PullTarget()
+        self._retry = retry
+        self._targets: dict[str, Target] = {
+            "handler": self.handlers,
+            "log": LogTarget(),
+            "webhook": WebhookTarget(),
+            "pull": self.pulls,
+            **targets,
+        }
+        self._limits: dict[str, Callable[[str], Limits | None]] = {
+            "handler": self.handlers.limits,
+            "pull": self.pulls.limits,
+        }
+        self._calls: dict[tuple[str, str], Call] = {}
+        self._checked: set[tuple[str, str]] = set()
+
+    def check(self, target: str, handler: str | None) -> None:
+        """
+        Refuse a target that there is none of, or a handler's name that it cannot have.
+        """
+        if type(handler) is str and (target, handler) in self._checked:
+            return
+        name = _checks.check_handler(handler or "")
+        self._target(target).check(name)
+        if len(self._checked) < _CALLS_MAX:
+            self._checked.add((target, name))
+
+    def retry_of(self, target: str, handler: str) -> RetryPolicy:
+        """
+        Return the policy of jobs that are set without one.
+        """
+        policy = self.handlers.policy(handler) if target == "handler" else None
+        return policy or self._retry
+
+    def limits_of(self, job: Job) -> Limits | None:
+        """
+        Return what the handler of *job* may not exceed, if it is limited.
+        """
+        limits = self._limits.get(job.target)
+        return None if limits is None else limits(job.handler)
+
+    def call_of(self, job: Job) -> Call:
+        """
+        Return how to run *job*.
+
+        Raises:
+            TickwheelError: If it cannot be run here, with the reason and the remedy.
+        """
+        name = (job.target, job.handler)
+        call = self._calls.get(name)
+        if call is None:
+            call = self._target(job.target).resolve(job.handler)
+            if len(self._calls) < _CALLS_MAX:
+                self._calls[name] = call
+        return call
+
+    def report_to(self, tell: Callable[[Event], object]) -> None:
+        """
+        Let the targets that have something to tell give their events to *tell*.
+        """
+        for target in self._targets.values():
+            if isinstance(target, Reporting):
+                target.report_to(tell)
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return what the targets tell of themselves, by their names.
+        """
+        return {name: each.figures() for name, each in self._targets.items() if isinstance(each, Reporting)}
+
+    def closers(self) -> list[Callable[[], Awaitable[None]]]:
+        """
+        Return what lets go of the targets' connections.
+        """
+        return [target.close for target in self._targets.values()]
+
+    def _target(self, name: str) -> Target:
+        target = self._targets.get(name)
+        if target is None:
+            remedy = "name one of them, or add yours with targets= or 'tickwheel serve --target NAME=URL'"
+            raise InvalidJobError("target", name, f"the targets here are {', '.join(self._targets)}: {remedy}")
+        return target

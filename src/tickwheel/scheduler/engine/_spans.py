@@ -1,0 +1,107 @@
+"""
+The spans of firings that are traced: begun one by one, ended together.
+
+The library takes for a span as long as the scheduler for two firings, and twice that if it was not at work just before.
+So an end is noted with its instant, and told with those of others.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from functools import partial
+from typing import Final
+
+from tickwheel.drivers import TimerWheel
+from tickwheel.errors import ClosedError
+from tickwheel.observe._events import JobFired
+from tickwheel.observe._tracing import Span, Tracer
+from tickwheel.scheduler.engine._near import Entry
+
+__all__ = ["Spans", "fired_event"]
+
+_MANY: Final = 128
+"""So many ends are told at once: two milliseconds, on the thread that brings the last of them."""
+
+_PAUSE_S: Final = 0.1
+"""After which fewer are told, too: soon enough that the processor still has at hand what a burst has left there."""
+
+_log = logging.getLogger("tickwheel.scheduler")
+
+
+class Spans:
+    """
+    The spans of one scheduler. A tracer's fault is logged, and stops no firing.
+
+    Attributes:
+        share: The tracer's own.
+    """
+
+    def __init__(self, tracer: Tracer, pacer: TimerWheel) -> None:
+        self._tracer = tracer
+        self._pacer = pacer
+        self._ended: deque[tuple[Span, str, str | None, int]] = deque()
+        self._is_timed = False
+        self.share = tracer.share
+
+    def begin(self, entry: Entry) -> Span | None:
+        """
+        Begin the span of a firing that was drawn; of one whose job carries a trace, only if that is sampled.
+        """
+        trace = entry.job.trace
+        try:
+            if trace is None or self._tracer.samples(trace):
+                return self._tracer.begin(partial(fired_event, entry), trace)
+        except Exception:  # noqa: BLE001  as of a hook
+            _log.exception("the tracer raised at the begin of a firing")
+        return None
+
+    def end(self, span: Span, outcome: str, error: str | None = None) -> None:
+        """
+        Note that what *span* is of has ended now.
+        """
+        self._ended.append((span, outcome, error, time.time_ns()))
+        if len(self._ended) >= _MANY:
+            self._tell()
+        elif not self._is_timed:
+            self._is_timed = True
+            try:
+                self._pacer.call_later(_PAUSE_S, self.flush)
+            except ClosedError:  # a stop is in a hurry
+                self.flush()
+
+    def flush(self) -> None:
+        """
+        Tell all ends that are noted.
+        """
+        self._is_timed = False
+        self._tell()
+
+    def _tell(self) -> None:
+        while self._ended:
+            try:
+                span, outcome, error, at_ns = self._ended.popleft()
+            except IndexError:  # another thread tells them, too
+                return
+            try:
+                span.end(outcome, error, at_ns)
+            except Exception:  # noqa: BLE001  as above
+                _log.exception("the tracer raised at the end of a firing")
+
+
+def fired_event(entry: Entry) -> JobFired:
+    """
+    Return what hooks and tracers are told of a firing that begins.
+    """
+    job, fired_at = entry.job, entry.fired_at
+    return JobFired(
+        job.key,
+        job.generation,
+        entry.attempt,
+        job.target,
+        job.handler,
+        job.due_at,
+        int(fired_at),
+        fired_at - job.due_at,
+    )

@@ -1,0 +1,178 @@
+"""
+What the end of an attempt means: done, again or dead, and when next. Pure: no clock, no store, no thread.
+
+    end of the attempt             one-time job                     job that recurs
+    success                        gone                             next run
+    failure, attempts left         again, by its retry policy       again
+    failure, none left             dead letter                      next run, the error kept with it
+    Snooze                         again, the attempt given back    again
+    Retry                          as a failure                     as a failure
+    Cancel, no handler, poison     dead letter                      dead letter: the series ends until it is replayed
+    expired or missed              gone                             next run
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tickwheel._core import make_fast
+from tickwheel.errors import TickwheelError
+from tickwheel.scheduler._checks import delay_ms
+from tickwheel.scheduler._retry import wait_ms
+from tickwheel.scheduler.errors import HandlerNotFoundError
+from tickwheel.scheduler.model import Job, Settle, Settled
+from tickwheel.scheduler.recurrence import Recurrence
+from tickwheel.scheduler.targets import Cancel, Retry, Snooze
+
+__all__ = [
+    "ERROR_CHARS_MAX",
+    "Kind",
+    "Verdict",
+    "fatal",
+    "given_back",
+    "judge_error",
+    "judge_expired",
+    "judge_result",
+    "poison",
+]
+
+ERROR_CHARS_MAX = 2_000
+"""How much of an error's text is kept with the job."""
+
+_FATAL = (HandlerNotFoundError,)
+
+
+class Kind(StrEnum):
+    """
+    The ends that are counted and told apart.
+    """
+
+    SUCCEEDED = "succeeded"
+    RETRIED = "retried"
+    SNOOZED = "snoozed"
+    DIED = "died"
+    EXPIRED = "expired"
+    GIVEN_BACK = "given_back"
+
+
+@make_fast
+@dataclass(slots=True)
+class Verdict:
+    """
+    The write that ends an attempt, and what kind of end it is.
+    """
+
+    settle: Settle
+    kind: Kind
+
+
+def succeeded(job: Job, epoch: int) -> Verdict:
+    """
+    Return the end of a job that fires once, and did.
+    """
+    return Verdict(Settle(job, epoch), Kind.SUCCEEDED)
+
+
+def judge_result(job: Job, epoch: int, result: object, now: int) -> Verdict:
+    """
+    Return what follows from what a target returned.
+    """
+    if isinstance(result, Cancel):
+        return _dead(job, epoch, result.reason)
+    if isinstance(result, Snooze):
+        return Verdict(_again(job, epoch, job.attempt, now + _ms(result.delay), job.error), Kind.SNOOZED)
+    if isinstance(result, Retry):
+        return _failed(job, epoch, result.reason, now, None if result.after is None else _ms(result.after))
+    return Verdict(Settle(job, epoch, Settled.DONE, 0, _following(job, now)), Kind.SUCCEEDED)
+
+
+def judge_error(job: Job, epoch: int, error: BaseException, now: int) -> Verdict:
+    """
+    Return what follows from what a target raised; a handler that is missing is not tried again.
+    """
+    text = _text(error)
+    if isinstance(error, _FATAL):
+        return _dead(job, epoch, text)
+    return _failed(job, epoch, text, now, None)
+
+
+def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
+    """
+    Return what follows if *job* is not worth firing any more at *now*, or None if it is.
+    """
+    is_late = job.expires_at is not None and now >= job.expires_at
+    if not is_late and job.recurrence is not None:
+        is_late = Recurrence.from_text(job.recurrence).is_missed(job.due_at, now)
+    if not is_late:
+        return None
+    return Verdict(Settle(job, epoch, Settled.DONE, 0, _following(job, now)), Kind.EXPIRED)
+
+
+def poison(job: Job, epoch: int) -> Verdict | None:
+    """
+    Return what follows if every attempt of *job* was begun and none ended, or None if one is left.
+
+    An attempt that failed is settled; so a pending job without attempts left has been cut off by the end of its process
+    each time, and is likely to be the cause.
+    """
+    if job.attempt < job.retry.attempts:
+        return None
+    error = f"all {job.attempt} attempts were cut off by the end of the process: find out why, then replay it"
+    return _dead(job, epoch, error, attempt=job.attempt)
+
+
+def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
+    """
+    Return the end of a job that cannot be judged otherwise, such as one whose recurrence is unreadable.
+    """
+    return _dead(job, epoch, _text(error))
+
+
+def given_back(job: Job, epoch: int) -> Verdict:
+    """
+    Return the end of an attempt that was counted and not made: it does not count.
+    """
+    return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error), Kind.GIVEN_BACK)
+
+
+def _failed(job: Job, epoch: int, error: str, now: int, wait: int | None) -> Verdict:
+    attempt = job.attempt + 1
+    if attempt < job.retry.attempts:
+        if wait is None:
+            wait = wait_ms(job.retry, attempt, random.random())  # noqa: S311  jitter is no secret
+        return Verdict(_again(job, epoch, attempt, now + wait, error), Kind.RETRIED)
+    following = _following(job, now)
+    if following is None:
+        return _dead(job, epoch, error)
+    return Verdict(Settle(job, epoch, Settled.DONE, 0, following, error), Kind.DIED)
+
+
+def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None) -> Settle:
+    return Settle(job, epoch, Settled.AGAIN, attempt, due_at, error)
+
+
+def _dead(job: Job, epoch: int, error: str, attempt: int | None = None) -> Verdict:
+    count = job.attempt + 1 if attempt is None else attempt
+    return Verdict(Settle(job, epoch, Settled.DEAD, count, None, error[:ERROR_CHARS_MAX]), Kind.DIED)
+
+
+def _following(job: Job, now: int) -> int | None:
+    if job.recurrence is None:
+        return None
+    return Recurrence.from_text(job.recurrence).following(job.key, job.due_at, now)
+
+
+def _ms(seconds: float) -> int:
+    return delay_ms(seconds, "the delay that the handler returned")
+
+
+def _text(error: BaseException) -> str:
+    """
+    Return the text that is kept: ours as they are, others with their type.
+    """
+    message = str(error)
+    if not isinstance(error, TickwheelError):
+        message = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return message[:ERROR_CHARS_MAX]

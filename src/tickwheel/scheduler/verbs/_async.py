@@ -1,0 +1,212 @@
+"""
+The durable scheduler for asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from types import TracebackType
+from typing import Self, Unpack
+
+from tickwheel.scheduler.model import Answer, Job, Page
+from tickwheel.scheduler.stores import Shard
+from tickwheel.scheduler.targets import Firing
+from tickwheel.scheduler.targets.pull import JobLease
+from tickwheel.scheduler.verbs._common import Common
+from tickwheel.scheduler.verbs._replies import Replies
+from tickwheel.scheduler.verbs._requests import ListRest, SetFields, SetRequest, When
+
+__all__ = ["AsyncScheduler"]
+
+_NOW = When(delay=0)
+
+
+class AsyncScheduler(Common):
+    """
+    `Scheduler` for asyncio: the same names and answers, awaited.
+
+    Async handlers run on the loop that awaited `start`. A cancelled `await` does not take the write back.
+    """
+
+    @cached_property
+    def _replies(self) -> Replies:
+        return Replies()
+
+    async def start(self) -> Self:
+        """
+        Become the owner and fire: see `Scheduler.start`.
+        """
+        loop = asyncio.get_running_loop()
+        await asyncio.to_thread(self._core.start, loop)
+        return self
+
+    async def stop(self, timeout: float | None = 10.0) -> list[Firing]:  # noqa: ASYNC109  the same name as in Scheduler
+        """
+        Stop and close: see `Scheduler.stop`.
+        """
+        is_inside = self._core.is_inside()
+        return await asyncio.to_thread(self._core.stop, timeout, is_inside=is_inside)
+
+    close = stop
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
+        """
+        Set the job of *key*: see `Scheduler.set`.
+        """
+        if conn is not None:
+            return (await self._core.client.within(conn).set_many([SetRequest(key, **fields)]).awaited())[0]
+        return await self._replies.awaitable(self._core.client.set(SetRequest(key, **fields)))
+
+    async def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
+        """
+        Set many jobs: see `Scheduler.set_many`.
+        """
+        if conn is not None:
+            return await self._core.client.within(conn).set_many(requests).awaited()
+        return await self._replies.awaitable(self._core.client.set_many(requests))
+
+    async def move(
+        self,
+        key: str,
+        *,
+        delay: float | None = None,
+        at: datetime | float | None = None,
+        if_generation: int | None = None,
+        conn: object = None,
+    ) -> Answer:
+        """
+        Give a pending job another instant: see `Scheduler.move`.
+        """
+        if conn is not None:
+            return (await self._core.client.within(conn).move((key,), When(delay, at), if_generation).awaited())[0]
+        return (await self._replies.awaitable(self._core.client.move((key,), When(delay, at), if_generation)))[0]
+
+    async def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Move a pending job to now: see `Scheduler.run_now`.
+        """
+        return (await self._replies.awaitable(self._core.client.move((key,), _NOW, if_generation)))[0]
+
+    async def cancel(self, key: str, *, if_generation: int | None = None, conn: object = None) -> Answer:
+        """
+        Remove a job: see `Scheduler.cancel`.
+        """
+        if conn is not None:
+            return (await self._core.client.within(conn).cancel((key,), if_generation).awaited())[0]
+        return (await self._replies.awaitable(self._core.client.cancel((key,), if_generation)))[0]
+
+    async def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Make a dead job pending again: see `Scheduler.replay`.
+        """
+        return (await self._replies.awaitable(self._core.client.replay((key,), if_generation)))[0]
+
+    async def move_many(
+        self,
+        keys: Iterable[str],
+        *,
+        delay: float | None = None,
+        at: datetime | float | None = None,
+        conn: object = None,
+    ) -> list[Answer]:
+        """
+        Give many pending jobs one instant: see `Scheduler.move_many`.
+        """
+        if conn is not None:
+            return await self._core.client.within(conn).move(keys, When(delay, at)).awaited()
+        return await self._replies.awaitable(self._core.client.move(keys, When(delay, at)))
+
+    async def cancel_many(self, keys: Iterable[str], *, conn: object = None) -> list[Answer]:
+        """
+        Remove many jobs: see `Scheduler.cancel_many`.
+        """
+        if conn is not None:
+            return await self._core.client.within(conn).cancel(keys).awaited()
+        return await self._replies.awaitable(self._core.client.cancel(keys))
+
+    async def replay_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        Make many dead jobs pending again: see `Scheduler.replay_many`.
+        """
+        return await self._replies.awaitable(self._core.client.replay(keys))
+
+    async def drain(self, prefix: str = "") -> list[Job]:
+        """
+        Cancel and return every pending job under a prefix: see `Scheduler.drain`.
+        """
+        return await asyncio.to_thread(self._core.client.drain, prefix)
+
+    async def get(self, key: str) -> Job | None:
+        """
+        Return the job of *key*: see `Scheduler.get`.
+        """
+        return await asyncio.to_thread(self._core.client.get, key)
+
+    async def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
+        """
+        Return a page of jobs: see `Scheduler.list`.
+        """
+        return await asyncio.to_thread(self._core.client.page, {"prefix": prefix, **fields})
+
+    async def upcoming(
+        self,
+        due_from: datetime | float | None = None,
+        due_until: datetime | float | None = None,
+        limit: int = 100,
+    ) -> Sequence[Job]:
+        """
+        Return the next pending jobs: see `Scheduler.upcoming`.
+        """
+        return await asyncio.to_thread(self._core.client.upcoming, due_from, due_until, limit)
+
+    async def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+        """
+        Count what falls due: see `Scheduler.forecast`.
+        """
+        return await asyncio.to_thread(self._core.client.forecast, since, step, steps)
+
+    async def shards(self) -> Sequence[Shard]:
+        """
+        Return all shards with their owners: see `Scheduler.shards`.
+        """
+        return await asyncio.to_thread(self._core.client.shards)
+
+    async def lease(
+        self, queue: str, *, limit: int = 1, wait: float = 20.0, seconds: float = 60.0
+    ) -> Sequence[JobLease]:
+        """
+        Return due firings for this caller to run: see `Scheduler.lease`. A cancelled `await` leaves them to others.
+        """
+        # `wrap_future`, since its cancellation has to reach the queue
+        return await asyncio.wrap_future(self._core.pulls.lease(queue, limit, wait, seconds))
+
+    async def ack(self, fire_id: str) -> None:
+        """
+        End a leased firing as done: see `Scheduler.ack`.
+        """
+        await self._replies.awaitable(self._core.pulls.ack(fire_id))
+
+    async def nack(
+        self, fire_id: str, *, delay: float | None = None, error: str | None = None, is_dead: bool = False
+    ) -> None:
+        """
+        End a leased firing as failed: see `Scheduler.nack`.
+        """
+        await self._replies.awaitable(self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead))
+
+    async def extend(self, fire_id: str, seconds: float = 60.0) -> int:
+        """
+        Let a lease end later: see `Scheduler.extend`.
+        """
+        return await self._replies.awaitable(self._core.pulls.extend(fire_id, seconds))

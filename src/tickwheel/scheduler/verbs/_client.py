@@ -1,0 +1,249 @@
+"""
+The client under both faces of the scheduler: it opens the store on first use, writes with promises, and reads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from tickwheel.errors import ClosedError, ReentrantError
+from tickwheel.observe._tracing import TRACE, Tracer
+from tickwheel.scheduler import _checks
+from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._storeclock import StoreClock
+from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
+from tickwheel.scheduler.model import Answer, Job, Outcome, Page, Replay, Set, State, Write
+from tickwheel.scheduler.stores import Joins, Shard, Store
+from tickwheel.scheduler.verbs._promise import Promise
+from tickwheel.scheduler.verbs._requests import PAGE_MAX, ListFields, SetRequest, When, job_query, set_write
+from tickwheel.scheduler.verbs._within import Within, cancels, moves
+from tickwheel.scheduler.verbs._writer import Writer
+
+__all__ = ["Client"]
+
+STEPS_MAX = 1000
+"""Into how many steps a forecast is divided at most."""
+
+
+class Client:
+    """
+    One store, its clock and its writer. All methods may be called from any thread.
+
+    Args:
+        store: Not open yet.
+        clock: The store's.
+        registry: Checks targets and handlers.
+        options: The knobs.
+        on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
+        on_unknown: Called there when nobody knows whether a commit took effect.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: StoreClock,
+        registry: Registry,
+        options: SchedulerOptions,
+        *,
+        on_commit: Callable[[Sequence[Write], list[Answer]], None],
+        on_unknown: Callable[[], None],
+        tracer: Tracer | None = None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self._registry = registry
+        self._options = options
+        self._on_commit = on_commit
+        self._on_unknown = on_unknown
+        self._tracer = tracer
+        self._opening = threading.Lock()
+        self._writer: Writer | None = None
+        self._is_closed = False
+
+    def opened(self) -> Writer:
+        """
+        Return the writer of the open store; the first use opens it.
+
+        Raises:
+            ClosedError: After `close`.
+            StoreError: If the store cannot be had.
+        """
+        writer = self._writer
+        if writer is not None:
+            return writer
+        with self._opening:
+            if self._is_closed:
+                raise ClosedError("scheduler")
+            if self._writer is None:
+                self._writer = self._open()
+            return self._writer
+
+    def close(self, timeout_s: float | None, release: Callable[[], object]) -> None:
+        """
+        Commit what waits, *release* what is owned, and close the store. Twice is allowed.
+        """
+        with self._opening:
+            self._is_closed = True
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                writer.close(timeout_s)
+                try:
+                    release()
+                finally:
+                    self.store.close()
+
+    def _open(self) -> Writer:
+        self.store.open()
+        if self.store.abilities.has_many_owners:  # it may have a clock of its own
+            before = self.clock.local()
+            self.clock.sample(self.store.now_ms(), before, self.clock.local())
+        return Writer(
+            self.store,
+            batch_max=self._options.batch_max,
+            waiting_max=self._options.waiting_max,
+            on_commit=self._on_commit,
+            on_unknown=self._on_unknown,
+        )
+
+    # ---- writes ----------------------------------------------------------------------------------------------------
+
+    def set(self, request: SetRequest) -> Promise[Answer]:
+        """
+        Set one job.
+        """
+        writer = self._writing("set")
+        return writer.submit(self._set_write(request, self.clock.now_ms()))
+
+    def set_many(self, requests: Iterable[SetRequest]) -> Promise[list[Answer]]:
+        """
+        Set many jobs; all are checked before any is queued.
+        """
+        writer = self._writing("set_many")
+        now = self.clock.now_ms()
+        return writer.submit_many([self._set_write(request, now) for request in requests])
+
+    def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Promise[list[Answer]]:
+        """
+        Move jobs to one instant.
+        """
+        writer = self._writing("move")
+        return writer.submit_many(moves(keys, when, if_generation, self.clock.now_ms()))
+
+    def cancel(self, keys: Iterable[str], if_generation: int | None = None) -> Promise[list[Answer]]:
+        """
+        Cancel jobs.
+        """
+        return self._writing("cancel").submit_many(cancels(keys, if_generation))
+
+    def replay(self, keys: Iterable[str], if_generation: int | None = None) -> Promise[list[Answer]]:
+        """
+        Replay dead jobs.
+        """
+        writer = self._writing("replay")
+        now, generation = self.clock.now_ms(), _checks.check_generation(if_generation)
+        return writer.submit_many([Replay(key, now, generation) for key in _checks.check_keys(keys)])
+
+    def within(self, connection: object) -> Within:
+        """
+        Return the verbs within the transaction of the caller's *connection*.
+        """
+        self.opened()
+        store = self.store
+        if not (store.abilities.joins_transactions and isinstance(store, Joins)):
+            what = f"{store.url} joins no transaction of yours"
+            raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
+        return Within(store, connection, self._set_write, self.clock.now_ms)
+
+    def drain(self, prefix: str) -> list[Job]:
+        """
+        Cancel everything pending under *prefix* and return it; blocks.
+        """
+        drained: list[Job] = []
+        cursor: str | None = None
+        while True:
+            page = self.page({"prefix": prefix, "state": State.PENDING, "cursor": cursor, "limit": PAGE_MAX})
+            answers = self.cancel([job.key for job in page.jobs]).result()
+            drained += [answer.job for answer in answers if answer.outcome is Outcome.CANCELLED and answer.job]
+            cursor = page.cursor
+            if cursor is None:
+                return drained
+
+    def _writing(self, verb: str) -> Writer:
+        """
+        Return the writer, unless its own thread asks: it would wait for itself.
+        """
+        writer = self.opened()
+        if writer.is_inside():
+            call = f"{verb} in a hook"
+            raise ReentrantError(call)
+        return writer
+
+    def _set_write(self, request: SetRequest, now: int) -> Set:
+        self._registry.check(request.target, request.handler)
+        write = set_write(request, now, self._registry.retry_of)
+        if write.job.trace is None and (trace := self._trace()) is not None:
+            write.job.trace = trace  # type: ignore[misc]  # it is not shared yet
+        return write
+
+    def _trace(self) -> str | None:
+        """
+        Return the traceparent of what the caller does: a request's, or that of a span.
+        """
+        trace = TRACE.get()
+        return trace if trace is not None or self._tracer is None else self._tracer.current()
+
+    # ---- reads -----------------------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> Job | None:
+        """
+        Read one job.
+        """
+        self.opened()
+        return self.store.get(_checks.check_key(key))
+
+    def page(self, fields: ListFields) -> Page:
+        """
+        Read a page of jobs.
+        """
+        self.opened()
+        return self.store.page(job_query(fields, self.clock.now_ms()))
+
+    def upcoming(
+        self, due_from: datetime | float | None, due_until: datetime | float | None, limit: int
+    ) -> Sequence[Job]:
+        """
+        Read the next jobs.
+        """
+        self.opened()
+        now = self.clock.now_ms()
+        query = job_query({"due_from": due_from or 0, "due_until": due_until, "limit": limit}, now)
+        until = now + 2 * _checks.FAR_MS if query.due_until is None else query.due_until
+        return self.store.upcoming(query.due_from or 0, until, limit)
+
+    def next_due_at(self) -> int | None:
+        """
+        Read when the first pending job is due, in ms since the epoch.
+        """
+        self.opened()
+        jobs = self.store.upcoming(0, self.clock.now_ms() + 2 * _checks.FAR_MS, 1)
+        return jobs[0].due_at if jobs else None
+
+    def shards(self) -> Sequence[Shard]:
+        """
+        Read who owns what.
+        """
+        self.opened()
+        return self.store.shards()
+
+    def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+        """
+        Count the jobs that are due in each step.
+        """
+        self.opened()
+        if type(steps) is not int or not 1 <= steps <= STEPS_MAX:
+            raise InvalidJobError("steps", steps, f"pass an integer in 1..{STEPS_MAX}")
+        since_ms = _checks.at_ms(since, self.clock.now_ms())
+        return self.store.count_due(since_ms, _checks.span_ms("step", step), steps)

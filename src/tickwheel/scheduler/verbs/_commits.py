@@ -1,0 +1,54 @@
+"""
+What a commit of callers' writes means to the rest of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tickwheel.observe._events import Event, JobCancelled, JobMoved, JobReplayed, JobSet
+from tickwheel.scheduler.model import Advance, Answer, Begin, Job, Outcome, Settle, Write
+
+__all__ = ["events_of", "lives_of"]
+
+_OWN = (Begin, Settle, Advance)
+"""The scheduler's writes; who posted them hears of them alone."""
+
+_NEW_LIVES = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.MOVED, Outcome.REPLAYED))
+
+
+def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[Job], list[str]]:
+    """
+    Return the jobs that callers made pending, in order, and the keys that they cancelled.
+    """
+    jobs: dict[str, Job] = {}
+    cancelled: list[str] = []
+    for write, answer in zip(writes, answers, strict=True):
+        job = answer.job
+        if job is None or isinstance(write, _OWN):
+            continue
+        if answer.outcome in _NEW_LIVES:
+            jobs[job.key] = job
+        elif answer.outcome is Outcome.CANCELLED:
+            jobs.pop(job.key, None)
+            cancelled.append(job.key)
+    return list(jobs.values()), cancelled
+
+
+def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:
+    """
+    Return the events that tell of the callers' writes.
+    """
+    for write, answer in zip(writes, answers, strict=True):
+        job = answer.job
+        if job is None or isinstance(write, _OWN):
+            continue
+        match answer.outcome:
+            case Outcome.CREATED | Outcome.REPLACED | Outcome.KEPT:
+                yield JobSet(job.key, job.generation, job.due_at, job.target, job.handler, answer.outcome)
+            case Outcome.MOVED:
+                yield JobMoved(job.key, job.generation, job.due_at)
+            case Outcome.CANCELLED:
+                yield JobCancelled(job.key, job.generation)
+            case Outcome.REPLAYED:
+                yield JobReplayed(job.key, job.generation, job.due_at)

@@ -1,0 +1,165 @@
+"""
+What both faces of the scheduler have in common: everything that needs no waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from tickwheel.clock import Clock
+from tickwheel.observe._events import EventHook
+from tickwheel.observe._tracing import Tracer
+from tickwheel.scheduler._core import Core
+from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._retry import check_policy
+from tickwheel.scheduler.engine._recent import FiringRecord
+from tickwheel.scheduler.errors import UnsupportedError
+from tickwheel.scheduler.model import RetryPolicy
+from tickwheel.scheduler.remote import RemoteCore, is_service
+from tickwheel.scheduler.stores import Store
+from tickwheel.scheduler.targets import Limits, Target
+
+__all__ = ["Common"]
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+
+
+class Common:
+    """
+    What needs no waiting, and is the same for both.
+
+    Args:
+        store: A URL ("sqlite:///file.db", "memory://", ...) or a store that nobody else uses; or the address of a
+            service ("http://127.0.0.1:8765"), which then fires the jobs, while handlers of this scheduler pull theirs.
+        options: The knobs.
+        targets: Further targets, or other settings of the built-in ones, by the name that jobs give as `target`.
+        clock: Where time comes from; for tests.
+        tracer: Makes spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
+        token: What a service asks for; None takes it from the environment, TICKWHEEL_TOKEN.
+        timeout: How many seconds a service may take to answer, with all tries.
+
+    Raises:
+        UnsupportedError: For targets, a clock or a tracer with a service, a token or timeout without one.
+        StoreError: If the URL names no store that can be had; the store itself is opened on first use.
+        MissingExtraError: If it needs a library that is not installed.
+    """
+
+    def __init__(
+        self,
+        store: str | Store = "sqlite:///tickwheel.db",
+        *,
+        options: SchedulerOptions | None = None,
+        targets: Mapping[str, Target] | None = None,
+        clock: Clock | None = None,
+        tracer: Tracer | None = None,
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        knobs = options or SchedulerOptions()
+        self._core: Core | RemoteCore
+        if is_service(store):
+            for name, value in (("targets", targets), ("clock", clock), ("tracer", tracer)):
+                if value is not None:
+                    what, remedy = f"{name}= was passed with a service", "pass it where the service is started"
+                    raise UnsupportedError(what, remedy)
+            self._core = RemoteCore(str(store), knobs, token, timeout)
+            return
+        if token is not None or timeout is not None:
+            what, remedy = "token= or timeout= was passed with a store", "pass it with http://host:port"
+            raise UnsupportedError(what, remedy)
+        self._core = Core(store, knobs, targets or {}, clock, tracer)
+
+    def handler(
+        self,
+        name: str | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout: float | None = None,
+        concurrency: int | None = None,
+        rate: float | None = None,
+        executor: str = "thread",
+    ) -> Callable[[_Handler], _Handler]:
+        """
+        Register the decorated function as the handler of jobs with `handler=name`.
+
+        It is called with the payload, or, if it takes two arguments, with the payload and the `Firing`.
+        A `def` runs in a worker thread, an `async def` on the scheduler's event loop. What it returns means done,
+        unless it is a `Cancel`, `Snooze` or `Retry`; what it raises is a failed attempt.
+
+        Args:
+            name: None for the function's own.
+            retry: The policy of jobs that are set here without one.
+            timeout: Seconds after which an attempt counts as failed. A thread cannot be stopped: a `def` runs on, and
+                what it answers is ignored.
+            concurrency: How many may be under way at once on this scheduler; one is so from shortly before its instant
+                until its end is written.
+            rate: How many may begin in a second, evenly spaced, on this scheduler.
+            executor: "thread", or "process" for one of `SchedulerOptions.processes` processes: what crashes there, or
+                is killed at its timeout, is a failed attempt of its job and harms nobody else. For a plain function at
+                the top level of a module; the main module needs its `if __name__ == "__main__":`.
+
+        Raises:
+            InvalidJobError: If the name is taken or cannot be one, a limit is not positive, or a process could not find
+                the function.
+            TypeError: If the function takes neither one nor two arguments.
+        """
+
+        def register(function: _Handler) -> _Handler:
+            policy = None if retry is None else check_policy(retry)
+            limits = Limits(concurrency, rate)
+            self._core.registry.handlers.register(
+                name or function.__name__, function, policy, timeout_s=timeout, limits=limits, executor=executor
+            )
+            return function
+
+        return register
+
+    def has_handler(self, name: str) -> bool:
+        """
+        Return whether a handler of that *name* is registered here.
+
+        A job may name one that is not: others may register it. Who knows that nobody will can refuse it early.
+        """
+        return self._core.registry.handlers.has(name)
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return the counters and figures; stops nobody.
+
+        Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused. Of the
+        store: pending, running, dead. In memory: near, staged, in_flight. `lateness` and `commit` are their
+        distributions; owner, epoch, store, offset_ms tell who fires what by which clock.
+        """
+        return self._core.stats()
+
+    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
+        """
+        Tell *hook* of every event from now on (`tickwheel.observe._events`); return what ends that.
+
+        It is called on the scheduler's threads, must not block, and what it raises is logged.
+
+        Args:
+            hook: Gets each event.
+            routine: Whether it wants what goes as it should, too: sets, moves, firings, successes, snoozes. Every
+                firing pays for that, while failures, deaths and changes of owner are rare.
+        """
+        return self._core.hooks.subscribe(hook, routine=routine)
+
+    def recent(self, after: int = 0) -> Sequence[FiringRecord]:
+        """
+        Return the last firings of this scheduler: what ended, in order, and what runs now.
+
+        It remembers 500 ends, and remembering costs a firing almost nothing.
+
+        Args:
+            after: Only what ended after the one of this number.
+        """
+        return self._core.recent(after)
+
+    @property
+    def is_started(self) -> bool:
+        """
+        Whether this scheduler fires jobs now.
+        """
+        return self._core.is_firing

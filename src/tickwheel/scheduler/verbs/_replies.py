@@ -1,0 +1,75 @@
+"""
+Answers on their way from the writer's thread to an event loop: one wake-up for all that a commit has answered.
+
+`asyncio.wrap_future` wakes the loop once for each answer, through a system call; under load that costs more than the
+write did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from tickwheel.scheduler.verbs._promise import Promise
+
+__all__ = ["Replies"]
+
+_T = TypeVar("_T")
+
+
+class _Inbox:
+    """
+    What has been answered for one loop and not yet told there.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._answered: deque[tuple[asyncio.Future[Any], Future[Any] | Promise[Any]]] = deque()
+        self._is_woken = False
+
+    def put(self, waiter: asyncio.Future[_T], answer: Future[_T] | Promise[_T]) -> None:
+        """
+        Take an *answer* for *waiter*; from any thread.
+        """
+        self._answered.append((waiter, answer))
+        if not self._is_woken:
+            self._is_woken = True
+            with suppress(RuntimeError):  # the loop was closed: nobody waits
+                self.loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        self._is_woken = False  # before it looks: what comes from here on wakes it again
+        while self._answered:
+            waiter, answer = self._answered.popleft()
+            if waiter.done():  # its task was cancelled
+                continue
+            error = answer.exception()
+            if error is None:
+                waiter.set_result(answer.result())
+            else:
+                waiter.set_exception(error)
+
+
+class Replies:
+    """
+    Makes answers awaitable, on whatever loop asks.
+    """
+
+    def __init__(self) -> None:
+        self._inbox: _Inbox | None = None
+
+    def awaitable(self, answer: Future[_T] | Promise[_T]) -> asyncio.Future[_T]:
+        """
+        Return a future of the running loop that gets what *answer* gets; cancelling it takes nothing back.
+        """
+        loop = asyncio.get_running_loop()
+        inbox = self._inbox
+        if inbox is None or inbox.loop is not loop:
+            inbox = self._inbox = _Inbox(loop)
+        waiter: asyncio.Future[_T] = loop.create_future()
+        answer.add_done_callback(partial(inbox.put, waiter))
+        return waiter

@@ -1,0 +1,252 @@
+"""
+What callers ask for, and the writes that come of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, TypedDict
+
+from tickwheel._core import make_fast
+from tickwheel.scheduler import _checks
+from tickwheel.scheduler._retry import check_policy
+from tickwheel.scheduler.errors import InvalidJobError, RecurrenceError
+from tickwheel.scheduler.model import Job, JobQuery, RetryPolicy, Set, SetMode, State
+from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
+
+__all__ = ["PAGE_MAX", "ListFields", "ListRest", "SetFields", "SetRequest", "When", "due_at", "job_query", "set_write"]
+
+PAGE_MAX = 1_000
+
+
+class SetFields(TypedDict, total=False):
+    """
+    The keyword arguments of `set`; `SetRequest` tells what they mean.
+    """
+
+    delay: float | None
+    at: datetime | float | None
+    payload: Any
+    target: str
+    handler: str | None
+    retry: RetryPolicy | None
+    expires: float | None
+    mode: str
+    max_wait: float | None
+    if_generation: int | None
+    every: float | None
+    cron: str | None
+    tz: str
+    misfire: str
+    jitter: float
+    trace: str | None
+
+
+@make_fast
+@dataclass(slots=True)
+class SetRequest:
+    """
+    One job to set. Give `delay` or `at`, or `every` or `cron` with, if wanted, one of the two for where to start.
+
+    Attributes:
+        key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
+        delay: Seconds from now; negative counts as now, at most 100 years.
+        at: An aware datetime, or seconds since the epoch; a past instant counts as now.
+        payload: Any JSON value, at most 1 MiB encoded.
+        target: The kind of place it goes to: "handler", "webhook", "log", or one of your own.
+        handler: Which one of that kind: the handler's name, the URL.
+        retry: What to do when it fails; None for the handler's policy, or else the scheduler's.
+        expires: Seconds after its instant from which on it is not worth firing.
+        mode: What to do with a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant.
+        max_wait: With "replace": seconds after the first set past which the instant is not moved.
+        if_generation: Only if the live job has this generation; 0: only if there is none.
+        every: Seconds between runs, for a job that comes back in a fixed phase.
+        cron: Five or six fields, for a job that comes back by the calendar.
+        tz: The IANA zone that `cron` is read in.
+        misfire: What to do about runs that nobody could fire: "once", "all" or "skip".
+        jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
+        trace: A W3C traceparent, to link the firing to.
+    """
+
+    key: str
+    delay: float | None = None
+    at: datetime | float | None = None
+    payload: Any = None
+    target: str = "handler"
+    handler: str | None = None
+    retry: RetryPolicy | None = None
+    expires: float | None = None
+    mode: str = "replace"
+    max_wait: float | None = None
+    if_generation: int | None = None
+    every: float | None = None
+    cron: str | None = None
+    tz: str = "UTC"
+    misfire: str = "once"
+    jitter: float = 0.0
+    trace: str | None = None
+
+
+class When(NamedTuple):
+    """
+    An instant as a caller names it; `due_at` reads it.
+    """
+
+    delay: float | None = None
+    at: datetime | float | None = None
+
+
+class ListRest(TypedDict, total=False):
+    """
+    The keyword arguments of `list`, beside the prefix.
+
+    Attributes:
+        state: "pending", "running" or "dead".
+        due_from: From this instant on.
+        due_until: Before this instant.
+        handler: The handler's name or URL.
+        recurring: Only jobs that come back.
+        cursor: Of the page before.
+        limit: How many jobs a page has at most, 1 to 1000.
+    """
+
+    state: str | None
+    due_from: datetime | float | None
+    due_until: datetime | float | None
+    handler: str | None
+    recurring: bool
+    cursor: str | None
+    limit: int
+
+
+class ListFields(ListRest, total=False):
+    """
+    All arguments of `list`; *prefix* is that of the key.
+    """
+
+    prefix: str
+
+
+RetryOf = Callable[[str, str], RetryPolicy]
+"""The policy of jobs of a target and handler that are set without one."""
+
+
+def set_write(request: SetRequest, now: int, retry_of: RetryOf) -> Set:
+    """
+    Return the write that sets what *request* asks for.
+
+    Args:
+        request: As the caller made it; the target has already checked `target` and `handler`.
+        now: The store's time in ms.
+        retry_of: Answers for requests without a policy.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy.
+        InvalidDelayError: For NaN.
+        TypeError: For a time that is no number.
+    """
+    key = _checks.check_key(request.key)
+    handler = request.handler or ""
+    retry = check_policy(request.retry) if request.retry is not None else retry_of(request.target, handler)
+    if request.every is None and request.cron is None:
+        due, recurrence = due_at(request.delay, request.at, now), None
+    else:
+        due, recurrence = _first_run(request, key, now)
+    job = Job(
+        key,
+        0,
+        due,
+        _checks.encode_payload(request.payload),
+        request.target,
+        handler,
+        0,
+        retry,
+        None if request.expires is None else due + _checks.span_ms("expires", request.expires),
+        recurrence,
+    )
+    if request.trace is not None:
+        job.trace = _checks.check_trace(request.trace)  # type: ignore[misc]  # it is not shared yet
+    mode = _checks.choice("mode", request.mode, SetMode)
+    max_wait = None if request.max_wait is None else _checks.span_ms("max_wait", request.max_wait)
+    if max_wait is not None and mode is not SetMode.REPLACE:
+        raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
+    return Set(job, mode, max_wait, _checks.check_generation(request.if_generation))
+
+
+def due_at(delay: float | None, at: datetime | float | None, now: int) -> int:
+    """
+    Return the instant that *delay* or *at* names, in ms since the epoch, at least *now*.
+
+    Raises:
+        InvalidJobError: If both or neither is given, or it cannot be reached.
+        InvalidDelayError: For NaN.
+        TypeError: For a time that is no number.
+    """
+    if at is not None:
+        if delay is not None:
+            raise InvalidJobError("delay", delay, "pass delay= or at=, not both")
+        return max(now, _checks.at_ms(at, now))
+    if delay is None:
+        raise InvalidJobError("delay", delay, "pass delay= in seconds or at= as a time")
+    wait = _checks.delay_ms(delay)
+    return now + wait + 1 if wait else now  # the clock's millisecond has begun already: one more is never early
+
+
+def job_query(fields: ListFields, now: int) -> JobQuery:
+    """
+    Return the query that *fields* make.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy.
+        TypeError: For a time that is no number.
+    """
+    limit = fields.get("limit", 100)
+    if not isinstance(limit, int) or not 1 <= limit <= PAGE_MAX:
+        raise InvalidJobError("limit", limit, f"pass an integer in 1..{PAGE_MAX}")
+    prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
+    due_from, due_until, handler = fields.get("due_from"), fields.get("due_until"), fields.get("handler")
+    return JobQuery(
+        prefix and _checks.check_key(prefix, "prefix"),
+        None if state is None else _checks.choice("state", state, State),
+        None if due_from is None else _checks.at_ms(due_from, now, "due_from"),
+        None if due_until is None else _checks.at_ms(due_until, now, "due_until"),
+        None if handler is None else _checks.check_handler(handler),
+        None if cursor is None else _checks.check_key(cursor, "cursor"),
+        limit,
+        _flag("recurring", fields.get("recurring", False)),
+    )
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidJobError(name, value, "pass True or False")
+    return value
+
+
+def _first_run(request: SetRequest, key: str, now: int) -> tuple[int, str]:
+    """
+    Return the first instant and the canonical text of a recurring request.
+    """
+    has_start = request.delay is not None or request.at is not None
+    start = due_at(request.delay, request.at, now) if has_start else now
+    if request.cron is not None:
+        if request.every is not None:
+            raise RecurrenceError("every", request.every, "pass every= or cron=, not both")
+        if not isinstance(request.cron, str):
+            raise RecurrenceError("cron", request.cron, "pass a line of five or six fields")
+        rule: Cron | Interval = Cron.parse(request.cron, request.tz)
+        after = start - 1 if has_start else start
+    else:
+        every_ms = _checks.span_ms("every", request.every or 0.0)
+        rule = Interval(every_ms, start if has_start else start + every_ms)
+        after = rule.anchor_at - 1
+    jitter_ms = _checks.delay_ms(request.jitter, "jitter")
+    if request.jitter < 0:
+        raise RecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
+    recurrence = Recurrence(rule, _checks.choice("misfire", request.misfire, Misfire), jitter_ms)
+    due = recurrence.rule.next(after)
+    if due is None:
+        raise RecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
+    return due + recurrence.shift_ms(key), recurrence.to_text()

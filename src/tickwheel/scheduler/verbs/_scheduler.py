@@ -1,0 +1,294 @@
+"""
+The durable scheduler for threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self, Unpack
+
+from tickwheel.scheduler.model import Answer, Job, Page
+from tickwheel.scheduler.stores import Shard
+from tickwheel.scheduler.targets import Firing
+from tickwheel.scheduler.targets.pull import JobLease
+from tickwheel.scheduler.verbs._common import Common
+from tickwheel.scheduler.verbs._requests import ListRest, SetFields, SetRequest, When
+
+__all__ = ["Scheduler"]
+
+_NOW = When(delay=0)
+
+
+class Scheduler(Common):
+    """
+    Jobs by key that survive a crash, fired to the millisecond.
+
+    Without `start` it is a client: it may set, move, cancel, get and list in a store that another process fires.
+    All methods may be called from any thread, also from inside a handler.
+    """
+
+    def start(self) -> Self:
+        """
+        Become the store's owner, take up what a crash left, and fire.
+
+        Started already, it does nothing.
+
+        Raises:
+            StoreInUseError: If another process owns the store; this one stays a client.
+            StoreError: If the store cannot be had.
+            ClosedError: After `stop`.
+        """
+        self._core.start(None)
+        return self
+
+    def stop(self, timeout: float | None = 10.0) -> list[Firing]:
+        """
+        Fire no more, let handlers finish, write their ends, give the store back, and close.
+
+        What was pending stays in the store. What was begun and not yet handed over does not count as an attempt.
+        Before `start` it closes the client; a second call returns []. From inside a handler it returns [] at once and
+        the stop goes on without it.
+
+        Args:
+            timeout: How many seconds it may take; None for as long as the handlers do.
+
+        Returns:
+            What still runs; the next owner takes it up again.
+        """
+        return self._core.stop(timeout, is_inside=self._core.is_inside())
+
+    close = stop
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
+        """
+        Set the job of *key*; a pending one of that key is replaced, unless `mode` says otherwise.
+
+        The job is durable when this returns.
+
+        Args:
+            key: 1 to 512 bytes of UTF-8.
+            conn: A connection of yours to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`). The
+                write joins its transaction: it takes effect if and only if you commit.
+            **fields: Those of `SetRequest`: delay or at, payload, handler, every, cron, ...
+
+        Returns:
+            CREATED, REPLACED, KEPT or WRONG_GENERATION, and the job as it now is.
+
+        Raises:
+            InvalidJobError: A value that no job can have; its message names value and remedy. Nothing was stored.
+            InvalidDelayError: For NaN.
+            TypeError: For a time that is no number.
+            StoreError: If the store does not answer.
+            TransactionError: If *conn* has no transaction that can be joined.
+            ClosedError: After `stop`.
+        """
+        if conn is not None:
+            return self._core.client.within(conn).set_many([SetRequest(key, **fields)]).now()[0]
+        return self._core.client.set(SetRequest(key, **fields)).result()
+
+    def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
+        """
+        Set many jobs in as few commits as there can be; the answers are in order.
+
+        Errors are those of `set`; one bad request refuses all, before any is set.
+        """
+        if conn is not None:
+            return self._core.client.within(conn).set_many(requests).now()
+        return self._core.client.set_many(requests).result()
+
+    def move(
+        self,
+        key: str,
+        *,
+        delay: float | None = None,
+        at: datetime | float | None = None,
+        if_generation: int | None = None,
+        conn: object = None,
+    ) -> Answer:
+        """
+        Give the pending job of *key* another instant.
+
+        Returns:
+            MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the job as it now is.
+        """
+        if conn is not None:
+            return self._core.client.within(conn).move((key,), When(delay, at), if_generation).now()[0]
+        return self._core.client.move((key,), When(delay, at), if_generation).result()[0]
+
+    def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Move the pending job of *key* to now.
+
+        Returns:
+            As `move`.
+        """
+        return self._core.client.move((key,), _NOW, if_generation).result()[0]
+
+    def cancel(self, key: str, *, if_generation: int | None = None, conn: object = None) -> Answer:
+        """
+        Remove the pending or dead job of *key*; one that recurs also while it runs.
+
+        Returns:
+            CANCELLED (it will not fire any more), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
+        """
+        if conn is not None:
+            return self._core.client.within(conn).cancel((key,), if_generation).now()[0]
+        return self._core.client.cancel((key,), if_generation).result()[0]
+
+    def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Make the dead job of *key* pending again, due now, with all its attempts.
+
+        Returns:
+            REPLAYED, NOT_FOUND or WRONG_GENERATION.
+        """
+        return self._core.client.replay((key,), if_generation).result()[0]
+
+    def move_many(
+        self,
+        keys: Iterable[str],
+        *,
+        delay: float | None = None,
+        at: datetime | float | None = None,
+        conn: object = None,
+    ) -> list[Answer]:
+        """
+        Give all pending jobs of *keys* one instant; answers are in order, as `move` has them.
+        """
+        if conn is not None:
+            return self._core.client.within(conn).move(keys, When(delay, at)).now()
+        return self._core.client.move(keys, When(delay, at)).result()
+
+    def cancel_many(self, keys: Iterable[str], *, conn: object = None) -> list[Answer]:
+        """
+        Remove the jobs of *keys*; answers are in order, as `cancel` has them.
+        """
+        if conn is not None:
+            return self._core.client.within(conn).cancel(keys).now()
+        return self._core.client.cancel(keys).result()
+
+    def replay_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        Make the dead jobs of *keys* pending again; answers are in order, as `replay` has them.
+        """
+        return self._core.client.replay(keys).result()
+
+    def drain(self, prefix: str = "") -> list[Job]:
+        """
+        Cancel every pending job whose key begins with *prefix*, and return them in the order of their keys.
+
+        What is set meanwhile may be left, what runs is. Costs time and memory for all that it returns.
+        """
+        return self._core.client.drain(prefix)
+
+    def get(self, key: str) -> Job | None:
+        """
+        Return the live job of *key*, or else its dead one, or None.
+        """
+        return self._core.client.get(key)
+
+    def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
+        """
+        Return a page of jobs in the order of their keys; go on with `cursor=page.cursor` until that is None.
+
+        A page may hold fewer jobs than asked for and still not be the last.
+
+        Args:
+            prefix: Of the key.
+            **fields: state, due_from, due_until, handler, recurring, cursor, limit: see `ListFields`.
+        """
+        return self._core.client.page({"prefix": prefix, **fields})
+
+    def upcoming(
+        self,
+        due_from: datetime | float | None = None,
+        due_until: datetime | float | None = None,
+        limit: int = 100,
+    ) -> Sequence[Job]:
+        """
+        Return the next pending jobs in the order of their instants, at most *limit* (1 to 1000).
+
+        Args:
+            due_from: From this instant on; overdue ones are left out by it.
+            due_until: Before this instant.
+            limit: How many.
+        """
+        return self._core.client.upcoming(due_from, due_until, limit)
+
+    def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+        """
+        Return how many pending jobs fall due in each of *steps* (1 to 1000) steps of *step* seconds from *since* on.
+
+        Costs by how many these are.
+        """
+        return self._core.client.forecast(since, step, steps)
+
+    def shards(self) -> Sequence[Shard]:
+        """
+        Return all shards of the store, each with its owner, its epoch, and until when the lease holds.
+        """
+        return self._core.client.shards()
+
+    def lease(self, queue: str, *, limit: int = 1, wait: float = 20.0, seconds: float = 60.0) -> Sequence[JobLease]:
+        """
+        Return due firings of the jobs with `target="pull", handler=queue`, for this caller to run.
+
+        Each is to be ended by `ack` or `nack` before its lease is over; otherwise the attempt has failed.
+
+        Args:
+            queue: Which queue.
+            limit: How many at most, 1 to 1000.
+            wait: How many seconds to wait for the first, 0 to 300; without one the answer is [].
+            seconds: How long each is leased, 0.1 to 43,200.
+
+        Raises:
+            InvalidJobError: A value that is out of bounds.
+            LeaseEndedError: If this scheduler is not started.
+            TooManyWaitingError: If too many wait already.
+        """
+        return self._core.pulls.lease(queue, limit, wait, seconds).result()
+
+    def ack(self, fire_id: str) -> None:
+        """
+        End the leased firing as done; it is written down when this returns. The same call again does no harm.
+
+        Raises:
+            LeaseEndedError: If it came too late: what was done is done again, or was.
+        """
+        self._core.pulls.ack(fire_id).result()
+
+    def nack(
+        self, fire_id: str, *, delay: float | None = None, error: str | None = None, is_dead: bool = False
+    ) -> None:
+        """
+        End the leased firing as a failed attempt.
+
+        Args:
+            fire_id: Which.
+            delay: Seconds until the next attempt; None for what the job's policy says.
+            error: What went wrong; it is kept with the job.
+            is_dead: Park the job as a dead letter, whatever attempts are left.
+
+        Raises:
+            LeaseEndedError: As `ack`.
+        """
+        self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead).result()
+
+    def extend(self, fire_id: str, seconds: float = 60.0) -> int:
+        """
+        Let the lease end *seconds* from now; return when that is, in ms since the epoch.
+
+        Raises:
+            LeaseEndedError: As `ack`.
+        """
+        return self._core.pulls.extend(fire_id, seconds).result()

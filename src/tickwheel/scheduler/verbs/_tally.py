@@ -1,0 +1,86 @@
+"""
+What the writer counts of its commits.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from tickwheel.scheduler._distribution import Distribution
+from tickwheel.scheduler.model import record
+
+__all__ = ["Tally", "WriterStats"]
+
+
+@record
+class WriterStats:
+    """
+    What the writer has done so far.
+
+    Attributes:
+        commits: How many batches were written.
+        writes: How many writes were in them.
+        seconds: How long the commits took in all.
+        largest: The most writes in one commit.
+        last_size: How many writes the last commit held.
+        last_seconds: How long it took.
+        retries: How often a batch was tried again after a transient error.
+        failures: How many writes were answered with an error.
+    """
+
+    commits: int = 0
+    writes: int = 0
+    seconds: float = 0.0
+    largest: int = 0
+    last_size: int = 0
+    last_seconds: float = 0.0
+    retries: int = 0
+    failures: int = 0
+
+
+class Tally:
+    """
+    Counts, from any of the writer's threads; read without a lock.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.stats = WriterStats()
+        self.times = Distribution()
+        self.sizes = [0] * 32
+
+    def committed(self, writes: int, seconds: float) -> None:
+        """
+        Count a commit.
+        """
+        with self._lock:
+            self._add(writes=writes, seconds=seconds)
+            self.times.add(seconds * 1000)
+            self.sizes[(writes - 1).bit_length()] += 1
+
+    def retried(self) -> None:
+        """
+        Count a batch that is tried again.
+        """
+        with self._lock:
+            self._add(retries=1)
+
+    def failed(self, writes: int) -> None:
+        """
+        Count writes that were answered with an error.
+        """
+        with self._lock:
+            self._add(failures=writes)
+
+    def _add(self, *, writes: int = 0, seconds: float = 0.0, retries: int = 0, failures: int = 0) -> None:
+        old = self.stats
+        self.stats = WriterStats(
+            commits=old.commits + bool(writes),
+            writes=old.writes + writes,
+            seconds=old.seconds + seconds,
+            largest=max(old.largest, writes),
+            last_size=writes or old.last_size,
+            last_seconds=seconds if writes else old.last_seconds,
+            retries=old.retries + retries,
+            failures=old.failures + failures,
+        )

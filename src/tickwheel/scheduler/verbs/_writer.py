@@ -1,0 +1,360 @@
+"""
+Group commit: a thread that writes for everybody.
+
+Whatever gathered while the last commit ran goes into the next one, so a lone write waits for nobody and a thousand
+share one flush to the disk. There are two lanes: callers' writes, of which only so many may wait, and the scheduler's
+own (begins, settles), which go first and never wait for room, so that firing does not stand behind a bulk import.
+A store that takes two writers gets a thread for each lane: one works while the other waits for the server.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from types import TracebackType
+from typing import Final, TypeAlias
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Answer, Write
+from tickwheel.scheduler.stores._contract import Store
+from tickwheel.scheduler.verbs._promise import Promise
+from tickwheel.scheduler.verbs._tally import Tally, WriterStats
+
+__all__ = ["Done", "Writer", "WriterStats"]
+
+Done: TypeAlias = Callable[[list[Answer] | Exception], None]
+"""Gets the answers, or the error of them all. Called on the writer's thread: it must neither block nor raise."""
+
+_Entry: TypeAlias = tuple[Sequence[Write], Done]
+
+_LOG: Final = logging.getLogger("tickwheel.scheduler")
+_RETRY_FIRST_S: Final = 0.005
+_RETRY_MAX_S: Final = 0.5
+
+
+class _Reported:
+    """
+    Log what a callback raised: it is its owner's fault, and neither the thread nor the other callers pay for it.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is not None:
+            _LOG.error("a callback of the store's writer raised", exc_info=error)
+        return isinstance(error, Exception)
+
+
+_REPORTED: Final = _Reported()
+
+
+class _Lane(Enum):
+    """
+    What a thread writes; its value names the thread.
+    """
+
+    BOTH = ""
+    OWN = "-own"
+    CALLERS = "-callers"
+
+
+class Writer:
+    """
+    Gives a store its writes in batches, from a thread of its own.
+
+    All methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        batch_max: int = 1_000,
+        waiting_max: int = 100_000,
+        retry_s: float = 5.0,
+        on_commit: Callable[[Sequence[Write], list[Answer]], None] | None = None,
+        on_unknown: Callable[[], None] | None = None,
+    ) -> None:
+        """
+        Start the thread.
+
+        Args:
+            store: An open one.
+            batch_max: How many writes of callers make one commit at most, and how many of the scheduler's own; a longer
+                commit would keep begins waiting.
+            waiting_max: How many of the callers' writes may wait.
+            retry_s: How long a batch is tried again after transient errors.
+            on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
+            on_unknown: Called there when it is not known whether a commit took effect, before anybody gets the error.
+        """
+        self._store = store
+        self._batch_max = batch_max
+        self._waiting_max = waiting_max
+        self._retry_s = retry_s
+        self._on_commit = on_commit
+        self._on_unknown = on_unknown
+        self._lock = threading.Lock()
+        self._own_work = threading.Condition(self._lock)
+        is_shared = not store.abilities.has_many_writers
+        self._callers_work = self._own_work if is_shared else threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+        self._closing = threading.Event()
+        self._own: deque[_Entry] = deque()
+        self._callers: deque[_Entry] = deque()
+        self._waiting = 0
+        self._tally = Tally()
+        self.times = self._tally.times
+        """How long commits took, in ms."""
+        self.sizes = self._tally.sizes
+        """How many commits held at most 1, 2, 4, 8, ... writes, and more than the step before."""
+        self._pid = os.getpid()
+        lanes = (_Lane.BOTH,) if is_shared else (_Lane.OWN, _Lane.CALLERS)
+        self._threads = [
+            threading.Thread(target=self._run, args=(lane,), name=f"tickwheel-writer{lane.value}", daemon=True)
+            for lane in lanes
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
+        """
+        Queue one *write* of a caller.
+
+        Args:
+            write: What to do.
+            timeout_s: How long to wait for room in the queue; None for ever, 0 not at all.
+
+        Returns:
+            Gets the answer once it is durable.
+
+        Raises:
+            StoreError: Transient, if there was no room in time; nothing was queued.
+            ClosedError: If the writer is closed.
+        """
+        promise: Promise[Answer] = Promise()
+
+        def done(result: list[Answer] | Exception) -> None:
+            if isinstance(result, Exception):
+                promise.set_exception(result)
+            else:
+                promise.set_result(result[0])
+
+        self._queue_callers([((write,), done)], 1, timeout_s)
+        return promise
+
+    def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Promise[list[Answer]]:
+        """
+        Queue many *writes*, in order, in as few commits as `batch_max` allows; all of them or none are queued.
+
+        More of them than may wait are let in when nothing else waits. An error of one commit fails the promise,
+        although others may have taken effect.
+
+        Raises:
+            StoreError: As for `submit`.
+            ClosedError: As for `submit`.
+        """
+        promise: Promise[list[Answer]] = Promise()
+        parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]
+        answers: list[Answer] = []
+        missing = len(parts)
+        failure: Exception | None = None
+
+        def done(result: list[Answer] | Exception) -> None:
+            nonlocal missing, failure
+            missing -= 1
+            if isinstance(result, Exception):
+                failure = failure or result
+            else:
+                answers.extend(result)
+            if missing == 0:
+                if failure is None:
+                    promise.set_result(answers)
+                else:
+                    promise.set_exception(failure)
+
+        if parts:
+            self._queue_callers([(part, done) for part in parts], len(writes), timeout_s)
+        else:
+            promise.set_result([])
+        return promise
+
+    def post(self, writes: Sequence[Write], done: Done) -> None:
+        """
+        Queue *writes* of the scheduler itself, ahead of the callers', without ever waiting for room.
+
+        They stay together in one commit, and one call answers them all: no future, no lock, no wake-up.
+
+        Raises:
+            ClosedError: If the writer is closed.
+        """
+        self._check_process()
+        with self._lock:
+            self._check_open()
+            self._own.append((writes, done))
+            self._own_work.notify()
+
+    def stats(self) -> WriterStats:
+        """
+        Return what was done up to the last commit; nobody waits for it.
+        """
+        return self._tally.stats
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs on the writer's thread, where waiting for an answer would never end.
+        """
+        return threading.current_thread() in self._threads
+
+    @property
+    def waiting(self) -> int:
+        """
+        How many of the callers' writes wait for their commit now.
+        """
+        return self._waiting
+
+    def close(self, timeout_s: float | None = None) -> bool:
+        """
+        Take no more writes, commit those that wait, and end the thread. Twice is allowed.
+
+        Returns:
+            Whether everything was written within *timeout_s*; the rest is still tried, but no longer again and again.
+        """
+        with self._lock:
+            self._closing.set()
+            self._own_work.notify()
+            self._callers_work.notify()
+            self._room.notify_all()
+        if self.is_inside() or self._pid != os.getpid():
+            return False
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _queue_callers(self, entries: list[_Entry], size: int, timeout_s: float | None) -> None:
+        self._check_process()
+        with self._lock:
+            self._check_open()
+            if self._waiting and self._waiting + size > self._waiting_max:
+                self._wait_for_room(size, timeout_s)
+            self._waiting += size
+            self._callers.extend(entries)
+            self._callers_work.notify()
+
+    def _wait_for_room(self, size: int, timeout_s: float | None) -> None:
+        def has_room() -> bool:
+            return self._closing.is_set() or not self._waiting or self._waiting + size <= self._waiting_max
+
+        if not self._room.wait_for(has_room, timeout_s):
+            what = f"{self._waiting} writes wait for {self._store.url}, and {self._waiting_max} may"
+            raise StoreError(what, "write more slowly, or find out why the store is slow", is_transient=True)
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self._closing.is_set():
+            raise ClosedError("scheduler")
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            what = f"{self._store.url} was opened before a fork"
+            raise StoreError(what, "make a new scheduler in the child process")
+
+    def _run(self, lane: _Lane) -> None:
+        take = {_Lane.BOTH: self._take, _Lane.OWN: self._take_own, _Lane.CALLERS: self._take_callers}[lane]
+        while entries := take():
+            self._write(entries)
+
+    def _take_own(self) -> list[_Entry]:
+        with self._lock:
+            self._own_work.wait_for(lambda: self._own or self._closing.is_set())
+            entries: list[_Entry] = []
+            _move_up_to(self._own, entries, self._batch_max)
+            return entries
+
+    def _take_callers(self) -> list[_Entry]:
+        with self._lock:
+            self._callers_work.wait_for(lambda: self._callers or self._closing.is_set())
+            entries: list[_Entry] = []
+            self._waiting -= _move_up_to(self._callers, entries, self._batch_max)
+            self._room.notify_all()
+            return entries
+
+    def _take(self) -> list[_Entry]:
+        with self._lock:
+            self._own_work.wait_for(lambda: self._own or self._callers or self._closing.is_set())
+            # Each has its own share of a commit, so that a flood of either leaves the other one its room.
+            entries: list[_Entry] = []
+            _move_up_to(self._own, entries, self._batch_max)
+            if size := _move_up_to(self._callers, entries, self._batch_max):
+                self._waiting -= size
+                self._room.notify_all()
+            return entries
+
+    def _write(self, entries: list[_Entry]) -> None:
+        writes = [write for entry in entries for write in entry[0]] if len(entries) > 1 else entries[0][0]
+        try:
+            answers = self._apply(writes)
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the thread lives on
+            self._fail(entries, len(writes), error)
+            return
+        if self._on_commit is not None:
+            with _REPORTED:
+                self._on_commit(writes, answers)
+        start = 0
+        for part, done in entries:
+            end = start + len(part)
+            with _REPORTED:
+                done(answers[start:end])
+            start = end
+
+    def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
+        is_about_all = isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
+        if len(entries) > 1 and not is_about_all:
+            # Something in this batch cannot be written: halve it until it stands alone, so that it harms nobody else.
+            middle = len(entries) // 2
+            self._write(entries[:middle])
+            self._write(entries[middle:])
+            return
+        self._tally.failed(size)
+        if self._on_unknown is not None and isinstance(error, StoreError) and error.is_unknown:
+            with _REPORTED:
+                self._on_unknown()
+        for _, done in entries:
+            with _REPORTED:
+                done(error)
+
+    def _apply(self, writes: Sequence[Write]) -> list[Answer]:
+        give_up = time.monotonic() + self._retry_s
+        wait_s = _RETRY_FIRST_S
+        while True:
+            start = time.perf_counter()
+            try:
+                answers = self._store.apply(writes)
+            except StoreError as error:
+                if not error.is_transient or error.is_unknown or time.monotonic() + wait_s > give_up:
+                    raise
+                if self._closing.wait(wait_s):
+                    give_up = 0.0
+                self._tally.retried()
+                wait_s = min(wait_s * 2, _RETRY_MAX_S)
+            else:
+                seconds = time.perf_counter() - start
+                self._tally.committed(len(writes), seconds)
+                return answers
+
+
+def _move_up_to(source: deque[_Entry], target: list[_Entry], size_max: int) -> int:
+    size = 0
+    while source and (size == 0 or size + len(source[0][0]) <= size_max):
+        target.append(source.popleft())
+        size += len(target[-1][0])
+    return size

@@ -1,0 +1,159 @@
+"""
+What is asked and what breaks in the course of a simulated day, drawn from the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
+from tickwheel.scheduler.model import Answer
+
+__all__ = ["Ask", "Break", "asks", "breaks", "series", "storms"]
+
+RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
+_PLANS: Final[list[list[str]]] = [[]] * 14 + [
+    ["fail"],
+    ["fail", "fail"],
+    ["retry"],
+    ["snooze"],
+    ["cancel"],
+    ["fail"] * 4,
+    ["snooze", "fail"],
+]
+_HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """
+    Something that a caller asks for, so many seconds after the day began.
+    """
+
+    at: float
+    verb: str
+    key: str
+    call: Callable[[Scheduler, int], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """
+    Something that breaks, and for how many seconds; *node* is drawn by whoever lets it happen.
+    """
+
+    at: float
+    what: str
+    length: float
+    amount: float = 0.0
+
+
+def asks(dice: random.Random, length: float, count: int) -> list[Ask]:
+    """
+    Return *count* requests over *length* seconds, in order: some in bursts, most of them for soon.
+    """
+    found: list[Ask] = []
+    keys = [f"key-{number}" for number in range(max(8, count // 8))]
+    while len(found) < count:
+        at = dice.uniform(1.0, length)
+        for _ in range(dice.choice((1, 1, 1, 1, 2, 5, 20))):
+            found.append(_ask(dice, at, dice.choice(keys)))
+            at += dice.choice((0.0, 0.0, 0.001, 0.1))
+    return sorted(found, key=lambda each: each.at)
+
+
+def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
+    """
+    Return requests for jobs that are due, or run, while something breaks; many of them outlive a lease.
+    """
+    found: list[Ask] = []
+    for each in breaks:
+        for _ in range(dice.choice((10, 30) if each.what == "weather" else (0, 3, 8))):
+            at = max(1.0, each.at + dice.uniform(-40.0, min(each.length, 200.0)))
+            key = f"storm-{dice.randrange(40)}"
+            takes = dice.choice((0.0, 2.0, 30.0, 100.0))
+            call = _setter(key, dice.choice(_PLANS), takes, delay=dice.choice((0.0, 1.0, 12.0, 60.0)) * dice.random())
+            found.append(Ask(at, "set", key, call))
+            if dice.random() < 0.2:
+                found.append(Ask(at + dice.uniform(0.0, 60.0), "cancel", key, _canceller(key)))
+    return found
+
+
+def _canceller(key: str) -> Callable[[Scheduler, int], Answer]:
+    return lambda scheduler, _: scheduler.cancel(key)
+
+
+def series(dice: random.Random) -> list[Ask]:
+    """
+    Return the requests for the jobs that recur, each asked for once, at the beginning.
+    """
+    found: list[Ask] = []
+    for misfire in ("once", "all", "skip"):
+        every = dice.choice((600, 1800, 3600))
+        rules: dict[str, dict[str, Any]] = {
+            f"every/{misfire}": {"every": every, "misfire": misfire},
+            f"cron/{misfire}": {"cron": dice.choice(("*/20 * * * *", "5 * * * *", "0 */2 * * *")), "misfire": misfire},
+        }
+        for key, rule in rules.items():
+            found.append(Ask(dice.uniform(0.0, 60.0), "set", key, _setter(key, plan=_plan(dice, key), **rule)))
+    return found
+
+
+def _plan(dice: random.Random, key: str) -> list[str]:
+    return [] if key.startswith("cron") else dice.choice(([], [], ["fail"]))
+
+
+def _ask(dice: random.Random, at: float, key: str) -> Ask:
+    verb = dice.choices(("set", "move", "cancel", "run_now", "replay"), (60, 12, 10, 5, 3))[0]
+    delay = dice.choice((0.0, 0.02, 0.5, 3.0, 15.0, 120.0, 1800.0, 7200.0)) * dice.uniform(0.5, 1.5)
+    if verb == "set":
+        fields: dict[str, Any] = {"delay": delay, "mode": dice.choice(("replace",) * 4 + ("keep", "earliest"))}
+        if fields["mode"] == "replace" and dice.random() < 0.1:
+            fields["max_wait"] = 300.0
+        if dice.random() < 0.05:
+            fields["expires"] = dice.choice((5.0, 600.0))
+        takes = dice.choice((0, 0, 0, 0, 0, 0.01, 1.0, 30.0))
+        plan = dice.choice(_PLANS)
+        return Ask(at, verb, key, _setter(key, plan, takes, dice.choice(_HANDLERS), **fields))
+    if verb == "move":
+        return Ask(at, verb, key, lambda scheduler, _: scheduler.move(key, delay=delay))
+    ask: dict[str, Callable[[Scheduler, int], Answer]] = {
+        "cancel": lambda scheduler, _: scheduler.cancel(key),
+        "run_now": lambda scheduler, _: scheduler.run_now(key),
+        "replay": lambda scheduler, _: scheduler.replay(key),
+    }
+    return Ask(at, verb, key, ask[verb])
+
+
+def _setter(
+    key: str, plan: list[str], takes: float = 0, handler: str = "work", **fields: Any
+) -> Callable[[Scheduler, int], Answer]:
+    def call(scheduler: Scheduler, number: int) -> Answer:
+        payload = {"call": number, "plan": plan, "takes": takes}
+        request = SetRequest(key, handler=handler, payload=payload, retry=RETRY, **fields)
+        return scheduler.set_many([request])[0]
+
+    return call
+
+
+def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) -> Iterator[Break]:
+    """
+    Yield some *count* breaks, in order, with an hour of calm now and then.
+    """
+    kinds = ["kill", "kill", "pause", "pause", "cut", "weather", "weather", "stop", "step"]
+    moments = sorted(dice.uniform(60.0, length * 0.97) for _ in range(count))
+    for at in moments:
+        what = dice.choice(kinds)
+        span = {
+            "kill": dice.choice((0.0, 1.0, 30.0, 400.0)),
+            "pause": dice.choice((0.5, 5.0, 45.0, 200.0)),
+            "cut": dice.choice((1.0, 20.0, 90.0)),
+            "weather": dice.choice((60.0, 600.0)),
+            "stop": dice.choice((0.0, 60.0)),
+            "step": 0.0,
+        }[what]
+        amount = dice.choice((-86_400.0, -3600.0, -5.0, 0.3, 5.0, 3600.0, 86_400.0)) if what == "step" else 0.0
+        yield Break(at, what, span, amount if is_cluster else max(-3600.0, min(3600.0, amount)))

@@ -1,0 +1,68 @@
+"""
+A simulated machine: its clocks, and whether it runs.
+"""
+
+from __future__ import annotations
+
+from simulation._executor import Executor
+
+__all__ = ["EPOCH_NS", "SimulatedMachine"]
+
+EPOCH_NS = 1_700_000_000 * 10**9
+"""What the true time of day is when a simulation begins."""
+
+
+class SimulatedMachine:
+    """
+    One machine; it is the clock of the scheduler that runs on it.
+
+    Its monotonic clock runs too fast or too slow by some millionths, and begins anywhere. Its time of day is off, and
+    may be stepped.
+    """
+
+    def __init__(self, name: str, run: Executor, *, drift_ppm: int = 0, start_ns: int = 0, skew_ns: int = 0) -> None:
+        self.name = name
+        self.run = run
+        self.is_paused = False
+        self.is_dead = False
+        self.drift_ppm = drift_ppm
+        self.skew_ns = skew_ns
+        self._start_ns = start_ns
+
+    def monotonic_ns(self) -> int:
+        """
+        Return the monotonic clock.
+        """
+        return self._start_ns + self.run.now_ns + self.run.now_ns * self.drift_ppm // 1_000_000
+
+    def wall_ns(self) -> int:
+        """
+        Return the time of day.
+        """
+        return EPOCH_NS + self.monotonic_ns() - self._start_ns + self.skew_ns
+
+    def span_ns(self, monotonic_ns: int) -> int:
+        """
+        Return how long, in true time, the monotonic clock takes for *monotonic_ns*.
+        """
+        return -(-monotonic_ns * 1_000_000 // (1_000_000 + self.drift_ppm))
+
+    def pause(self) -> None:
+        """
+        Stop everything on it, as SIGSTOP does.
+        """
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """
+        Go on.
+        """
+        self.is_paused = False
+
+    def kill(self) -> None:
+        """
+        End everything on it, as SIGKILL does.
+        """
+        self.is_dead = True
+        self.is_paused = False
+        self.run.kill(self)

@@ -1,0 +1,226 @@
+"""
+A node: a machine's process with a real scheduler, which is killed and started again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+from simulation._executor import Executor
+from simulation._machine import SimulatedMachine
+from simulation._store import Line, SimulatedStore
+from simulation._worlds import World
+from simulation.history import Answered, Called, Ended, Fired, History
+from tickwheel.errors import ClosedError
+from tickwheel.observe._events import FiringEvent, JobFired
+from tickwheel.scheduler import Cancel, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Answer
+
+__all__ = ["Node", "Surroundings"]
+
+_S: Final = 10**9
+RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
+
+
+class HandlerFailedError(Exception):
+    """
+    What a handler raises that is told to fail.
+    """
+
+
+class Surroundings:
+    """
+    What all nodes of one run share.
+    """
+
+    def __init__(
+        self, run: Executor, world: World, history: History, dice: random.Random, failing: tuple[int, bool] | None
+    ) -> None:
+        self.run, self.world, self.history, self.dice = run, world, history, dice
+        self.failing = failing
+        self.calls_made: list[str] = []
+        self.calls = 0
+        self.snoozed: set[tuple[str, int]] = set()
+
+
+class Node:
+    """
+    One node, through all its lives.
+    """
+
+    def __init__(self, name: str, around: Surroundings, *, drift_ppm: int, start_ns: int, skew_ns: int) -> None:
+        self.name = name
+        self.line = Line()
+        self._around = around
+        self._clocks = (drift_ppm, start_ns)
+        self.skew_ns = skew_ns
+        self._lives = 0
+        self.machine: SimulatedMachine | None = None
+        self.scheduler: Scheduler | None = None
+        self._store: SimulatedStore | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """
+        Whether it can be asked for something.
+        """
+        return self.scheduler is not None and self.machine is not None and not self.machine.is_paused
+
+    def start(self) -> None:
+        """
+        Begin a life.
+        """
+        around = self._around
+        self._lives += 1
+        drift, start = self._clocks
+        name = f"{self.name}.{self._lives}"
+        self.machine = machine = SimulatedMachine(
+            name, around.run, drift_ppm=drift, start_ns=start, skew_ns=self.skew_ns
+        )
+        self._store = SimulatedStore(
+            around.world,
+            machine,
+            self.line,
+            random.Random(around.dice.random()),
+            (around.calls_made, around.failing),
+        )
+        options = SchedulerOptions(owner=name, horizon_s=10.0, workers=24, retry=RETRY)
+        around.run.spawn(f"{name} main", lambda: self._run(machine, options), machine)
+
+    def kill(self) -> None:
+        """
+        End this life without a word.
+        """
+        machine, store = self.machine, self._store
+        self.machine = self.scheduler = self._store = None
+        if machine is not None and store is not None:
+            machine.kill()
+            store.crash()
+
+    def stop(self) -> None:
+        """
+        End this life in order; returns when that is done.
+        """
+        machine, scheduler = self.machine, self.scheduler
+        if machine is None or scheduler is None:
+            self.kill()
+            return
+        self.scheduler = None
+        task = self._around.run.spawn(f"{machine.name} stop", lambda: scheduler.stop(timeout=30.0), machine)
+        while not task.is_done:
+            self._around.run.sleep(_S)
+        machine.kill()  # the process ends, and with it what still ran when the time was up
+        if self.machine is machine:
+            self.machine = self._store = None
+
+    def step_wall(self, step_ns: int) -> None:
+        """
+        Step the time of day of its machine.
+        """
+        self.skew_ns += step_ns
+        if self.machine is not None:
+            self.machine.skew_ns = self.skew_ns
+
+    def ask(self, verb: str, key: str, call: Callable[[Scheduler, int], Answer]) -> None:
+        """
+        Let a caller on this node ask for something, in a task of its own.
+        """
+        machine, scheduler, around = self.machine, self.scheduler, self._around
+        assert machine is not None
+        assert scheduler is not None
+        around.calls += 1
+        number = around.calls
+
+        def ask() -> None:
+            run, history = around.run, around.history
+            history.add(Called(run.now_ns, number, machine.name, verb, key))
+            try:
+                answer = call(scheduler, number)
+            except StoreError as error:
+                outcome = "unknown" if error.is_unknown else "refused"
+                history.add(Answered(run.now_ns, number, outcome, 0, 0))
+            except ClosedError:
+                history.add(Answered(run.now_ns, number, "unknown", 0, 0))
+            else:
+                job = answer.job
+                facts = (0, 0) if job is None else (job.generation, job.due_at)
+                history.add(Answered(run.now_ns, number, answer.outcome.value, *facts))
+
+        around.run.spawn(f"{machine.name} call {number}", ask, machine)
+
+    def _run(self, machine: SimulatedMachine, options: SchedulerOptions) -> None:
+        run = self._around.run
+        assert self._store is not None
+        scheduler = Scheduler(self._store, options=options, clock=machine)
+        self._register(scheduler, machine)
+        scheduler.subscribe(lambda event: self._told(machine, event))
+        while True:
+            try:
+                scheduler.get("nobody")  # a client first: it can be asked even while another owns everything
+            except StoreError:
+                run.sleep(_S)
+            else:
+                break
+        self.scheduler = scheduler
+        while self.scheduler is scheduler:
+            try:
+                scheduler.start()
+            except StoreError:
+                run.sleep(10 * _S)
+            except ClosedError:
+                return
+            else:
+                return
+
+    def _register(self, scheduler: Scheduler, machine: SimulatedMachine) -> None:
+        run, history, world = self._around.run, self._around.history, self._around.world
+        snoozed = self._around.snoozed
+
+        def work(payload: Any, firing: Firing) -> object:
+            history.add(
+                Fired(
+                    run.now_ns,
+                    machine.name,
+                    firing.job.key,
+                    firing.job.generation,
+                    firing.attempt,
+                    firing.job.due_at,
+                    world.now_ms(),
+                    payload,
+                )
+            )
+            if takes := payload.get("takes"):
+                run.sleep(int(takes * _S))
+            plan = payload.get("plan", [])
+            what = plan[firing.attempt - 1] if firing.attempt <= len(plan) else "ok"
+            if what == "snooze":  # the attempt will not have counted, so the same one comes again
+                life = (firing.job.key, firing.job.generation)
+                what = "ok" if life in snoozed else "snooze"
+                snoozed.add(life)
+            return _act(what, firing)
+
+        scheduler.handler("work")(work)
+        scheduler.handler("impatient", timeout=20.0)(work)
+        scheduler.handler("single", concurrency=1)(work)
+
+    def _told(self, machine: SimulatedMachine, event: object) -> None:
+        if isinstance(event, FiringEvent) and not isinstance(event, JobFired):
+            now, kind = self._around.run.now_ns, type(event).__name__
+            self._around.history.add(Ended(now, machine.name, event.key, event.generation, event.attempt, kind))
+
+
+def _act(what: str, firing: Firing) -> object:
+    match what:
+        case "fail":
+            raise HandlerFailedError(firing.job.key)
+        case "snooze":
+            return Snooze(30.0)
+        case "retry":
+            return Retry(7.0, "once more")
+        case "cancel":
+            return Cancel("no more")
+        case _:
+            return None

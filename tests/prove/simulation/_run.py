@@ -1,0 +1,62 @@
+"""
+Many seeds, one after the other and beside each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from simulation._simulation import Plan, simulate
+from simulation.history import Event
+from simulation.history_checker import check_history
+
+__all__ = ["Verdict", "run_seed", "run_seeds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """
+    What came of one seed.
+
+    Attributes:
+        seed: Which.
+        digest: Of its history.
+        counts: How many events there were of each kind.
+        violations: In words, none if all is well.
+    """
+
+    seed: int
+    digest: str
+    counts: Counter[str]
+    violations: tuple[str, ...]
+
+
+def run_seed(seed: int, hours: float = 24.0) -> Verdict:
+    """
+    Simulate one day of *hours* and check it.
+    """
+    share = hours / 24
+    plan = Plan(seed, hours, max(1, int(400 * share)), int(40 * share))
+    history = simulate(plan)
+    counts = Counter(_kind(event) for event in history.events)
+    found = check_history(history, plan.shards)
+    return Verdict(seed, history.digest(), counts, tuple(map(str, found)))
+
+
+def run_seeds(seeds: Iterable[int], hours: float = 24.0, processes: int = 1) -> Iterator[Verdict]:
+    """
+    Yield the verdicts of *seeds* as they come, from as many processes.
+    """
+    if processes == 1:
+        yield from map(partial(run_seed, hours=hours), seeds)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(partial(run_seed, hours=hours), seeds)
+
+
+def _kind(event: Event) -> str:
+    return type(event).__name__.lower()

@@ -1,0 +1,257 @@
+"""
+One simulated day of a few nodes, from a seed.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from simulation._day import Ask, Break, asks, breaks, series, storms
+from simulation._executor import Executor, TaskKilledError
+from simulation._machine import SimulatedMachine
+from simulation._node import Node, Surroundings
+from simulation._patch import simulated
+from simulation._worlds import Cluster, OneFile, World
+from simulation.history import Fault, Finished, History
+
+__all__ = ["Plan", "simulate"]
+
+_S: Final = 10**9
+_CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0)
+_UNWINDING: Final = 1000
+_LAST_S: Final = 7200
+"""How long the healed nodes get to fire what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """
+    How large a simulation is.
+
+    Attributes:
+        seed: Everything else is drawn from it; an even one is a cluster with leases, an odd one a file.
+        hours: How long the day is.
+        asks: How often somebody asks for something.
+        breaks: How often something breaks.
+        failing: The number of the one store call, from 1 on, that fails; and whether it takes effect first.
+    """
+
+    seed: int
+    hours: float = 24.0
+    asks: int = 400
+    breaks: int = 40
+    failing: tuple[int, bool] | None = None
+
+    @property
+    def is_cluster(self) -> bool:
+        """
+        Whether it is a database with leases; otherwise a file.
+        """
+        return self.seed % 2 == 0
+
+    @property
+    def shards(self) -> int:
+        """
+        Into how many shards the jobs are divided.
+        """
+        return 4 if self.is_cluster else 1
+
+
+def simulate(plan: Plan) -> History:
+    """
+    Run the day, mend everything, let what is left fire, and return what happened.
+    """
+    history = History()
+    dice = random.Random(plan.seed)
+    run = Executor(dice.getrandbits(64))
+    with simulated(random.Random(dice.getrandbits(64))), _folder() as folder:
+        day = _Day(plan, run, history, dice, folder)
+        try:
+            day.pass_by()
+        except TaskKilledError:
+            pass
+        finally:
+            day.end()
+    history.calls_made = day.calls_made
+    for failure in run.failures:
+        history.add(Fault(run.now_ns, f"the simulation failed: {failure}"))
+    return history
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    memory = Path("/dev/shm")  # noqa: S108 - nothing here has to survive
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+class _Day:
+    def __init__(self, plan: Plan, run: Executor, history: History, dice: random.Random, folder: Path) -> None:
+        self.plan, self.run, self.history, self.dice = plan, run, history, dice
+        self.server = SimulatedMachine("server", run)
+        inner = random.Random(dice.getrandbits(64))
+        self.world: World = (
+            Cluster(self.server, history, inner, shards=plan.shards, lease_s=60.0)
+            if plan.is_cluster
+            else OneFile(self.server, history, inner, folder / "jobs.db")
+        )
+        around = Surroundings(run, self.world, history, random.Random(dice.getrandbits(64)), plan.failing)
+        self.calls_made = around.calls_made
+        self.nodes = [self._node(number, around) for number in range(3 if plan.is_cluster else 2)]
+
+    def _node(self, number: int, around: Surroundings) -> Node:
+        if not self.plan.is_cluster:  # one machine, one clock
+            return Node(f"n{number}", around, drift_ppm=0, start_ns=0, skew_ns=0)
+        dice = self.dice
+        skew_ns = int(dice.choice((0.0, 0.05, 2.0, 300.0)) * dice.uniform(-1, 1) * _S)
+        return Node(
+            f"n{number}", around, drift_ppm=dice.randint(-100, 100), start_ns=dice.randrange(10**15), skew_ns=skew_ns
+        )
+
+    def pass_by(self) -> None:
+        """
+        Let the day pass.
+        """
+        for node in self.nodes:
+            node.start()
+        length = self.plan.hours * 3600
+        broken = list(breaks(self.dice, length, self.plan.breaks, is_cluster=self.plan.is_cluster))
+        events: list[Ask | Break] = [
+            *series(self.dice),
+            *asks(self.dice, length, self.plan.asks),
+            *storms(self.dice, broken),
+            *broken,
+        ]
+        for event in sorted(events, key=lambda each: each.at):
+            self.run.sleep(int(event.at * _S) - self.run.now_ns)
+            if isinstance(event, Break):
+                self._break(event)
+            else:
+                self._ask(event)
+        self.run.sleep(max(0, int(length * _S) - self.run.now_ns))
+        self._mend()
+        self._wait()
+        self.history.add(Finished(self.run.now_ns, self.world.now_ms()))
+        for node in self.nodes:
+            node.stop()
+        running, _ = self._waiting()
+        if running:
+            self._note(f"after an orderly stop {running} jobs run", is_over=False)
+
+    def end(self) -> None:
+        """
+        Let go of everything.
+        """
+        for node in self.nodes:
+            if node.machine is not None:
+                node.machine.kill()
+        for _ in range(_UNWINDING):  # what is left unwinds, and requests that are still on their way arrive
+            if not self.run.alive():
+                break
+            self.run.revive()
+            with suppress(TaskKilledError):
+                self.run.sleep(60 * _S)
+        else:
+            self._note(f"the simulation failed: {self.run.alive()} tasks do not end")
+        self.world.close()
+
+    def _ask(self, ask: Ask) -> None:
+        up = [node for node in self.nodes if node.is_up]
+        if up:
+            self.dice.choice(up).ask(ask.verb, ask.key, ask.call)
+
+    def _break(self, what: Break) -> None:
+        node = self.dice.choice(self.nodes)
+        self.run.spawn(f"{what.what} {node.name}", lambda: self._let_break(what, node), None)
+
+    def _let_break(self, what: Break, node: Node) -> None:
+        if what.what == "step":
+            self._step(node, int(what.amount * _S))
+            return
+        machine = node.machine
+        if machine is None or machine.is_paused or node.line.is_cut or node.line.is_bad:
+            return
+        name = f"{what.what} {node.name}"
+        self._note(name)
+        match what.what:
+            case "kill":
+                node.kill()
+                self.run.sleep(int(what.length * _S))
+                if node.machine is None:
+                    node.start()
+            case "stop":
+                node.stop()
+                self.run.sleep(int(what.length * _S))
+                if node.machine is None:
+                    node.start()
+            case "pause":
+                machine.pause()
+                self.run.sleep(int(what.length * _S))
+                machine.resume()
+            case "cut":
+                node.line.is_cut = True
+                self.run.sleep(int(what.length * _S))
+                node.line.is_cut = False
+            case "weather":
+                self._weather(node)
+                self.run.sleep(int(what.length * _S))
+                self._clear(node)
+        self._note(name, is_over=True)
+
+    def _step(self, node: Node, step_ns: int) -> None:
+        self._note(f"step {node.name} {step_ns}")
+        if self.plan.is_cluster:
+            node.step_wall(step_ns)
+        else:
+            self.server.skew_ns += step_ns
+            for each in self.nodes:
+                each.step_wall(step_ns)
+        self._note(f"step {node.name} {step_ns}", is_over=True)
+
+    def _weather(self, node: Node) -> None:
+        line, dice = node.line, self.dice
+        line.slow, line.failing, line.failing_after = (dice.choice((0.0, 0.05, 0.3)) for _ in range(3))
+        line.late = dice.choice((0.0, 0.1)) if self.plan.is_cluster else 0.0
+        line.repeated = 0.2
+        line.is_bad = True
+
+    def _clear(self, node: Node) -> None:
+        line = node.line
+        line.slow, line.failing, line.failing_after, line.late, line.repeated = _CALM_WEATHER
+        line.is_bad = False
+
+    def _mend(self) -> None:
+        self._note("the end")
+        for node in self.nodes:
+            if node.machine is not None:
+                node.machine.resume()
+            node.line.is_cut = False
+            self._clear(node)
+            if node.machine is None:
+                node.start()
+        self._note("the end", is_over=True)
+
+    def _wait(self) -> None:
+        """
+        Wait until nothing is overdue, or until that lasts too long: then the checker says what is lost.
+        """
+        for _ in range(_LAST_S // 60):
+            self.run.sleep(60 * _S)
+            if not any(self._waiting()):
+                return
+
+    def _waiting(self) -> tuple[int, int]:
+        self.run.atomic += 1
+        try:
+            return self.world.waiting()
+        finally:
+            self.run.atomic -= 1
+
+    def _note(self, what: str, *, is_over: bool = False) -> None:
+        self.history.add(Fault(self.run.now_ns, what, is_over))

@@ -1,0 +1,301 @@
+"""
+What a simulated scheduler takes for its store: a real one at the far end of a bad line.
+
+A call may be slow on its way there or back, fail before or after it took effect, take effect long after its caller gave
+up, or be answered twice. While the machine is cut off every call fails. All effects are written into the history.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from simulation._executor import Executor
+from simulation._machine import SimulatedMachine
+from simulation._threads import Event
+from simulation._worlds import World
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, Write
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
+
+__all__ = ["Line", "SimulatedStore"]
+
+_T = TypeVar("_T")
+_MS: Final = 1_000_000
+
+
+@dataclass(slots=True)
+class Line:
+    """
+    How bad the line of one machine is: shares of all calls.
+    """
+
+    slow: float = 0.0
+    failing: float = 0.0
+    failing_after: float = 0.0
+    late: float = 0.0
+    repeated: float = 0.0
+    is_cut: bool = False
+    is_bad: bool = False
+
+
+class SimulatedStore:
+    """
+    One machine's end of the line.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        machine: SimulatedMachine,
+        line: Line,
+        dice: random.Random,
+        watched: tuple[list[str], tuple[int, bool] | None],
+    ) -> None:
+        """
+        Lie between *machine* and *world*.
+
+        Args:
+            world: Where the data is.
+            machine: Whose end this is.
+            line: How bad the line is; changed by others.
+            dice: What chance is drawn from.
+            watched: Gets the name of each call, on all lines; and the number of the one call, from 1 on, that fails,
+                and whether it takes effect first.
+        """
+        self._calls, failing = watched
+        self._failing_call, self._is_after = failing or (0, False)
+        self._world = world
+        self._machine = machine
+        self._run: Executor = machine.run
+        self._line = line
+        self._dice = dice
+        self._heard = Event()
+        self._inner: Any = None  # a Connection, once it is open
+        self.abilities: Abilities = world.abilities
+        self.url = f"simulated://{machine.name}"
+
+    # ---- the line --------------------------------------------------------------------------------------------------
+
+    def _call(self, name: str, function: Callable[[], _T], *, can_repeat: bool = False) -> _T:
+        line, dice = self._line, self._dice
+        self._calls.append(name)
+        if len(self._calls) == self._failing_call:
+            self._fail_once(name, function)
+        self._travel()
+        if line.is_cut:
+            self._give_up(name, is_unknown=False)
+        roll = dice.random()
+        if roll < line.failing:
+            self._fail(name, is_unknown=dice.random() < 0.5)
+        if roll < line.failing + line.late and not can_repeat:
+            self._run.spawn("late", self._later(function), None)
+            self._fail(name, is_unknown=True)
+        result = self._at_once(function)
+        if can_repeat and dice.random() < line.repeated:
+            result = self._at_once(function)
+        self._travel()
+        if line.is_cut:
+            self._give_up(name, is_unknown=True)
+        if dice.random() < line.failing_after:
+            self._fail(name, is_unknown=True)
+        return result
+
+    def _fail_once(self, name: str, function: Callable[[], object]) -> None:
+        """
+        Fail this very call.
+        """
+        if self._is_after:
+            self._at_once(function)
+        self._fail(name, is_unknown=self._is_after)
+
+    def _at_once(self, function: Callable[[], _T]) -> _T:
+        run = self._run
+        run.check()
+        run.atomic += 1
+        try:
+            return function()
+        finally:
+            run.atomic -= 1
+
+    def _later(self, function: Callable[[], object]) -> Callable[[], None]:
+        """
+        Return what does it when nobody waits for it any more.
+        """
+        wait_ns = int(self._dice.choice((0.01, 0.5, 5.0, 40.0)) * 1e9)
+
+        def call() -> None:
+            self._run.sleep(wait_ns)
+            self._run.atomic += 1
+            try:
+                function()
+            except StoreError:
+                pass
+            finally:
+                self._run.atomic -= 1
+
+        return call
+
+    def _travel(self) -> None:
+        roll = self._dice.random()
+        if roll < self._line.slow:
+            self._run.sleep(int(self._dice.choice((20, 200, 2_000, 15_000)) * _MS * self._dice.random()))
+        elif roll < 0.3:  # a third of all calls take a visible time
+            self._run.sleep(int(2 * _MS * self._dice.random()))
+
+    def _fail(self, name: str, *, is_unknown: bool) -> None:
+        is_write = name == "apply"
+        what = f"{name} failed"
+        raise StoreError(what, "try again", is_transient=True, is_unknown=is_unknown and is_write)
+
+    def _give_up(self, name: str, *, is_unknown: bool) -> None:
+        self._run.sleep(int(1e9 * (1 + 4 * self._dice.random())))
+        self._fail(name, is_unknown=is_unknown)
+
+    # ---- the protocol ----------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """
+        Connect.
+        """
+        if self._inner is None:
+            self._inner = self._at_once(lambda: self._world.connect(self._machine, self._heard))
+
+    def close(self) -> None:
+        """
+        Disconnect.
+        """
+        self._heard.set()
+        self._at_once(lambda: self._world.disconnect(self._inner))
+
+    def crash(self) -> None:
+        """
+        Disconnect as a killed process does.
+        """
+        if self._inner is not None:
+            self._at_once(lambda: self._world.crash(self._inner))
+
+    def now_ms(self) -> int:
+        """
+        Read the store's clock.
+        """
+        return self._call("now_ms", self._world.now_ms)
+
+    def apply(self, writes: Sequence[Write]) -> list[Answer]:
+        """
+        Write.
+        """
+        return self._call("apply", lambda: self._world.apply(self._inner, writes))
+
+    def get(self, key: str) -> Job | None:
+        """
+        Read one.
+        """
+        found: Job | None = self._read("get", key)
+        return found
+
+    def page(self, query: JobQuery) -> Page:
+        """
+        Read a page.
+        """
+        found: Page = self._read("page", query)
+        return found
+
+    def count(self) -> dict[str, int]:
+        """
+        Count.
+        """
+        found: dict[str, int] = self._read("count")
+        return found
+
+    def shard_of(self, key: str) -> int:
+        """
+        Return the shard of *key*.
+        """
+        return self._world.shard_of(key)
+
+    def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
+        """
+        Read what is due.
+        """
+        found: list[Job] = self._read("due", shard, until, after, limit)
+        return found
+
+    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+        """
+        Read what others wrote.
+        """
+        found: Changes = self._read("changes", shard, until, since)
+        return found
+
+    def next_due_at(self, shard: int) -> int | None:
+        """
+        Read when the next one is due.
+        """
+        found: int | None = self._read("next_due_at", shard)
+        return found
+
+    def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
+        """
+        Read the next ones.
+        """
+        found: list[Job] = self._read("upcoming", since, until, limit)
+        return found
+
+    def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
+        """
+        Count those that are due.
+        """
+        found: list[int] = self._read("count_due", since, step_ms, steps)
+        return found
+
+    def watermark(self, shard: int) -> int:
+        """
+        Read the watermark.
+        """
+        found: int = self._read("watermark", shard)
+        return found
+
+    def acquire(self, owner: str) -> list[Lease]:
+        """
+        Take shards.
+        """
+        return self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
+
+    def renew(self, owner: str) -> list[Lease]:
+        """
+        Keep shards.
+        """
+        return self._call("renew", lambda: self._world.renew(self._inner, owner), can_repeat=True)
+
+    def release(self, owner: str) -> None:
+        """
+        Give shards back.
+        """
+        self._call("release", lambda: self._world.release(self._inner, owner), can_repeat=True)
+
+    def shards(self) -> list[Shard]:
+        """
+        Read who owns what.
+        """
+        found: list[Shard] = self._read("shards")
+        return found
+
+    def wait_for_change(self, timeout_s: float) -> bool:
+        """
+        Wait for a hint.
+        """
+        was_heard = self._heard.wait(timeout_s)
+        self._heard.clear()
+        return was_heard
+
+    def wake(self) -> None:
+        """
+        End a wait.
+        """
+        self._heard.set()
+
+    def _read(self, name: str, *arguments: Any) -> Any:
+        return self._call(name, lambda: self._world.read(self._inner, name, *arguments), can_repeat=True)

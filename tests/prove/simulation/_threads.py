@@ -1,0 +1,388 @@
+"""
+What stands for `threading`, `time` and `Future` in the modules that are simulated.
+
+Each class does what its namesake promises, with tasks in place of threads.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from simulation._executor import Executor, Task, TaskKilledError, current
+from tickwheel.clock import to_delay
+
+__all__ = ["Future", "Threads", "Times"]
+
+
+def executor() -> Executor:
+    """
+    Return the executor of the calling task.
+    """
+    found = current()
+    assert found is not None, "a simulated lock was used outside of the simulation"
+    return found
+
+
+def span_ns(executor: Executor, timeout: float | None) -> int | None:
+    """
+    Return *timeout* in true time, as the calling task's machine measures it.
+    """
+    if timeout is None:
+        return None
+    span = to_delay(timeout)
+    machine = executor.current.machine
+    return span if machine is None else machine.span_ns(span)
+
+
+class Lock:
+    """
+    A lock; it is handed to whoever waits longest.
+    """
+
+    is_reentrant = False
+
+    def __init__(self) -> None:
+        self._holder: Task | None = None
+        self._depth = 0
+        self._waiters: deque[Task] = deque()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """
+        Take it.
+        """
+        run = executor()
+        run.preempt()
+        task = run.current
+        if self._holder is task and self.is_reentrant:
+            self._depth += 1
+            return True
+        while self._holder is not None:
+            if not blocking:
+                return False
+            self._waiters.append(task)
+            try:
+                run.wait(None if timeout < 0 else span_ns(run, timeout))
+            except TaskKilledError:
+                self._wake_next(run)
+                raise
+            finally:
+                if task in self._waiters:
+                    self._waiters.remove(task)
+            if timeout >= 0 and self._holder is not None:
+                return False
+        self._holder, self._depth = task, 1
+        return True
+
+    def release(self) -> None:
+        """
+        Give it back; never blocks.
+        """
+        self._depth -= 1
+        if self._depth == 0:
+            self._holder = None
+            self._wake_next(executor())
+
+    def locked(self) -> bool:
+        """
+        Return whether somebody has it.
+        """
+        return self._holder is not None
+
+    def _wake_next(self, run: Executor) -> None:
+        if self._waiters and self._holder is None:
+            run.wake(self._waiters.popleft())
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class RLock(Lock):
+    """
+    A lock that its holder may take again.
+    """
+
+    is_reentrant = True
+
+
+class Condition:
+    """
+    A condition on a lock.
+    """
+
+    def __init__(self, lock: Lock | None = None) -> None:
+        self._lock = lock or RLock()
+        self._waiters: deque[Task] = deque()
+        self.acquire = self._lock.acquire
+        self.release = self._lock.release
+
+    def __enter__(self) -> bool:
+        return self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """
+        Wait to be notified.
+        """
+        run = executor()
+        task = run.current
+        self._waiters.append(task)
+        depth, self._lock._depth = self._lock._depth, 1
+        self._lock.release()
+        try:
+            run.wait(span_ns(run, timeout))
+        finally:
+            is_notified = task not in self._waiters
+            if not is_notified:
+                self._waiters.remove(task)
+            self._take_back(run, depth)
+        return is_notified
+
+    def _take_back(self, run: Executor, depth: int) -> None:
+        if run.current.is_killed:  # its `with` gives back what it does not have any more
+            self._lock._depth += 1
+            return
+        self._lock.acquire()
+        self._lock._depth = depth
+
+    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+        """
+        Wait until *predicate* holds.
+        """
+        run = executor()
+        end = None if timeout is None else run.now_ns + to_delay(timeout)
+        while not (result := predicate()):
+            if end is not None and run.now_ns >= end:
+                break
+            self.wait(None if end is None else (end - run.now_ns) / 1e9)
+        return result
+
+    def notify(self, n: int = 1) -> None:
+        """
+        Wake *n* of those that wait.
+        """
+        run = executor()
+        run.check()
+        for _ in range(min(n, len(self._waiters))):
+            run.wake(self._waiters.popleft())
+
+    def notify_all(self) -> None:
+        """
+        Wake all that wait.
+        """
+        self.notify(len(self._waiters))
+
+
+class Event:
+    """
+    A flag that can be waited for.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiters: list[Task] = []
+
+    def is_set(self) -> bool:
+        """
+        Return the flag.
+        """
+        return self._is_set
+
+    def set(self) -> None:
+        """
+        Raise the flag.
+        """
+        run = executor()
+        run.check()
+        self._is_set = True
+        for task in self._waiters:
+            run.wake(task)
+        self._waiters.clear()
+
+    def clear(self) -> None:
+        """
+        Lower the flag.
+        """
+        executor().check()
+        self._is_set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """
+        Wait for the flag.
+        """
+        run = executor()
+        run.preempt()
+        if not self._is_set:
+            task = run.current
+            self._waiters.append(task)
+            try:
+                run.wait(span_ns(run, timeout))
+            finally:
+                if task in self._waiters:
+                    self._waiters.remove(task)
+        return self._is_set
+
+
+class Semaphore:
+    """
+    A number of permits.
+    """
+
+    def __init__(self, value: int = 1) -> None:
+        self._value = value
+        self._waiters: deque[Task] = deque()
+
+    def acquire(self) -> bool:
+        """
+        Take one permit.
+        """
+        run = executor()
+        run.preempt()
+        while self._value == 0:
+            self._waiters.append(run.current)
+            run.wait(None)
+        self._value -= 1
+        return True
+
+    def release(self, n: int = 1) -> None:
+        """
+        Put *n* permits there.
+        """
+        run = executor()
+        run.check()
+        self._value += n
+        for _ in range(min(n, len(self._waiters))):
+            run.wake(self._waiters.popleft())
+
+
+class Thread:
+    """
+    A task that looks like a thread.
+    """
+
+    def __init__(
+        self,
+        target: Callable[..., object] | None = None,
+        name: str = "thread",
+        args: Iterable[Any] = (),
+        daemon: bool | None = None,
+    ) -> None:
+        self.name = name
+        self.daemon = daemon
+        self._target = target
+        self._args = tuple(args)
+        self._task: Task | None = None
+
+    @property
+    def ident(self) -> int | None:
+        """
+        Its number.
+        """
+        return None if self._task is None else id(self._task)
+
+    def start(self) -> None:
+        """
+        Let it run.
+        """
+        run = executor()
+        run.check()
+        target = self._target
+        assert target is not None
+
+        def call() -> None:
+            _threads[run.current] = self
+            target(*self._args)
+
+        self._task = run.spawn(self.name, call, run.current.machine)
+
+    def is_alive(self) -> bool:
+        """
+        Return whether it runs.
+        """
+        return self._task is not None and not self._task.is_done
+
+    def join(self, timeout: float | None = None) -> None:
+        """
+        Wait until it has ended.
+        """
+        run = executor()
+        run.check()
+        if self._task is not None and not self._task.is_done:
+            self._task.joiners.append(run.current)
+            run.wait(span_ns(run, timeout))
+
+
+_threads: dict[Task, Thread] = {}
+"""The threads of the tasks that run; cleared with each simulation."""
+
+
+class Threads:
+    """
+    Stands for the module `threading`.
+    """
+
+    Lock = Lock
+    RLock = RLock
+    Condition = Condition
+    Event = Event
+    Semaphore = Semaphore
+    Thread = Thread
+
+    @staticmethod
+    def current_thread() -> Any:
+        """
+        Return the thread of the calling task.
+        """
+        task = executor().current
+        found = _threads.get(task)
+        if found is None:
+            found = _threads[task] = Thread(name=task.name)
+        return found
+
+    @staticmethod
+    def get_ident() -> int:
+        """
+        Return the calling task's number.
+        """
+        return id(executor().current)
+
+    @staticmethod
+    def forget() -> None:
+        """
+        Let go of all threads, at the end of a simulation.
+        """
+        _threads.clear()
+
+
+class Times:
+    """
+    Stands for the module `time`: the clock of the calling task's machine.
+    """
+
+    @staticmethod
+    def monotonic() -> float:
+        """
+        Return its monotonic clock.
+        """
+        run = executor()
+        machine = run.current.machine
+        return (run.now_ns if machine is None else machine.monotonic_ns()) / 1e9
+
+    perf_counter = monotonic
+
+
+class Future(concurrent.futures.Future[Any]):
+    """
+    A future whose waiters are tasks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._condition = Condition()  # type: ignore[assignment]  # it has what a future asks of one

@@ -1,0 +1,96 @@
+"""
+The near wheel of a simulated machine: the native engine, driven by a task.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulation._threads import Event, Thread, Threads
+from tickwheel.clock import Clock
+from tickwheel.drivers import TimerWheel
+from tickwheel.timers._contract import Engine
+
+__all__ = ["make_timers"]
+
+
+class TaskDriver:
+    """
+    Fires in a task of its own, as the thread driver does in a thread.
+    """
+
+    fires_itself = True
+
+    def __init__(self) -> None:
+        self._engine: Engine | None = None
+        self._woken = Event()
+        self._is_stopped = False
+        self._thread: Thread | None = None
+
+    def start(self, engine: Engine) -> None:
+        """
+        Drive *engine*; the task starts with the first timer.
+        """
+        self._engine = engine
+        engine.on_earlier = self._wake
+        engine.arm()
+
+    def stop(self) -> None:
+        """
+        Fire nothing more.
+        """
+        self._is_stopped = True
+        if self._thread is not None:
+            self._woken.set()
+
+    def abandon(self) -> None:
+        """
+        There is nothing to give back: the simulation ends.
+        """
+
+    def join(self, timeout: float | None = None) -> bool:
+        """
+        Wait for the task to end.
+        """
+        if self._thread is None:
+            return True
+        if self._thread is Threads.current_thread():
+            return False
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def after_fork(self) -> None:
+        """
+        Nobody forks in a simulation.
+        """
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Count nothing.
+        """
+        return {"wakeups": 0}
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="tickwheel")
+            self._thread.start()
+        self._woken.set()
+
+    def _run(self) -> None:
+        engine = self._engine
+        assert engine is not None
+        while not self._is_stopped:
+            self._woken.clear()
+            deadline = engine.arm()
+            now = engine.clock.monotonic_ns()
+            if deadline is None or deadline > now:
+                self._woken.wait(None if deadline is None else (deadline - now) / 1e9)
+            if not self._is_stopped:
+                engine.fire_due()
+
+
+def make_timers(*, clock: Clock | None = None) -> TimerWheel:
+    """
+    Stand for `TimerWheel`.
+    """
+    return TimerWheel(clock=clock, driver=TaskDriver())

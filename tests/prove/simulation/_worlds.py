@@ -1,0 +1,384 @@
+"""
+The two worlds that machines share: a database that leases shards, and a file that one process owns.
+
+The data lies in real stores. `Cluster` puts leases by the database's clock over stores in memory, one a shard, as the
+PostgreSQL store has them; `OneFile` is a SQLite file, and every process on its machine has a store of its own on it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+from zlib import crc32
+
+from simulation._machine import SimulatedMachine
+from simulation._threads import Event
+from simulation.history import Committed, Freed, Granted, History
+from tickwheel.scheduler.model import Advance, Answer, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
+from tickwheel.scheduler.stores._rules import key_of
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+
+__all__ = ["Cluster", "Connection", "OneFile", "World"]
+
+_HINT_LOST: Final = 0.2
+
+
+@dataclass(eq=False, slots=True)
+class Connection:
+    """
+    What one process has of the world.
+    """
+
+    machine: SimulatedMachine
+    heard: Event
+    owner: str = ""
+    store: Any = None
+    is_open: bool = True
+
+
+class World(Protocol):
+    """
+    The data, who owns which shard, and who wants to hear of changes. Every call is atomic.
+    """
+
+    abilities: Abilities
+    shards: int
+
+    def shard_of(self, key: str) -> int:
+        """
+        Return the shard of *key*.
+        """
+
+    def now_ms(self) -> int:
+        """
+        Return the store's clock.
+        """
+
+    def connect(self, machine: SimulatedMachine, heard: Event) -> Connection:
+        """
+        Let a process in; *heard* is set when others wrote.
+        """
+
+    def disconnect(self, connection: Connection) -> None:
+        """
+        Let it go, in order.
+        """
+
+    def crash(self, connection: Connection) -> None:
+        """
+        Let it go as the kernel does when it was killed.
+        """
+
+    def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
+        """
+        Write.
+        """
+
+    def read(self, connection: Connection, name: str, *arguments: Any) -> Any:
+        """
+        Read.
+        """
+
+    def acquire(self, connection: Connection, owner: str) -> list[Lease]:
+        """
+        Take shards.
+        """
+
+    def renew(self, connection: Connection, owner: str) -> list[Lease]:
+        """
+        Keep shards.
+        """
+
+    def release(self, connection: Connection, owner: str) -> None:
+        """
+        Give shards back.
+        """
+
+    def waiting(self) -> tuple[int, int]:
+        """
+        Return how many jobs run, and how many are overdue by a second.
+        """
+
+    def close(self) -> None:
+        """
+        Let go of everything.
+        """
+
+
+def _record(history: History, server: SimulatedMachine, machine: str, writes: Sequence[Write], answers: Any) -> None:
+    """
+    Write down what took effect.
+    """
+    at, store_ms = server.run.now_ns, server.wall_ns() // 1_000_000
+    for write, answer in zip(writes, answers, strict=True):
+        if not isinstance(write, Advance):
+            history.add(Committed(at, machine, store_ms, write, answer))
+
+
+@dataclass(eq=False, slots=True)
+class _Shard:
+    store: MemoryStore
+    holder: Connection | None = None
+    until: int = 0
+    epoch: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+class Cluster:
+    """
+    A database with leases.
+    """
+
+    abilities = Abilities(is_durable=True, has_notify=True, has_many_owners=True)
+
+    def __init__(
+        self, server: SimulatedMachine, history: History, dice: random.Random, shards: int, lease_s: float
+    ) -> None:
+        self.shards = shards
+        self._server = server
+        self._history = history
+        self._dice = dice
+        self._lease_ms = int(lease_s * 1000)
+        self._shards = [_Shard(MemoryStore(server)) for _ in range(shards)]
+        self._seen: dict[Connection, int] = {}
+        for number, shard in enumerate(self._shards):
+            shard.store.open()
+            shard.store._generation = number << 40
+
+    def shard_of(self, key: str) -> int:
+        return crc32(key.encode()) % self.shards
+
+    def now_ms(self) -> int:
+        return self._server.wall_ns() // 1_000_000
+
+    def connect(self, machine: SimulatedMachine, heard: Event) -> Connection:
+        return Connection(machine, heard)
+
+    def disconnect(self, connection: Connection) -> None:
+        self.release(connection, connection.owner)
+        connection.is_open = False
+
+    def crash(self, connection: Connection) -> None:
+        """
+        Nothing of it is seen here: its leases run out, and what it sent may still arrive.
+        """
+
+    def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
+        parts: dict[int, list[int]] = {}
+        for index, write in enumerate(writes):
+            shard = write.shard if isinstance(write, Advance) else self.shard_of(key_of(write))
+            parts.setdefault(shard, []).append(index)
+        answers: dict[int, Answer] = {}
+        for number, indexes in parts.items():
+            found = self._shards[number].store.apply([writes[index] for index in indexes])
+            answers.update(zip(indexes, found, strict=True))
+            self._note(connection, self._shards[number], found)
+        result = [answers[index] for index in range(len(writes))]
+        _record(self._history, self._server, connection.machine.name, writes, result)
+        return result
+
+    def _note(self, connection: Connection, shard: _Shard, answers: Sequence[Answer]) -> None:
+        holder = shard.holder
+        keys = [answer.job.key for answer in answers if answer.job and answer.job.state is State.PENDING]
+        if holder is None or holder is connection or not keys:
+            return
+        shard.notes += keys
+        if self._dice.random() >= _HINT_LOST:
+            holder.heard.set()
+
+    def read(self, connection: Connection, name: str, *arguments: Any) -> Any:
+        if name == "get":
+            return self._shards[self.shard_of(arguments[0])].store.get(*arguments)
+        if name == "changes":
+            return self._changes(*arguments)
+        if name == "count":
+            counts = [shard.store.count() for shard in self._shards]
+            return {state: sum(count[state] for count in counts) for state in counts[0]}
+        if name == "page":
+            return self._page(*arguments)
+        return self._read_more(name, *arguments)
+
+    def _read_more(self, name: str, *arguments: Any) -> Any:
+        if name == "upcoming":
+            found = [job for shard in self._shards for job in shard.store.upcoming(*arguments)]
+            return sorted(found, key=lambda job: (job.due_at, job.generation))[: arguments[2]]
+        if name == "count_due":
+            return [
+                sum(each) for each in zip(*(shard.store.count_due(*arguments) for shard in self._shards), strict=True)
+            ]
+        return getattr(self._shards[arguments[0]].store, name)(*_in_one(name, arguments))
+
+    def _changes(self, shard: int, until: int, since: int | None) -> Changes:
+        notes = self._shards[shard].notes
+        keys = [] if since is None else notes[since:]
+        jobs = [self._shards[shard].store.get(key) for key in keys]
+        return Changes([job for job in jobs if job and job.state is State.PENDING and job.due_at < until], len(notes))
+
+    def _page(self, query: JobQuery) -> Page:
+        jobs: list[Job] = []
+        for shard in self._shards:
+            jobs += shard.store.page(query).jobs
+        jobs.sort(key=lambda job: job.key)
+        is_last = len(jobs) <= query.limit
+        return Page(tuple(jobs[: query.limit]), None if is_last else jobs[query.limit - 1].key)
+
+    def acquire(self, connection: Connection, owner: str) -> list[Lease]:
+        now = self.now_ms()
+        leases = self.renew(connection, owner)
+        missing = self._fair_share(now) - len(leases)
+        for number, shard in enumerate(self._shards):
+            if missing > 0 and (shard.holder is None or shard.until < now):
+                missing -= 1
+                leases.append(self._take(number, shard, connection, owner, now))
+        return sorted(leases, key=lambda lease: lease.shard)
+
+    def _take(self, number: int, shard: _Shard, connection: Connection, owner: str, now: int) -> Lease:
+        self._free(shard)
+        (lease,) = shard.store.acquire(owner)
+        shard.holder, shard.until, shard.epoch = connection, now + self._lease_ms, self._next_epoch()
+        shard.store._epoch = shard.epoch
+        at, name = self._server.run.now_ns, connection.machine.name
+        self._history.add(Granted(at, number, shard.epoch, name, lease.rescued))
+        return Lease(number, shard.epoch, shard.until, lease.rescued, now)
+
+    def _next_epoch(self) -> int:
+        return 1 + max(shard.epoch for shard in self._shards)
+
+    def _free(self, shard: _Shard) -> None:
+        if shard.holder is not None:
+            shard.store.release(shard.holder.owner)
+            shard.holder = None
+            self._history.add(Freed(self._server.run.now_ns, self._shards.index(shard)))
+
+    def renew(self, connection: Connection, owner: str) -> list[Lease]:
+        now = self.now_ms()
+        connection.owner = owner
+        self._seen[connection] = now + self._lease_ms
+        held = [
+            (number, shard)
+            for number, shard in enumerate(self._shards)
+            if shard.holder is connection and shard.until >= now
+        ]
+        share = self._fair_share(now)
+        for _, shard in held[share:]:
+            self._free(shard)
+        for _, shard in held[:share]:
+            shard.until = now + self._lease_ms
+        return [Lease(number, shard.epoch, shard.until, 0, now) for number, shard in held[:share]]
+
+    def release(self, connection: Connection, owner: str) -> None:
+        self._seen.pop(connection, None)
+        for shard in self._shards:
+            if shard.holder is connection:
+                self._free(shard)
+
+    def _fair_share(self, now: int) -> int:
+        nodes = sum(1 for until in self._seen.values() if until >= now)
+        return -(-self.shards // max(1, nodes))
+
+    def waiting(self) -> tuple[int, int]:
+        counts = [shard.store.count() for shard in self._shards]
+        overdue = [shard.store.due(0, self.now_ms() - 1000, None, 10) for shard in self._shards]
+        return sum(count["running"] for count in counts), sum(map(len, overdue))
+
+    def close(self) -> None:
+        """
+        There is nothing to let go of.
+        """
+
+
+def _in_one(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (0, *arguments[1:]) if name in {"due", "next_due_at", "watermark"} else arguments
+
+
+class OneFile:
+    """
+    A SQLite file on one machine; a process that dies gives its lock back at once.
+    """
+
+    abilities = Abilities(is_durable=True, has_notify=True)
+    shards = 1
+
+    def __init__(self, server: SimulatedMachine, history: History, dice: random.Random, path: Path) -> None:
+        self._server = server
+        self._history = history
+        self._dice = dice
+        self._path = path
+        self._connections: list[Connection] = []
+        self._epoch = 0
+
+    def shard_of(self, key: str) -> int:
+        return 0
+
+    def now_ms(self) -> int:
+        return self._server.wall_ns() // 1_000_000
+
+    def connect(self, machine: SimulatedMachine, heard: Event) -> Connection:
+        store = SqliteStore(self._path, clock=self._server)
+        store.open()
+        connection = Connection(machine, heard, store=store)
+        self._connections.append(connection)
+        return connection
+
+    def disconnect(self, connection: Connection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+            connection.store.close()
+            if connection.owner:
+                self._history.add(Freed(self._server.run.now_ns, 0))
+
+    def crash(self, connection: Connection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+            connection.store._connections.close()
+            connection.store._lock.give_back()
+            connection.store._bell.close()
+
+    def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
+        answers: list[Answer] = connection.store.apply(writes)
+        _record(self._history, self._server, connection.machine.name, writes, answers)
+        if any(answer.job and answer.job.state is State.PENDING for answer in answers):
+            for other in self._connections:
+                if other is not connection and other.owner and self._dice.random() >= _HINT_LOST:
+                    other.heard.set()
+        return answers
+
+    def read(self, connection: Connection, name: str, *arguments: Any) -> Any:
+        return getattr(connection.store, name)(*arguments)
+
+    def acquire(self, connection: Connection, owner: str) -> list[Lease]:
+        leases: list[Lease] = connection.store.acquire(owner)
+        connection.owner = owner
+        (lease,) = leases
+        if lease.epoch != self._epoch:
+            self._epoch = lease.epoch
+            at, name = self._server.run.now_ns, connection.machine.name
+            self._history.add(Granted(at, 0, lease.epoch, name, lease.rescued))
+        return leases
+
+    def renew(self, connection: Connection, owner: str) -> list[Lease]:
+        leases: list[Lease] = connection.store.renew(owner)
+        return leases
+
+    def release(self, connection: Connection, owner: str) -> None:
+        connection.store.release(owner)
+        if connection.owner:
+            connection.owner = ""
+            self._history.add(Freed(self._server.run.now_ns, 0))
+
+    def waiting(self) -> tuple[int, int]:
+        store = SqliteStore(self._path, clock=self._server)
+        store.open()
+        try:
+            return store.count()["running"], len(store.due(0, self.now_ms() - 1000, None, 10))
+        finally:
+            store.close()
+
+    def close(self) -> None:
+        for connection in list(self._connections):
+            self.crash(connection)

@@ -1,0 +1,178 @@
+"""
+What happened in a simulation, in order: the only thing that its checker sees.
+
+One record a line, as text of the same bytes for the same seed:
+
+    call     somebody asked for something               answer   what he was told, or the error
+    commit   one write took effect in the store         grant    a shard changed hands, or was freed
+    fire     a handler began                            end      the engine told of an end that it had written
+    fault    something broke, or was mended             finish   all was mended, and had its time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from tickwheel.scheduler.model import Answer, JobWrite
+
+__all__ = [
+    "Answered",
+    "Called",
+    "Committed",
+    "Ended",
+    "Event",
+    "Fault",
+    "Finished",
+    "Fired",
+    "Freed",
+    "Granted",
+    "History",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """
+    Something that happened.
+
+    Attributes:
+        at: The true time, in ns since the simulation began.
+    """
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Called(Event):
+    """
+    A caller asked for something.
+    """
+
+    call: int
+    machine: str
+    verb: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Event):
+    """
+    The caller got an answer, or an error: then `outcome` is "unknown" or "refused".
+    """
+
+    call: int
+    outcome: str
+    generation: int
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed(Event):
+    """
+    A write took effect; `store_ms` is what the store's clock read.
+    """
+
+    machine: str
+    store_ms: int
+    write: JobWrite
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Granted(Event):
+    """
+    A shard has a new owner.
+    """
+
+    shard: int
+    epoch: int
+    machine: str
+    rescued: int
+
+
+@dataclass(frozen=True, slots=True)
+class Freed(Event):
+    """
+    A shard has no owner: nobody's begins and settles count.
+    """
+
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fired(Event):
+    """
+    A handler began.
+    """
+
+    machine: str
+    key: str
+    generation: int
+    attempt: int
+    due_at: int
+    store_ms: int
+    payload: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Event):
+    """
+    The engine said that an end is written.
+    """
+
+    machine: str
+    key: str
+    generation: int
+    attempt: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault(Event):
+    """
+    Something broke (or, with `is_over`, was mended).
+    """
+
+    what: str
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Event):
+    """
+    Everything was mended and had its time.
+    """
+
+    store_ms: int
+
+
+class History:
+    """
+    The events of one run.
+    """
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.events = list(events)
+        self.calls_made: list[str] = []
+        """The names of all store calls, in order: what can be made to fail."""
+
+    def add(self, event: Event) -> None:
+        """
+        Append *event*.
+        """
+        self.events.append(event)
+
+    def to_bytes(self) -> bytes:
+        """
+        Return the whole as text.
+        """
+        return "\n".join(map(repr, self.events)).encode()
+
+    def digest(self) -> str:
+        """
+        Return a hash of it.
+        """
+        return sha256(self.to_bytes()).hexdigest()

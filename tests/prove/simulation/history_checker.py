@@ -1,0 +1,341 @@
+"""
+The checker of histories: what a durable scheduler may do, with dumb loops and no knowledge of how it does it.
+
+    lost        a job that was acknowledged is overdue, or still running, when all had its time
+    early       a handler began before its instant
+    twice       a handler began without an attempt of its own that was counted for it
+    zombie      a begin or an end counted although its epoch was not the shard's
+    answer      a write was answered otherwise than the model of a store answers it, or a caller was told what never was
+    ended       an end counted, or was told, for a run that never was
+    series      a run of a recurring job was left out, or came at an instant that is none of its
+    late        in calm weather a job was not begun within two and a half minutes
+    payload     a handler got what was set for another life
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from zlib import crc32
+
+from simulation._series import follows
+from simulation.history import (
+    Answered,
+    Called,
+    Committed,
+    Ended,
+    Event,
+    Fault,
+    Finished,
+    Fired,
+    Freed,
+    Granted,
+    History,
+)
+from tickwheel.scheduler._checks import decode_payload
+from tickwheel.scheduler.model import Answer, Begin, Cancel, Job, JobWrite, Move, Outcome, Replay, Set, Settle, Settled
+from tickwheel.testing._store_model import NEW, StoreModel
+
+__all__ = ["Violation", "check_history"]
+
+_EARLY_MS: Final = 0
+_LATE_NS: Final = 150 * 10**9
+"""How long a job may wait in calm weather: a hint may be lost (60 s), and its key be busy (100 s)."""
+_UNREST_NS: Final = 240 * 10**9
+"""How long after a fault the weather does not count as calm: a lease runs out, a node comes back, hints are lost."""
+_OVERDUE_MS: Final = 5_000
+_GRACE_MS: Final = 60_000
+
+_VERBS: Final[dict[str, type]] = {"set": Set, "move": Move, "run_now": Move, "cancel": Cancel, "replay": Replay}
+_NOBODY: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """
+    What is wrong, of which kind, and when that was.
+    """
+
+    kind: str
+    at: int
+    what: str
+
+    def __str__(self) -> str:
+        """
+        Say it in a line.
+        """
+        return f"{self.kind} at {self.at / 1e9:.3f} s: {self.what}"
+
+
+def check_history(history: History, shards: int) -> list[Violation]:
+    """
+    Return what is wrong with *history*; nothing is what there should be.
+    """
+    checker = _Checker(shards)
+    for event in history.events:
+        checker.take(event)
+    checker.finish()
+    return checker.violations
+
+
+@dataclass(slots=True)
+class _Call:
+    called: Called
+    answered: Answered | None = None
+
+
+class _Checker:
+    def __init__(self, shards: int) -> None:
+        self.violations: list[Violation] = []
+        self._shards = shards
+        self._models = [StoreModel(_only(shard)) for shard in range(shards)]
+        for shard, model in enumerate(self._models):
+            model.epochs[shard] = _NOBODY
+        self._epochs = [0] * shards
+        self._generations: set[int] = set()
+        self._lives: dict[tuple[str, int], Any] = {}
+        self._counted: Counter[tuple[str, str, int, int, int]] = Counter()
+        self._fired: set[tuple[str, str, int, int]] = set()
+        self._settled: set[tuple[str, str, int, int]] = set()
+        self._commits: defaultdict[tuple[str, str], list[Committed]] = defaultdict(list)
+        self._set_by: set[int] = set()
+        self._calls: dict[int, _Call] = {}
+        self._waiting: dict[str, tuple[int, int]] = {}
+        self._begun_late: list[tuple[int, int, str]] = []
+        self._unrest: list[tuple[int, int]] = []
+        self._broken: dict[str, int] = {}
+        self._stepped = 0
+        self._end: Finished | None = None
+
+    def take(self, event: Event) -> None:
+        """
+        Take the next event.
+        """
+        match event:
+            case Committed():
+                self._commit(event)
+            case Fired():
+                self._fire(event)
+            case Ended():
+                self._ended(event)
+            case Granted():
+                self._grant(event)
+            case Freed():
+                self._models[event.shard].epochs[event.shard] = _NOBODY
+            case Called():
+                self._calls[event.call] = _Call(event)
+            case Answered():
+                self._calls[event.call].answered = event
+            case Fault():
+                self._fault(event)
+            case Finished():
+                self._end = event
+
+    def finish(self) -> None:
+        """
+        Judge what can be judged only now.
+        """
+        for call in self._calls.values():
+            self._judge_call(call)
+        for start, at, what in self._begun_late:
+            if self._has_calm(start, at):
+                self._add("late", at, what)
+        if self._end is None:
+            self._add("lost", 0, "the history has no end")
+            return
+        for model in self._models:
+            for job in model.jobs.values():
+                is_overdue = job.state == "pending" and job.due_at < self._end.store_ms - _OVERDUE_MS
+                if is_overdue or job.state == "running":
+                    self._add("lost", self._end.at, f"{_name(job)} is {job.state.value}, due at {job.due_at}")
+
+    # ---- the store -------------------------------------------------------------------------------------------------
+
+    def _grant(self, event: Granted) -> None:
+        model = self._models[event.shard]
+        if event.epoch <= self._epochs[event.shard]:
+            self._add("zombie", event.at, f"shard {event.shard} got epoch {event.epoch} after {self._epochs}")
+        self._epochs[event.shard] = model.epochs[event.shard] = event.epoch
+        rescued = model.rescue()
+        if rescued != event.rescued:
+            self._add("lost", event.at, f"shard {event.shard}: {event.rescued} of {rescued} running jobs were rescued")
+        for job in model.jobs.values():
+            self._await(job, event.at)
+
+    def _commit(self, event: Committed) -> None:
+        write, answer = event.write, event.answer
+        key = _key(write)
+        model = self._models[crc32(key.encode()) % self._shards]
+        before = model.jobs.get(key)
+        outcome, job = model.expect(_dated(write, event.store_ms))
+        if answer.outcome != outcome:
+            is_zombie = outcome is Outcome.NOT_OWNER and answer.outcome in (Outcome.BEGUN, Outcome.SETTLED)
+            text = f"{type(write).__name__} of {key!r} was answered {answer.outcome}, and not {outcome}"
+            self._add("zombie" if is_zombie else "answer", event.at, text)
+            job = _as_told(write, answer, before)
+        if job is not None and job.generation == NEW:
+            job = self._named(job, answer, event)
+        if job is None:
+            model.jobs.pop(key, None)
+        else:
+            model.jobs[key] = job
+        if job is not before:
+            self._judge_late(before, event)
+            self._waiting.pop(key, None)
+            if job is not None:
+                self._await(job, event.at)
+        self._note(event, before)
+
+    def _named(self, job: Job, answer: Answer, event: Committed) -> Job:
+        told = answer.job
+        if told is None or told.generation in self._generations:
+            self._add("answer", event.at, f"{_name(job)} got no generation of its own: {told}")
+            return job
+        self._generations.add(told.generation)
+        self._lives[job.key, told.generation] = decode_payload(job.payload)
+        since = told.first_set_at if job.first_set_at == NEW else job.first_set_at
+        return replace(job, generation=told.generation, first_set_at=since)
+
+    def _note(self, event: Committed, before: Job | None) -> None:
+        write, outcome = event.write, event.answer.outcome
+        self._commits[event.machine, _key(write)].append(event)
+        if isinstance(write, Set) and outcome in (Outcome.CREATED, Outcome.REPLACED, Outcome.KEPT):
+            self._set_by.add(decode_payload(write.job.payload)["call"])
+        elif isinstance(write, Begin) and outcome is Outcome.BEGUN:
+            job = write.job
+            self._counted[event.machine, job.key, job.generation, job.attempt + 1, job.due_at] += 1
+        elif isinstance(write, Settle) and outcome is Outcome.SETTLED and before is not None:
+            self._settle(event, write, before)
+
+    def _settle(self, event: Committed, write: Settle, before: Job) -> None:
+        firing = (event.machine, before.key, before.generation, before.attempt)
+        self._settled.add(firing)
+        if write.how is not Settled.DONE:
+            return
+        if firing not in self._fired and not _may_be_left_out(before, event.store_ms):
+            self._add("ended", event.at, f"{_name(before)} is done and never ran")
+        if before.recurrence is None:
+            return
+        if write.due_at is None:
+            self._add("series", event.at, f"{before.key!r} ended its series")
+            return
+        wrong = follows(before.recurrence, before.due_at, write.due_at, event.store_ms)
+        if wrong is not None:
+            self._add("series", event.at, f"{before.key!r} goes on at {write.due_at}: {wrong}")
+
+    # ---- the engine ------------------------------------------------------------------------------------------------
+
+    def _fire(self, event: Fired) -> None:
+        name = f"{event.key}/{event.generation}/{event.attempt} on {event.machine}"
+        counted = (event.machine, event.key, event.generation, event.attempt, event.due_at)
+        if self._counted[counted] <= 0:
+            self._add("twice", event.at, f"{name} began without an attempt that was counted for it")
+        self._counted[counted] -= 1
+        if event.store_ms < event.due_at - _EARLY_MS:
+            self._add("early", event.at, f"{name} began {event.due_at - event.store_ms} ms before its instant")
+        if event.payload != self._lives.get((event.key, event.generation)):
+            self._add("payload", event.at, f"{name} got {event.payload}")
+        self._fired.add((event.machine, event.key, event.generation, event.attempt))
+
+    def _ended(self, event: Ended) -> None:
+        firing = (event.machine, event.key, event.generation, event.attempt)
+        if event.kind != "SettleRefused" and firing not in self._settled:
+            self._add("ended", event.at, f"{event.kind} was told of {firing}, and is not written")
+
+    def _await(self, job: Job, at: int) -> None:
+        if job.state == "pending":
+            self._waiting[job.key] = (at, job.due_at)
+
+    def _judge_late(self, before: Job | None, event: Committed) -> None:
+        since, due_at = self._waiting.get(_key(event.write), (event.at, event.store_ms))
+        # Where the clock was stepped, a job became due with the step.
+        start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._stepped)
+        if event.at - start > _LATE_NS and before is not None and before.handler != "single":
+            self._begun_late.append((start, event.at, f"{_name(before)} waited {(event.at - start) / 1e9:.0f} s"))
+
+    # ---- callers ---------------------------------------------------------------------------------------------------
+
+    def _judge_call(self, call: _Call) -> None:
+        called, answered = call.called, call.answered
+        if answered is None or answered.outcome == "unknown":
+            return
+        if answered.outcome == "refused":
+            if called.verb == "set" and called.call in self._set_by:
+                self._add("answer", answered.at, f"call {called.call} was refused, and {called.key!r} is set")
+            return
+        found = [
+            commit
+            for commit in self._commits[called.machine, called.key]
+            if called.at <= commit.at <= answered.at and isinstance(commit.write, _VERBS[called.verb])
+        ]
+        told = (answered.outcome, answered.generation)
+        if told not in [(each.answer.outcome.value, _generation(each.answer)) for each in found]:
+            text = f"{called.verb} of {called.key!r} was told {told}, and the store said {[e.answer for e in found]}"
+            self._add("answer", answered.at, text)
+
+    def _fault(self, event: Fault) -> None:
+        if "failed" in event.what or "orderly" in event.what:
+            self._add("lost", event.at, event.what)
+        if event.what.startswith("step"):
+            self._stepped = event.at
+        if event.is_over:
+            self._unrest.append((self._broken.pop(event.what, event.at), event.at))
+        else:
+            self._broken[event.what] = event.at
+
+    def _has_calm(self, start: int, end: int) -> bool:
+        """
+        Return whether the weather was calm for so long between *start* and *end* that nothing should wait any more.
+        """
+        for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
+            calm = (moment - _UNREST_NS + 1, moment + _LATE_NS)
+            is_calm = not any(begun <= calm[1] and over >= calm[0] for begun, over in self._unrest)
+            if is_calm and start <= moment <= end - _LATE_NS:
+                return True
+        return False
+
+    def _add(self, kind: str, at: int, what: str) -> None:
+        self.violations.append(Violation(kind, at, what))
+
+
+def _only(shard: int) -> Any:
+    return lambda _key: shard
+
+
+def _key(write: JobWrite) -> str:
+    return write.job.key if isinstance(write, Set | Begin | Settle) else write.key
+
+
+def _dated(write: JobWrite, store_ms: int) -> JobWrite:
+    """
+    Return *write* with the instant at which it took effect, which the model cannot know.
+    """
+    if isinstance(write, Set) and not write.job.first_set_at:
+        return replace(write, job=replace(write.job, first_set_at=store_ms))
+    return write
+
+
+def _name(job: Job) -> str:
+    return f"{job.key}/{job.generation}"
+
+
+def _generation(answer: Answer) -> int:
+    return 0 if answer.job is None else answer.job.generation
+
+
+def _may_be_left_out(job: Job, store_ms: int) -> bool:
+    is_expired = job.expires_at is not None and store_ms >= job.expires_at
+    is_skipped = job.recurrence is not None and '"skip"' in job.recurrence and store_ms - job.due_at > _GRACE_MS
+    return is_expired or is_skipped
+
+
+def _as_told(write: JobWrite, answer: Answer, before: Job | None) -> Job | None:
+    """
+    Return the job as the store seems to have it, to go on from there.
+    """
+    if answer.job is not None:
+        return None if answer.outcome is Outcome.CANCELLED else answer.job
+    if isinstance(write, Settle) and answer.outcome is Outcome.SETTLED:
+        return None
+    return before
