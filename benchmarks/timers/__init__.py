@@ -15,6 +15,7 @@ CONDITIONS = operations.CONDITIONS | weight.CONDITIONS | realtime.CONDITIONS
 BARS = (
     Bar("call_later+cancel", against="asyncio", at_least=10),
     Bar("call_later+cancel", against="rloop", at_least=2.5),
+    Bar("call_later+cancel, int", against="tickwheel", against_work="call_later+cancel", at_least=0.9),
     Bar("reschedule", at_most=80),
     Bar("reschedule", against="asyncio", at_least=15),
     Bar("set+fire", against="asyncio", at_least=8),

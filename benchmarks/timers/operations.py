@@ -12,7 +12,7 @@ import gc
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from threading import Event
 
@@ -31,6 +31,7 @@ CONDITIONS = {
         "is pending, which is the best case of a heap; a loop's own purges of cancelled timers fall "
         "outside"
     ),
+    "call_later+cancel, int": "the same with the delay as an int, in turns with the other, chunk by chunk",
     "call_later+cancel, turns included": (
         "the same with a turn of the loop after every 1,000, which counts: purges are inside"
     ),
@@ -84,20 +85,23 @@ def call_later_cancel(contender: Contender, pending: int, chunks: int, found: li
     draw = random.Random(SEED)
     handles = filled(contender, pending, draw)
     timers = contender.timers
-    delays = [7200.0] * CHUNK
 
-    def step() -> None:
+    def step(delays: Sequence[float]) -> None:
         for delay in delays:
             timers.call_later(delay, do_nothing).cancel()
 
+    floats, ints = [7200.0] * CHUNK, [7200] * CHUNK
     yield None
-    spent = []
-    begin = time.process_time_ns()
+    spent, spent_on_ints, whole = [], [], 0.0
     for _ in range(chunks):
-        spent.append(timed(step))
+        begin = time.process_time_ns()
+        spent.append(timed(partial(step, floats)))
         yield None
-    whole = (time.process_time_ns() - begin) / (chunks * CHUNK)
+        whole += (time.process_time_ns() - begin) / (chunks * CHUNK)
+        spent_on_ints.append(timed(partial(step, ints)))
+        yield None
     found += per_operation("call_later+cancel", spent, CHUNK)
+    found += per_operation("call_later+cancel, int", spent_on_ints, CHUNK)
     found.append(Measure("call_later+cancel, turns included", whole, "ns", "cpu"))
     del handles
 

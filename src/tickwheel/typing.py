@@ -6,9 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Callback", "ErrorHandler", "Expired", "Pending"]
+__all__ = ["Callback", "ErrorHandler", "Expired", "Pending", "Seconds"]
+
+Seconds: TypeAlias = float | timedelta
+"""A delay, or an instant on a wheel's clock: seconds in an int or a float, or a timedelta."""
 
 Callback: TypeAlias = Callable[..., object]
 """What a timer calls; its result is ignored."""

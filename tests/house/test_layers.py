@@ -27,7 +27,7 @@ FOUNDATION = {
     "errors": set(),
     "typing": set(),
     "_core": set(),
-    "clock": {"errors"},
+    "clock": {"errors", "typing"},
     "observe._events": {"errors", "clock", "typing", "_core"},
     "observe._tracing": {"observe._events"},
 }

@@ -3,8 +3,9 @@
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
 use tickwheel_core::{Id, NEVER};
 
 use crate::clock::to_ns;
@@ -79,10 +80,11 @@ pub(crate) fn shift(
 ) -> PyResult<usize> {
     let (py, this) = (engine.py(), engine.get());
     let names = names(timers)?;
-    let delays = match delays.extract::<f64>() {
+    let delays = if are_several(delays)? {
+        all_ns(delays)?
+    } else {
         // SAFETY: the delay is an object of the caller's.
-        Ok(_) => vec![unsafe { to_ns(py, delays.as_ptr(), "delay") }?; names.len()],
-        Err(_) => all_ns(delays)?,
+        vec![unsafe { to_ns(py, delays.as_ptr(), "delay") }?; names.len()]
     };
     if delays.len() != names.len() {
         let text = format!("{} delays for {} timers: pass one delay, or one for each", delays.len(), names.len());
@@ -138,9 +140,23 @@ fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
     names.collect()
 }
 
+/// Whether delays are several rather than one.
+fn are_several(delays: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(delays.get_type().hasattr(intern!(delays.py(), "__iter__"))? && !is_text(delays))
+}
+
+/// Whether delays are text, whose characters and bytes are no numbers of seconds.
+fn is_text(delays: &Bound<'_, PyAny>) -> bool {
+    delays.is_instance_of::<PyString>() || delays.is_instance_of::<PyBytes>() || delays.is_instance_of::<PyByteArray>()
+}
+
 /// Delays in nanoseconds: an array of doubles, or any iterable of numbers. All are checked before anything is set.
 fn all_ns(delays: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     let py = delays.py();
+    if is_text(delays) {
+        let text = format!("delays is {}: pass numbers of seconds, one for each timer", delays.repr()?);
+        return Err(PyTypeError::new_err(text));
+    }
     if let Ok(buffer) = PyBuffer::<f64>::get(delays) {
         let values = buffer.to_vec(py)?;
         return values.into_iter().map(|value| crate::clock::float_to_ns(py, value, "delay")).collect();

@@ -3,6 +3,7 @@
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyDelta, PyDeltaAccess};
 use tickwheel_core::NEVER;
 
 /// Where an engine's time comes from.
@@ -63,20 +64,26 @@ pub(crate) fn seconds(ns: u64) -> f64 {
     }
 }
 
-/// The fast path of `tickwheel.clock.to_deadline`: a float that is neither NaN nor out of range. Everything else, and every error, is
-/// that function's.
+/// The fast path of `tickwheel.clock.to_deadline`: a float or an int that is neither NaN nor out of range. A timedelta is read here too;
+/// everything else, and every error, is that function's.
 ///
 /// # Safety
 ///
 /// The GIL is held and `value` is an object.
 #[inline]
 pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<u64> {
-    // SAFETY: an exact float is checked before it is read.
+    // SAFETY: an exact float or int is checked before it is read.
     unsafe {
         if ffi::PyFloat_CheckExact(value) != 0 {
             let value = ffi::PyFloat_AS_DOUBLE(value);
             if USUAL.contains(&value) {
                 return Ok(least_ns(value));
+            }
+        } else if ffi::PyLong_CheckExact(value) != 0 {
+            let mut overflow = 0;
+            let value = ffi::PyLong_AsLongLongAndOverflow(value, &raw mut overflow);
+            if overflow == 0 && EXACT.contains(&value) {
+                return Ok(value.cast_unsigned() * NS_PER_S);
             }
         }
     }
@@ -92,8 +99,13 @@ pub(crate) fn float_to_ns(py: Python<'_>, value: f64, name: &str) -> PyResult<u6
     to_ns_slowly(py, value.into_pyobject(py)?.as_ptr(), name)
 }
 
+const NS_PER_S: u64 = 1_000_000_000;
+
 /// Seconds that are neither negative nor NaN nor past `NEVER`.
 const USUAL: std::ops::Range<f64> = 0.0..9.2e9;
+
+/// Whole seconds whose nanoseconds a float counts one by one, so that they read as neither less nor more.
+const EXACT: std::ops::RangeInclusive<i64> = 0..=(1 << 53) / NS_PER_S as i64;
 
 /// The least `n` with `n / 1e9 >= value`.
 #[inline]
@@ -108,9 +120,19 @@ fn least_ns(value: f64) -> u64 {
     ns
 }
 
+/// The nanoseconds of a timedelta that is neither negative nor so long that a float rounds them.
+fn delta_ns(delta: &Bound<'_, PyDelta>) -> Option<u64> {
+    let whole = i64::from(delta.get_days()) * 86_400 + i64::from(delta.get_seconds());
+    let ns = u64::try_from(whole).ok()? * NS_PER_S + u64::try_from(delta.get_microseconds()).ok()? * 1_000;
+    EXACT.contains(&(whole + 1)).then_some(ns)
+}
+
 #[cold]
 fn to_ns_slowly(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<u64> {
     // SAFETY: the caller holds a reference to `value`.
     let value = unsafe { Borrowed::from_ptr(py, value) };
+    if let Some(ns) = value.cast_exact::<PyDelta>().ok().and_then(|delta| delta_ns(&delta)) {
+        return Ok(ns);
+    }
     py.import(intern!(py, "tickwheel.clock"))?.call_method1(intern!(py, "to_deadline"), (&*value, name))?.extract()
 }

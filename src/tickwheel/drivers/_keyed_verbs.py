@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from typing import Any, Final
 
 from tickwheel.timers._keyed import Keyed
+from tickwheel.typing import Seconds
 
 __all__ = ["KeyedVerbs"]
 
@@ -21,7 +22,7 @@ class KeyedVerbs:
 
     _keyed: Keyed
 
-    def set(self, key: Hashable, value: Any, delay: float) -> None:
+    def set(self, key: Hashable, value: Any, delay: Seconds) -> None:
         """
         Let *key* expire in *delay* seconds: `on_expire(key, value)` is called.
 
@@ -35,7 +36,7 @@ class KeyedVerbs:
         """
         self._keyed.set(key, value, delay)
 
-    def move(self, key: Hashable, delay: float) -> bool:
+    def move(self, key: Hashable, delay: Seconds) -> bool:
         """
         Let *key* expire in *delay* seconds from now instead, with the value it has; return whether it was pending.
 

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeAlias
 
+from tickwheel.clock import to_float
 from tickwheel.timers._contract import DueTimer, Engine
+from tickwheel.typing import Seconds
 
 __all__ = ["Executor", "InlineExecutor", "MeasuredExecutor", "SlowHandler"]
 
@@ -40,8 +42,8 @@ class MeasuredExecutor:
     Runs timers in the thread that hands them over, and reports the slow ones.
     """
 
-    def __init__(self, slow_s: float | None, on_slow: SlowHandler | None) -> None:
-        self._slow_s = slow_s
+    def __init__(self, slow_s: Seconds | None, on_slow: SlowHandler | None) -> None:
+        self._slow_s = None if slow_s is None else to_float(slow_s, "slow_s")
         self._on_slow = _log_slow if on_slow is None else on_slow
         self._ran = 0
         self._slow = 0
@@ -88,7 +90,7 @@ class InlineExecutor(MeasuredExecutor):
         on_slow: Who gets the report; None for a warning in the logger `tickwheel`.
     """
 
-    def __init__(self, slow_s: float, on_slow: SlowHandler | None = None) -> None:
+    def __init__(self, slow_s: Seconds, on_slow: SlowHandler | None = None) -> None:
         super().__init__(slow_s, on_slow)
 
 

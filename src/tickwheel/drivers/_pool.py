@@ -12,10 +12,12 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, get_args
 
+from tickwheel.clock import to_timeout
 from tickwheel.drivers._fork import tell_after_fork
 from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
 from tickwheel.errors import ClosedError, ExecutorFullError
 from tickwheel.timers._contract import DueTimer
+from tickwheel.typing import Seconds
 
 __all__ = ["PoolExecutor", "WhenFull"]
 
@@ -101,7 +103,7 @@ class PoolExecutor(MeasuredExecutor):
         *,
         queue_max: int = 1024,
         when_full: WhenFull = "block",
-        slow_s: float | None = None,
+        slow_s: Seconds | None = None,
         on_slow: SlowHandler | None = None,
         name: str = "tickwheel-worker",
     ) -> None:
@@ -167,11 +169,12 @@ class PoolExecutor(MeasuredExecutor):
         """
         self._queue.close()
 
-    def join(self, timeout: float | None = None) -> bool:
+    def join(self, timeout: Seconds | None = None) -> bool:
         """
         Wait until the closed pool has called all it took, at most *timeout* seconds; return whether it has.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        wait_s = to_timeout(timeout)
+        deadline = None if wait_s is None else time.monotonic() + wait_s
         for thread in list(self._threads):
             if thread is threading.current_thread():
                 return False

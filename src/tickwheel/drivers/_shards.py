@@ -23,7 +23,7 @@ from tickwheel.drivers._timer_wheel import TimerWheel, hand_out
 from tickwheel.errors import ClosedError
 from tickwheel.timers._locks import OUTERMOST, new_lock
 from tickwheel.timers._standin import KeyedStandIn
-from tickwheel.typing import Pending
+from tickwheel.typing import Pending, Seconds
 from tickwheel.wheels._contract import Wheel
 
 __all__ = ["ShardedWheel"]
@@ -132,7 +132,7 @@ class ShardedWheel:
         """
         return len(self._shards)
 
-    def set(self, key: Hashable, value: Any, delay: float) -> None:
+    def set(self, key: Hashable, value: Any, delay: Seconds) -> None:
         """
         Let *key* expire in *delay* seconds; a pending key is moved and takes the new value.
 
@@ -144,7 +144,7 @@ class ShardedWheel:
                 raise ClosedError
             self._set(key, value, delay)
 
-    def move(self, key: Hashable, delay: float) -> bool:
+    def move(self, key: Hashable, delay: Seconds) -> bool:
         """
         Let *key* expire in *delay* seconds from now, with the value it has; return whether it was pending.
 
@@ -213,7 +213,7 @@ class ShardedWheel:
             self._is_closed = True
         return self._end(TimerWheel.close)
 
-    def join(self, timeout: float | None = None) -> bool:
+    def join(self, timeout: Seconds | None = None) -> bool:
         """
         Wait until the closed shards call nothing any more, at most *timeout* seconds each; return whether that is so.
         """
@@ -249,7 +249,7 @@ class ShardedWheel:
                 assert where in ([], [place.wheel]), f"{key!r} is on {where}, not on {place.wheel}"
             assert len(self) <= len(self._places), "every key has a place"
 
-    def _set(self, key: Hashable, value: Any, delay: float) -> None:
+    def _set(self, key: Hashable, value: Any, delay: Seconds) -> None:
         home = self._belongs(key)
         place = self._places.get(key)
         if place is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
 from tickwheel.timers._contract import DueTimer, Engine
+from tickwheel.typing import Seconds
 
 __all__ = ["TaskExecutor"]
 
@@ -36,7 +37,7 @@ class TaskExecutor(MeasuredExecutor):
         self,
         loop: asyncio.AbstractEventLoop | None = None,
         *,
-        slow_s: float | None = None,
+        slow_s: Seconds | None = None,
         on_slow: SlowHandler | None = None,
     ) -> None:
         super().__init__(slow_s, on_slow)

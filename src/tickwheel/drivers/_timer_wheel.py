@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tickwheel import _core
-from tickwheel.clock import Clock, seconds
+from tickwheel.clock import Clock, seconds, to_timeout
 from tickwheel.drivers._asyncio import AsyncioDriver
 from tickwheel.drivers._contract import Driver, SteppedClock
 from tickwheel.drivers._keyed_verbs import KeyedVerbs
@@ -21,7 +21,7 @@ from tickwheel.drivers.executors import Executor
 from tickwheel.timers._contract import Engine
 from tickwheel.timers._engine import WheelEngine, log_error
 from tickwheel.timers._keyed import Keyed
-from tickwheel.typing import ErrorHandler, Pending
+from tickwheel.typing import ErrorHandler, Pending, Seconds
 from tickwheel.wheels._contract import Wheel
 
 __all__ = ["TimerWheel", "hand_out"]
@@ -180,7 +180,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         """
         return self._engine.closed()
 
-    def join(self, timeout: float | None = None) -> bool:
+    def join(self, timeout: Seconds | None = None) -> bool:
         """
         Wait until the closed wheel calls nothing any more.
 
@@ -190,7 +190,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         Returns:
             Whether no callback is running. On an event loop, and inside a callback, this is answered at once.
         """
-        return self._driver.join(timeout)
+        return self._driver.join(to_timeout(timeout))
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tickwheel.clock import NEVER, seconds, to_deadline
 from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._periodic import Missed, Periodic, Phase
-from tickwheel.typing import Callback
+from tickwheel.typing import Callback, Seconds
 
 __all__ = ["HOT_VERBS", "TimerVerbs"]
 
@@ -34,13 +34,14 @@ class TimerVerbs:
         return seconds(self._engine.clock.monotonic_ns())
 
     def call_later(
-        self, delay: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, delay: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
     ) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds.
 
         Args:
-            delay: Seconds; negative counts as 0, which fires in the next turn, and `inf` as never.
+            delay: Seconds, or a timedelta, as for every verb. Negative counts as 0, which fires in the next turn, and
+                `inf` as never.
             callback: What to call; its result is ignored.
             args: What to call it with.
             slack: By how many seconds it may be later, so that several timers share one wake-up.
@@ -55,7 +56,7 @@ class TimerVerbs:
         return self._engine.call_later(delay, callback, *args, slack=slack, context=context)
 
     def call_at(
-        self, when: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, when: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
     ) -> Timer:
         """
         Call *callback* with *args* once `time()` reads *when* seconds; a past time fires in the next turn.
@@ -66,14 +67,14 @@ class TimerVerbs:
 
     def call_every(
         self,
-        interval: float,
+        interval: Seconds,
         callback: Callback,
         /,
         *args: Any,
-        first: float | None = None,
+        first: Seconds | None = None,
         times: int | None = None,
         missed: Missed = "skip",
-        jitter: float = 0.0,
+        jitter: Seconds = 0.0,
     ) -> Periodic:
         """
         Call *callback* with *args* every *interval* seconds, in fixed phase, without drift.
@@ -101,7 +102,7 @@ class TimerVerbs:
         begin = min(self._engine.clock.monotonic_ns() + wait_ns, NEVER)
         return Periodic(self._engine, Phase(begin, interval, missed), callback, args, times=times, jitter=jitter)
 
-    def call_later_many(self, delays: Iterable[float], callback: Callable[[array[int]], object], /) -> array[int]:
+    def call_later_many(self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /) -> array[int]:
         """
         Set a timer for each of *delays* in one call, a million if need be, and return their ids, in an `array("q")`.
 
@@ -128,7 +129,7 @@ class TimerVerbs:
         """
         return self._engine.cancel_many(timers)
 
-    def move_many(self, timers: Iterable[Any], delays: float | Iterable[float], /) -> int:
+    def move_many(self, timers: Iterable[Any], delays: Seconds | Iterable[Seconds], /) -> int:
         """
         Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
 

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from tickwheel.clock import NEVER, seconds, to_deadline, to_delay
+from tickwheel.clock import NEVER, seconds, to_deadline, to_delay, to_float
+from tickwheel.typing import Seconds
 
 __all__ = ["Attached", "ManualClock"]
 
@@ -88,13 +89,14 @@ class ManualClock:
         with self._moving:
             self._wall_offset = _wall_ns(wall) - self._now
 
-    def step_wall(self, step: float) -> None:
+    def step_wall(self, step: Seconds) -> None:
         """
         Step the time of day by *step* seconds, which may be negative; monotonic time does not notice.
         """
-        step_ns = to_delay(abs(step))
+        step_s = to_float(step, "step")
+        step_ns = to_delay(step if step_s > 0 else -step)
         with self._moving:
-            self._wall_offset += step_ns if step > 0 else -step_ns
+            self._wall_offset += step_ns if step_s > 0 else -step_ns
 
     def attach(self, attached: Attached) -> None:
         """
@@ -111,7 +113,7 @@ class ManualClock:
         with self._moving:
             self._attached = [each for each in self._attached if each is not attached]
 
-    def advance(self, delay: float) -> None:
+    def advance(self, delay: Seconds) -> None:
         """
         Let *delay* seconds pass, stopping at each deadline on the way to fire what is due there.
 
@@ -124,7 +126,7 @@ class ManualClock:
         """
         self._move(delay, self._step_to)
 
-    def jump(self, delay: float) -> None:
+    def jump(self, delay: Seconds) -> None:
         """
         Let *delay* seconds pass in one step, as when a machine was busy elsewhere, then fire all that became due.
 
@@ -147,11 +149,11 @@ class ManualClock:
             self._jump_to(max(deadline, before))
             return seconds(self._now - before)
 
-    def _move(self, delay: float, move: Callable[[int], None]) -> None:
+    def _move(self, delay: Seconds, move: Callable[[int], None]) -> None:
         delay_ns = to_delay(delay)
         with self._moving:
             target = self._now + delay_ns
-            if delay < 0 or target >= NEVER:
+            if to_float(delay, "delay") < 0 or target >= NEVER:
                 message = f"delay is {delay!r}: a clock moves by 0 or more seconds, and stays below 292 years"
                 raise ValueError(message)
             move(target)

@@ -11,7 +11,7 @@ from tickwheel.errors import ContextCancelledError, DeadlineExceededError
 from tickwheel.timers._contract import Timer
 from tickwheel.timers._ending import Ending
 from tickwheel.timers._standin import StandIn
-from tickwheel.typing import Callback, Pending
+from tickwheel.typing import Callback, Pending, Seconds
 
 __all__ = ["BoundCallback", "DeadlineCallback"]
 
@@ -31,7 +31,7 @@ class BoundCallback(StandIn):
         self._timer: Timer | None = None
         self._forget: Callable[[], object] = bool
 
-    def start(self, verb: Callable[[float, Callback], Timer], time: float) -> Timer:
+    def start(self, verb: Callable[[Seconds, Callback], Timer], time: Seconds) -> Timer:
         """
         Set the timer by *verb*, and bind it, if it has not fired by then.
         """

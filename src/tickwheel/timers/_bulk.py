@@ -10,11 +10,15 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, Final, cast
 
 from tickwheel.timers._timer import WheelTimer
+from tickwheel.typing import Seconds
 
 __all__ = ["BulkVerbs"]
+
+TEXT: Final = (str, bytes, bytearray)
+"""What can be iterated over, and has no numbers of seconds in it."""
 
 
 class BulkTimer(WheelTimer):
@@ -41,7 +45,7 @@ class BulkVerbs(ABC):
         self._by_id: weakref.WeakValueDictionary[int, BulkTimer] = weakref.WeakValueDictionary()
 
     @abstractmethod
-    def deadline_in(self, delay: float) -> int:
+    def deadline_in(self, delay: Seconds) -> int:
         """
         Return the deadline that is *delay* seconds from now.
         """
@@ -58,12 +62,15 @@ class BulkVerbs(ABC):
         Move *timer*; return whether it is going to fire then.
         """
 
-    def call_later_many(self, delays: Iterable[float], callback: Callable[[array[int]], object], /) -> array[int]:
+    def call_later_many(self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /) -> array[int]:
         """
         Set a timer for each of *delays* and return their ids.
         """
         if not callable(callback):
             message = f"callback is {callback!r}: pass something that can be called with an array of ids"
+            raise TypeError(message)
+        if isinstance(delays, TEXT):
+            message = f"delays is {delays!r}: pass numbers of seconds, one for each timer"
             raise TypeError(message)
         deadlines = [self.deadline_in(delay) for delay in delays]
         ids = array("q", (next(self._ids) for _ in deadlines))
@@ -79,12 +86,15 @@ class BulkVerbs(ABC):
         """
         return sum(timer.cancel() for timer in self._named(timers) if timer is not None)
 
-    def move_many(self, timers: Iterable[Any], delays: float | Iterable[float], /) -> int:
+    def move_many(self, timers: Iterable[Any], delays: Seconds | Iterable[Seconds], /) -> int:
         """
         Move timers, by handle or by id, and return how many are going to fire then.
         """
         named = self._named(timers)
-        each = list(delays) if isinstance(delays, Iterable) else [delays] * len(named)
+        if isinstance(delays, Iterable) and not isinstance(delays, TEXT):
+            each = list(delays)
+        else:
+            each = [cast("Seconds", delays)] * len(named)
         if len(each) != len(named):
             message = f"{len(each)} delays for {len(named)} timers: pass one delay, or one for each"
             raise ValueError(message)

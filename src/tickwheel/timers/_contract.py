@@ -14,7 +14,7 @@ from contextvars import Context
 from typing import Any, Protocol
 
 from tickwheel.clock import Clock
-from tickwheel.typing import Callback, ErrorHandler, Pending
+from tickwheel.typing import Callback, ErrorHandler, Pending, Seconds
 
 __all__ = ["DueTimer", "Engine", "Pending", "Timer"]
 
@@ -49,7 +49,7 @@ class Timer(Protocol):
         Return the deadline in seconds of the wheel's clock; `inf` for never. Survives both ends.
         """
 
-    def reschedule(self, when: float) -> bool:
+    def reschedule(self, when: Seconds) -> bool:
         """
         Move this timer to a new deadline.
 
@@ -69,7 +69,7 @@ class Timer(Protocol):
             TooManyTimersError: If a new life would be one more than max_pending.
         """
 
-    def restart(self, delay: float) -> bool:
+    def restart(self, delay: Seconds) -> bool:
         """
         Move this timer to *delay* seconds from now; otherwise as `reschedule`.
         """
@@ -125,7 +125,7 @@ class Engine(Protocol):
     """
 
     def call_at(
-        self, when: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, when: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
     ) -> Timer:
         """
         Call *callback* with *args* once the clock reads *when* seconds.
@@ -133,7 +133,7 @@ class Engine(Protocol):
         A past time is due at the next drain, never inside this call.
 
         Args:
-            when: Seconds of the clock.
+            when: Seconds of the clock, or a timedelta, as every delay and instant below.
             callback: What to call; its result is ignored.
             args: What to call it with.
             slack: By how many seconds the deadline may be put off so that several timers share one wake-up: it becomes
@@ -148,13 +148,13 @@ class Engine(Protocol):
         """
 
     def call_later(
-        self, delay: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, delay: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
     ) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds; negative counts as 0, `inf` as never. Errors as `call_at`.
         """
 
-    def call_later_many(self, delays: Iterable[float], callback: Callable[[array[int]], object], /) -> array[int]:
+    def call_later_many(self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /) -> array[int]:
         """
         Set a timer for each of *delays* and return their ids, integers that `cancel_many` and `move_many` take.
 
@@ -177,7 +177,7 @@ class Engine(Protocol):
             TypeError: If one of them is neither. Nothing was cancelled.
         """
 
-    def move_many(self, timers: Iterable[Any], delays: float | Iterable[float], /) -> int:
+    def move_many(self, timers: Iterable[Any], delays: Seconds | Iterable[Seconds], /) -> int:
         """
         Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
 

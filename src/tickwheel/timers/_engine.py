@@ -20,7 +20,7 @@ from tickwheel.timers._locks import INNER, new_lock
 from tickwheel.timers._slack import loosened
 from tickwheel.timers._standin import StandIn
 from tickwheel.timers._timer import WheelTimer
-from tickwheel.typing import Callback, ErrorHandler, Pending
+from tickwheel.typing import Callback, ErrorHandler, Pending, Seconds
 from tickwheel.wheels._contract import Wheel
 
 __all__ = ["WheelEngine", "log_error"]
@@ -74,7 +74,7 @@ class WheelEngine(BulkVerbs):
         return timer in self._filing.live
 
     def call_at(
-        self, when: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, when: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
     ) -> WheelTimer:
         """
         Call *callback* with *args* once the clock reads *when* seconds.
@@ -82,14 +82,14 @@ class WheelEngine(BulkVerbs):
         return self._set(loosened(to_deadline(when), slack), callback, args, context)
 
     def call_later(
-        self, delay: float, callback: Callback, /, *args: Any, slack: float = 0.0, context: Context | None = None
+        self, delay: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
     ) -> WheelTimer:
         """
         Call *callback* with *args* in *delay* seconds.
         """
         return self._set(loosened(self.deadline_in(delay), slack), callback, args, context)
 
-    def deadline_in(self, delay: float) -> int:
+    def deadline_in(self, delay: Seconds) -> int:
         """
         Return the deadline that is *delay* seconds from now.
         """

@@ -13,7 +13,7 @@ from typing import Any
 from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._locks import OUTER, new_lock
 from tickwheel.timers._standin import KeyedStandIn, StandIn
-from tickwheel.typing import Pending
+from tickwheel.typing import Pending, Seconds
 
 __all__ = ["Keyed"]
 
@@ -36,7 +36,7 @@ class Keyed:
         self._entries: dict[Hashable, _Entry] = {}
         self._lock = new_lock(OUTER)
 
-    def set(self, key: Hashable, value: Any, delay: float) -> None:
+    def set(self, key: Hashable, value: Any, delay: Seconds) -> None:
         """
         Let *key* expire with *value* in *delay* seconds; a pending key is moved and takes the new value.
         """
@@ -57,7 +57,7 @@ class Keyed:
                 entry.timer.cancel()
                 raise
 
-    def move(self, key: Hashable, delay: float) -> bool:
+    def move(self, key: Hashable, delay: Seconds) -> bool:
         """
         Let *key* expire in *delay* seconds from now, with the value it has; return whether it was pending.
         """

@@ -14,13 +14,14 @@ three are those of tokio's `MissedTickBehavior`:
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from tickwheel.clock import NEVER, seconds, to_deadline
+from tickwheel.clock import NEVER, seconds, to_deadline, to_float
 from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._locks import OUTER, new_lock
 from tickwheel.timers._standin import StandIn
-from tickwheel.typing import Callback, Pending
+from tickwheel.typing import Callback, Pending, Seconds
 
 __all__ = ["Missed", "Periodic", "Phase"]
 
@@ -43,14 +44,14 @@ class Phase:
         ValueError: If *interval* or *missed* is none.
     """
 
-    def __init__(self, first: int, interval: float, missed: Missed) -> None:
+    def __init__(self, first: int, interval: Seconds, missed: Missed) -> None:
         if not 0 < to_deadline(interval, "interval") < NEVER:
             message = f"interval is {interval!r}: pass more than 0 seconds, and less than 292 years"
             raise ValueError(message)
         if missed not in get_args(Missed):
             message = f"missed is {missed!r}: pass one of {', '.join(map(repr, get_args(Missed)))}"
             raise ValueError(message)
-        numerator, self._denominator = float(interval).as_integer_ratio()
+        numerator, self._denominator = _ratio(interval)
         self._numerator = numerator * NS_PER_S
         self._missed = missed
         self._first = first
@@ -81,6 +82,15 @@ class Phase:
         return self._first - (-number * self._numerator // self._denominator)
 
 
+def _ratio(interval: Seconds) -> tuple[int, int]:
+    """
+    Return *interval* as an exact fraction of seconds.
+    """
+    if isinstance(interval, timedelta):
+        return interval // timedelta(microseconds=1), 1_000_000
+    return (interval if isinstance(interval, int) else float(interval)).as_integer_ratio()
+
+
 class Periodic(StandIn):
     """
     The handle of a series: what `call_every` returns. All methods may be called from any thread.
@@ -96,10 +106,10 @@ class Periodic(StandIn):
         args: tuple[Any, ...],
         *,
         times: int | None,
-        jitter: float,
+        jitter: Seconds,
     ) -> None:
         jitter_ns = to_deadline(jitter, "jitter")
-        if jitter < 0 or jitter_ns >= NEVER:
+        if to_float(jitter, "jitter") < 0 or jitter_ns >= NEVER:
             message = f"jitter is {jitter!r}: pass 0 or more seconds, and less than 292 years"
             raise ValueError(message)
         if times is not None and times < 1:

@@ -5,11 +5,12 @@ Slack: deadlines put off a little so that many timers share one wake-up.
 from __future__ import annotations
 
 from tickwheel.clock import NEVER, to_deadline
+from tickwheel.typing import Seconds
 
 __all__ = ["loosened", "roundest"]
 
 
-def loosened(deadline: int, slack: float) -> int:
+def loosened(deadline: int, slack: Seconds) -> int:
     """
     Return the deadline to file instead of *deadline*, at most *slack* seconds later.
 
@@ -17,10 +18,8 @@ def loosened(deadline: int, slack: float) -> int:
         InvalidDelayError: If *slack* is NaN.
         TypeError: If *slack* is not a number.
     """
-    if slack == 0:
-        return deadline
     slack_ns = to_deadline(slack, "slack")
-    return deadline if deadline >= NEVER else roundest(deadline, min(deadline + slack_ns, NEVER - 1))
+    return deadline if not slack_ns or deadline >= NEVER else roundest(deadline, min(deadline + slack_ns, NEVER - 1))
 
 
 def roundest(first: int, last: int) -> int:

@@ -8,7 +8,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from tickwheel.clock import seconds, to_deadline
-from tickwheel.typing import Callback
+from tickwheel.typing import Callback, Seconds
 
 if TYPE_CHECKING:
     from tickwheel.timers._engine import WheelEngine
@@ -94,13 +94,13 @@ class WheelTimer:
         """
         return seconds(self.deadline)
 
-    def reschedule(self, when: float) -> bool:
+    def reschedule(self, when: Seconds) -> bool:
         """
         Move this timer to a new deadline; return whether it is now going to fire then.
         """
         return self.engine.move(self, to_deadline(when))
 
-    def restart(self, delay: float) -> bool:
+    def restart(self, delay: Seconds) -> bool:
         """
         Move this timer to *delay* seconds from now; return whether it is now going to fire then.
         """

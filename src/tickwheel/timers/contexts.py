@@ -22,12 +22,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from tickwheel.clock import to_deadline, to_delay
+from tickwheel.clock import to_float, to_timeout
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError, TickwheelError
 from tickwheel.timers._bound import BoundCallback, DeadlineCallback
 from tickwheel.timers._contract import Timer
 from tickwheel.timers._ending import Ending
-from tickwheel.typing import Callback
+from tickwheel.typing import Callback, Seconds
 
 __all__ = ["Context", "Timers", "background", "with_cancel", "with_deadline", "with_timeout", "with_value"]
 
@@ -42,12 +42,12 @@ class Timers(Protocol):
         Return the time in seconds.
         """
 
-    def call_at(self, when: float, callback: Callback, /, *args: Any) -> Timer:
+    def call_at(self, when: Seconds, callback: Callback, /, *args: Any) -> Timer:
         """
         Call *callback* once the time is *when*.
         """
 
-    def call_later(self, delay: float, callback: Callback, /, *args: Any) -> Timer:
+    def call_later(self, delay: Seconds, callback: Callback, /, *args: Any) -> Timer:
         """
         Call *callback* in *delay* seconds.
         """
@@ -145,14 +145,14 @@ class Context:
         """
         return self.ending.come((ContextCancelledError, cause))
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: Seconds | None = None) -> bool:
         """
         Wait in this thread until it ends, at most *timeout* seconds of the system's clock; return whether it has.
         """
         signal = threading.Event()
         forget = self.on_end(signal.set)
         try:
-            signal.wait(timeout)
+            signal.wait(to_timeout(timeout))
         finally:
             forget()
         return self.done()
@@ -177,13 +177,13 @@ class Context:
         self.on_end(timer.cancel)
         return timer
 
-    def call_later(self, delay: float, callback: Callback, /, *args: Any) -> Timer:
+    def call_later(self, delay: Seconds, callback: Callback, /, *args: Any) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds, unless the context ends before. Errors as of the wheel's.
         """
         return BoundCallback(self.ending, callback, args).start(self.timers().call_later, delay)
 
-    def call_at(self, when: float, callback: Callback, /, *args: Any) -> Timer:
+    def call_at(self, when: Seconds, callback: Callback, /, *args: Any) -> Timer:
         """
         Call *callback* with *args* at *when*, unless the context ends before. Errors as of the wheel's.
         """
@@ -233,7 +233,7 @@ def with_value(parent: Context, key: object, value: Any) -> Context:
     return parent.child(values=((key, value),))
 
 
-def with_timeout(parent: Context, delay: float, *, timers: Timers | None = None) -> Context:
+def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = None) -> Context:
     """
     Return a child that ends in *delay* seconds, or with its parent's deadline if that is earlier.
 
@@ -248,27 +248,26 @@ def with_timeout(parent: Context, delay: float, *, timers: Timers | None = None)
         ClosedError: If the wheel is closed.
     """
     wheel = parent.timers() if timers is None else timers
-    to_delay(delay)  # refuses what is none
-    return with_deadline(parent, wheel.time() + float(delay), timers=wheel)
+    return with_deadline(parent, wheel.time() + to_float(delay, "delay"), timers=wheel)
 
 
-def with_deadline(parent: Context, when: float, *, timers: Timers | None = None) -> Context:
+def with_deadline(parent: Context, when: Seconds, *, timers: Timers | None = None) -> Context:
     """
     Return a child that ends at *when*, in seconds of the wheel's clock, or at its parent's deadline if that is earlier.
 
     Arguments and errors are those of `with_timeout`.
     """
     wheel = parent.timers() if timers is None else timers
-    to_deadline(when)  # refuses what is none
+    deadline = to_float(when, "when")
     above = parent.deadline()
-    if when == math.inf or (above is not None and above <= when):
+    if deadline == math.inf or (above is not None and above <= deadline):
         return parent.child(timers=wheel)
-    context = parent.child(timers=wheel, deadline=float(when))
-    if when <= wheel.time():
-        context.ending.come((DeadlineExceededError, when))
+    context = parent.child(timers=wheel, deadline=deadline)
+    if deadline <= wheel.time():
+        context.ending.come((DeadlineExceededError, deadline))
         return context
     try:
-        timer = wheel.call_at(when, DeadlineCallback(context.ending, when))
+        timer = wheel.call_at(deadline, DeadlineCallback(context.ending, deadline))
     except BaseException as error:
         context.cancel(error)
         raise

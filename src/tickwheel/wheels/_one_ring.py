@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from tickwheel.typing import Seconds
 from tickwheel.wheels._ring import Ring
 from tickwheel.wheels._ticked import TickedWheel, checked_slots
 from tickwheel.wheels._view import RingView
@@ -32,7 +33,7 @@ class OneRingWheel(TickedWheel):
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
     """
 
-    def __init__(self, tick: float, slots: int, span_ticks: int | None = None) -> None:
+    def __init__(self, tick: Seconds, slots: int, span_ticks: int | None = None) -> None:
         super().__init__(tick, span_ticks)
         self._ring = Ring(checked_slots(slots))
 

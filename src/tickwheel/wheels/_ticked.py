@@ -14,11 +14,11 @@ A step takes the next occupied slot whose tick has ended. Empty slots are jumped
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from tickwheel.clock import to_deadline
+from tickwheel.typing import Seconds
 from tickwheel.wheels._base import BaseWheel
 from tickwheel.wheels._contract import NEVER, Abilities, Expired, checked_deadline, checked_limit
 from tickwheel.wheels._due import DueRun
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["TickedWheel", "checked_slots", "checked_tick"]
 
 
-def checked_tick(tick: float) -> int:
+def checked_tick(tick: Seconds) -> int:
     """
     Return *tick*, given in seconds, in nanoseconds.
 
@@ -42,7 +42,7 @@ def checked_tick(tick: float) -> int:
         TypeError: If it is no number.
     """
     tick_ns = to_deadline(tick, "tick")
-    if tick_ns == 0 or tick_ns >= NEVER or not math.isfinite(tick):
+    if tick_ns == 0 or tick_ns >= NEVER:
         message = f"tick is {tick!r}: pass a positive, finite number of seconds, below 292 years"
         raise ValueError(message)
     return tick_ns
@@ -77,7 +77,7 @@ class TickedWheel(BaseWheel):
         ValueError: If *tick* is zero, negative or not finite.
     """
 
-    def __init__(self, tick: float, span_ticks: int | None = None) -> None:
+    def __init__(self, tick: Seconds, span_ticks: int | None = None) -> None:
         super().__init__()
         self._tick_ns = checked_tick(tick)
         span_ns = None if span_ticks is None else min(span_ticks * self._tick_ns, NEVER)

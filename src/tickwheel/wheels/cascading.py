@@ -46,6 +46,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tickwheel.typing import Seconds
 from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._ring import Ring
 from tickwheel.wheels._ticked import TickedWheel
@@ -79,7 +80,7 @@ class CascadingWheel(TickedWheel):
         ValueError: If *tick* is zero, negative or not finite.
     """
 
-    def __init__(self, tick: float = 0.01) -> None:
+    def __init__(self, tick: Seconds = 0.01) -> None:
         super().__init__(tick)
         self._rings = tuple(Ring(1 << bits) for bits in BITS)
         self._later = EntryHeap[Entry]()

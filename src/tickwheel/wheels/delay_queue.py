@@ -29,6 +29,7 @@ from typing import Generic, TypeVar
 
 from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_delay
 from tickwheel.errors import ClosedError
+from tickwheel.typing import Seconds
 from tickwheel.wheels.heap import HeapWheel
 
 __all__ = ["DelayQueue"]
@@ -53,7 +54,7 @@ class DelayQueue(Generic[T]):
         self._leader: int | None = None
         self._is_closed = False
 
-    def offer(self, item: T, delay: float) -> int:
+    def offer(self, item: T, delay: Seconds) -> int:
         """
         Put *item* in, to be taken in *delay* seconds, and return its id; O(log n).
 
@@ -88,7 +89,7 @@ class DelayQueue(Generic[T]):
         """
         return self.take(0)
 
-    def take(self, timeout: float | None = None) -> T:
+    def take(self, timeout: Seconds | None = None) -> T:
         """
         Take the first item as soon as it is due.
 

@@ -43,6 +43,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tickwheel.clock import to_deadline
+from tickwheel.typing import Seconds
 from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._ticked import TickedWheel, checked_slots
 from tickwheel.wheels._view import RingView
@@ -120,7 +121,7 @@ class HierarchicalWheel(TickedWheel):
         InvalidDelayError: If *start* is NaN.
     """
 
-    def __init__(self, tick: float = 0.001, slots: int = 64, start: float = 0.0) -> None:
+    def __init__(self, tick: Seconds = 0.001, slots: int = 64, start: Seconds = 0.0) -> None:
         super().__init__(tick)
         self._size = checked_slots(slots)
         self._queue = EntryHeap[_Slot]()

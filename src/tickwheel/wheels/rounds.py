@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tickwheel.typing import Seconds
 from tickwheel.wheels._one_ring import OneRingWheel
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class RoundsWheel(OneRingWheel):
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
     """
 
-    def __init__(self, tick: float = 0.1, slots: int = 512) -> None:
+    def __init__(self, tick: Seconds = 0.1, slots: int = 512) -> None:
         super().__init__(tick, slots)
 
     def _take(self, tick: int) -> list[Entry]:

@@ -37,6 +37,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tickwheel.errors import SpanExceededError
+from tickwheel.typing import Seconds
 from tickwheel.wheels._contract import NEVER, Expired
 from tickwheel.wheels._one_ring import OneRingWheel
 from tickwheel.wheels._ticked import checked_slots
@@ -61,7 +62,7 @@ class SingleWheel(OneRingWheel):
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
     """
 
-    def __init__(self, tick: float = 0.1, slots: int = 3_600) -> None:
+    def __init__(self, tick: Seconds = 0.1, slots: int = 3_600) -> None:
         super().__init__(tick, slots, span_ticks=checked_slots(slots) - 1)
         self._latest = 0
 

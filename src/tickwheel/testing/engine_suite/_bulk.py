@@ -165,6 +165,32 @@ class BulkTests(EngineTests):
         with refused(ClosedError):
             rig.engine.call_later_many([1], print)
 
+    def test_one_delay_for_all(self) -> None:
+        """
+        Any number is one delay for all, its own error is what is raised, and text is neither one delay nor several.
+        """
+
+        class Failing:
+            def __float__(self) -> float:
+                raise LookupError("no length")
+
+        rig = self.rig()
+        timer = rig.engine.call_later(5, print)
+        for huge, when in ((10**400, math.inf), (-(10**400), rig.when(0))):
+            assert rig.engine.move_many([timer], huge) == 1
+            assert timer.when() == when
+        with refused(LookupError, "no length"):
+            rig.engine.move_many([timer], Failing())  # type: ignore[arg-type]
+        texts: tuple[Any, ...] = (b"1", "1", bytearray(b"1"))
+        for text in texts:
+            with refused(TypeError, f"delay is {text!r}"):
+                rig.engine.move_many([timer], text)
+            with refused(TypeError, f"delays is {text!r}"):
+                rig.engine.call_later_many(text, print)
+        with refused(TypeError, "delay is None"):
+            rig.engine.move_many([timer], None)  # type: ignore[arg-type]
+        assert (len(rig.engine), timer.when()) == (1, rig.when(0))
+
     def test_drained_and_errors(self) -> None:
         """
         A drain returns them with the id as argument; an error of their callback is told, and the next ones expire.

@@ -5,10 +5,13 @@ Any number is safe; nothing else is accepted, and a refusal leaves no trace.
 from __future__ import annotations
 
 import math
+import random
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from tickwheel.clock import seconds, to_deadline
 from tickwheel.errors import InvalidDelayError
 from tickwheel.testing.engine_suite._base import EngineTests, Rig, refused
 
@@ -63,6 +66,49 @@ class InputTests(EngineTests):
             assert rig.engine.call_later(delay, print).when() == rig.when(0)
             assert rig.engine.call_at(delay, print).when() == 0.0
 
+    def test_timedeltas(self) -> None:
+        """
+        A timedelta is taken wherever seconds are, to the nanosecond.
+        """
+        rig = self.rig(10**15)
+        for delta, ns in ((timedelta(microseconds=1), 1_000), (timedelta(days=1, seconds=2), 86_402 * 10**9)):
+            assert rig.engine.call_later(delta, print).when() == rig.when(ns)
+            assert rig.engine.call_at(delta, print).when() == ns / 1e9
+            timer = rig.engine.call_later(7, print)
+            assert timer.restart(delta)
+            assert timer.when() == rig.when(ns)
+            assert timer.reschedule(delta)
+            assert timer.when() == ns / 1e9
+            assert rig.engine.move_many([timer], delta) == 1
+            assert timer.when() == rig.when(ns)
+            assert rig.engine.move_many([timer], [2 * delta]) == 1
+            assert timer.when() == rig.when(2 * ns)
+        assert rig.engine.call_later(timedelta(-1), print).when() == rig.when(0)
+        assert rig.engine.call_at(timedelta.max, print).when() == math.inf
+        assert rig.engine.call_later(1, print, slack=timedelta(seconds=1)).when() >= rig.when(10**9)
+        fired: list[int] = []
+        rig.engine.call_later_many([timedelta(microseconds=3), 1], fired.extend)
+        rig.clock.advance(timedelta(microseconds=3))
+        rig.engine.fire_due()
+        assert len(fired) == 1
+
+    def test_whole_seconds_are_exact(self) -> None:
+        """
+        An int of seconds is exact at every size, as a delay and as an instant, and never reads as less than it is.
+        """
+        rig = self.rig(0)
+        draw = random.Random(7)
+        edge = 2**53 // 10**9
+        lengths = [0, 1, 59, edge - 1, edge, edge + 1, 10**8, 9 * 10**9]
+        for whole in [*lengths, *(draw.randrange(2 * edge) for _ in range(500))]:
+            for number in (whole, timedelta(seconds=whole)) if whole < 10**9 else (whole,):
+                timer = rig.engine.call_at(number, print)
+                assert timer.when() >= whole
+                assert to_deadline(number) >= whole * 10**9
+                assert timer.when() == seconds(to_deadline(number))
+                assert rig.engine.call_later(number, print).when() == timer.when()
+                assert timer.cancel()
+
     def test_no_numbers(self) -> None:
         """
         NaN is a ValueError of ours, None and what is no number a TypeError; each names the value and what it was for.
@@ -70,7 +116,7 @@ class InputTests(EngineTests):
         rig = self.rig()
         verbs = ((rig.engine.call_later, "delay"), (rig.engine.call_at, "when"))
         for verb, name in verbs:
-            for nan in (math.nan, -math.nan, Decimal("nan")):
+            for nan in (math.nan, -math.nan, Decimal("nan"), Decimal("sNaN")):
                 with refused(InvalidDelayError, f"{name} is {nan!r}"):
                     verb(nan, rig.log.append, "nan")  # type: ignore[arg-type]
             for value in NO_NUMBERS:
