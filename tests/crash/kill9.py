@@ -10,7 +10,8 @@ whatever a URL names:
 * this one sets the jobs, one after the other, and notes which were acknowledged;
 * the owner fires them; its handler appends a line with the fire id to a file before it returns, and a hook appends one
   when the store has acknowledged the settle;
-* whenever the owner has lived for its random time, this one kills it and starts the next; with `--kill server` or
+* whenever the owner has lived for its random time, this one kills it and starts the next, which has the same host and
+  process id, as in a container that is restarted in place; with `--kill server` or
   `both` the redis-server, too. With `--named` the owner kills itself, too, at a point of its work (`fate.py`).
 
 At the end the owner may live until nothing is pending. Then every acknowledged job must have fired; a job may have
@@ -79,7 +80,7 @@ def own(folder: Path, url: str, fate: Fate) -> None:
     """
     store = make_store(url)
     fate.watch(store)
-    scheduler = Scheduler(store, options=SchedulerOptions(horizon_s=2.0))
+    scheduler = Scheduler(store, options=SchedulerOptions(owner="container:1", horizon_s=2.0))
 
     @scheduler.handler("note")
     def note(payload: object, firing: Firing) -> None:

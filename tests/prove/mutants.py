@@ -14,6 +14,7 @@ from unittest import mock
 
 from simulation._worlds import Cluster
 
+from tickwheel.scheduler import _core
 from tickwheel.scheduler.engine import _stager, _storeclock
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._near import Near
@@ -62,6 +63,13 @@ def watermark_from_now() -> Any:
         shard.cursor = (int(self._clock.now()) + self._horizon_ms + 1_000, _stager._LAST)
 
     return mock.patch.object(Stager, "_read_on", careless)
+
+
+def knows_itself_by_host_and_pid() -> Any:
+    """
+    An owner's name is that of its host and process id alone, as it was in its former life.
+    """
+    return mock.patch.object(_core, "one_life", lambda name: name)
 
 
 def drops_an_arm() -> Any:
@@ -226,6 +234,7 @@ def says_cancelled() -> Any:
 MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "settles_without_epoch": (settles_without_epoch, {"zombie"}),
     "watermark_from_now": (watermark_from_now, {"lost", "late"}),
+    "knows_itself_by_host_and_pid": (knows_itself_by_host_and_pid, {"lost"}),
     "drops_an_arm": (drops_an_arm, {"lost", "late"}),
     "fires_early": (fires_early, {"early"}),
     "fires_twice": (fires_twice, {"twice"}),

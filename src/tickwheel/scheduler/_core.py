@@ -14,6 +14,7 @@ from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.drivers import SteppedClock, TimerWheel
 from tickwheel.observe._tracing import Tracer
 from tickwheel.scheduler._hooks import Hooks
+from tickwheel.scheduler._identity import one_life
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.engine._figures import Figures
@@ -90,7 +91,17 @@ class Core:
         writer = client.opened()
         timers = TimerWheel(clock=self._clock)
         pacer = TimerWheel() if isinstance(self._clock, SteppedClock) else timers
-        ground = Ground(client.store, writer, client.clock, timers, pacer, self.hooks, self._options, self._tracer)
+        ground = Ground(
+            one_life(self._options.owner),
+            client.store,
+            writer,
+            client.clock,
+            timers,
+            pacer,
+            self.hooks,
+            self._options,
+            self._tracer,
+        )
         owner = Owner(ground, self.registry, self._figures, loop)
         self._owner = owner  # commits of callers may come from here on
         try:
@@ -191,7 +202,7 @@ class Core:
             "leases": None if owner is None else owner.leases.figures(),
             "wheel": None if owner is None else owner.wheel(),
             "next_due_at": self.client.next_due_at(),
-            "owner": self._options.owner if leases else None,
+            "owner": owner.name if owner is not None and leases else None,
             "epoch": max((lease.epoch for lease in leases), default=None),
             "shards": [lease.shard for lease in leases],
             "store": store.url,

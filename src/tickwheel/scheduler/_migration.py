@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
+from tickwheel.scheduler._identity import one_life
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.model import (
     Adopt,
@@ -158,7 +159,7 @@ class Migration:
         self._names = identity_of(source), identity_of(target)
         self._batch, self._wait_s = batch, wait_s
         self._on_progress, self._on_step = on_progress, on_step
-        self._owner = f"tickwheel migrate to {self._names[1]}"
+        self._owner = one_life(f"tickwheel migrate to {self._names[1]}")
         self._epochs: dict[int, int] = {}
         self._renew_at = 0.0
         self._renew_s = 0.0

@@ -25,7 +25,7 @@ class SchedulerOptions:
     How a scheduler works.
 
     Attributes:
-        owner: What it calls itself in the store and to others that want the store.
+        owner: What it is called in the store, and to others that want it; each life adds a random end of its own.
         retry: The policy of jobs that are set without one.
         horizon_s: How far ahead jobs are staged into memory.
         near_max: How many may be staged at once; the others wait in the store, whatever their instant.

@@ -71,7 +71,7 @@ class Node:
 
     def start(self) -> None:
         """
-        Begin a life.
+        Begin a life; as in a container that is restarted in place, host and process id are those of the last one.
         """
         around = self._around
         self._lives += 1
@@ -87,7 +87,7 @@ class Node:
             random.Random(around.dice.random()),
             (around.calls_made, around.failing),
         )
-        options = SchedulerOptions(owner=name, horizon_s=10.0, workers=24, retry=RETRY)
+        options = SchedulerOptions(owner=f"{self.name}:1", horizon_s=10.0, workers=24, retry=RETRY)
         around.run.spawn(f"{name} main", lambda: self._run(machine, options), machine)
 
     def kill(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import random
+import secrets
 import sys
 import threading
 import time
@@ -25,6 +26,21 @@ __all__ = ["simulated"]
 _ROOM: Final = "tickwheel.scheduler"
 
 
+class Secrets:
+    """
+    Stands for the module `secrets`: the dice of the run, so that one seed is one history.
+    """
+
+    def __init__(self, dice: random.Random) -> None:
+        self._dice = dice
+
+    def token_hex(self, size: int) -> str:
+        """
+        Return as many random bytes as hexadecimal digits.
+        """
+        return self._dice.randbytes(size).hex()
+
+
 @contextmanager
 def simulated(dice: random.Random) -> Iterator[None]:
     """
@@ -37,6 +53,7 @@ def simulated(dice: random.Random) -> Iterator[None]:
         (concurrent.futures.Future, Future),
         (TimerWheel, make_timers),
         (random, dice),
+        (secrets, Secrets(dice)),
     ]
     changed: list[tuple[Any, str, Any]] = []
     for name, module in sorted(sys.modules.items()):

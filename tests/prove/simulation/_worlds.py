@@ -123,6 +123,7 @@ def _record(history: History, server: SimulatedMachine, machine: str, writes: Se
 @dataclass(eq=False, slots=True)
 class _Shard:
     store: MemoryStore
+    owner: str = ""
     holder: Connection | None = None
     until: int = 0
     epoch: int = 0
@@ -131,7 +132,7 @@ class _Shard:
 
 class Cluster:
     """
-    A database with leases.
+    A database with leases, which knows its owners by their names alone.
     """
 
     abilities = Abilities(is_durable=True, has_notify=True, has_many_owners=True)
@@ -145,7 +146,7 @@ class Cluster:
         self._dice = dice
         self._lease_ms = int(lease_s * 1000)
         self._shards = [_Shard(MemoryStore(server)) for _ in range(shards)]
-        self._seen: dict[Connection, int] = {}
+        self._seen: dict[str, int] = {}
         for number, shard in enumerate(self._shards):
             shard.store.open()
             shard.store._generation = number << 40
@@ -232,7 +233,7 @@ class Cluster:
         leases = self.renew(connection, owner)
         missing = self._fair_share(now) - len(leases)
         for number, shard in enumerate(self._shards):
-            if missing > 0 and (shard.holder is None or shard.until < now):
+            if missing > 0 and (not shard.owner or shard.until < now):
                 missing -= 1
                 leases.append(self._take(number, shard, connection, owner, now))
         return sorted(leases, key=lambda lease: lease.shard)
@@ -240,7 +241,8 @@ class Cluster:
     def _take(self, number: int, shard: _Shard, connection: Connection, owner: str, now: int) -> Lease:
         self._free(shard)
         (lease,) = shard.store.acquire(owner)
-        shard.holder, shard.until, shard.epoch = connection, now + self._lease_ms, self._next_epoch()
+        shard.owner, shard.holder = owner, connection
+        shard.until, shard.epoch = now + self._lease_ms, self._next_epoch()
         shard.store._epoch = shard.epoch
         at, name = self._server.run.now_ns, connection.machine.name
         self._history.add(Granted(at, number, shard.epoch, name, lease.rescued))
@@ -250,31 +252,29 @@ class Cluster:
         return 1 + max(shard.epoch for shard in self._shards)
 
     def _free(self, shard: _Shard) -> None:
-        if shard.holder is not None:
-            shard.store.release(shard.holder.owner)
-            shard.holder = None
+        if shard.owner:
+            shard.store.release(shard.owner)
+            shard.owner, shard.holder = "", None
             self._history.add(Freed(self._server.run.now_ns, self._shards.index(shard)))
 
     def renew(self, connection: Connection, owner: str) -> list[Lease]:
         now = self.now_ms()
         connection.owner = owner
-        self._seen[connection] = now + self._lease_ms
+        self._seen[owner] = now + self._lease_ms
         held = [
-            (number, shard)
-            for number, shard in enumerate(self._shards)
-            if shard.holder is connection and shard.until >= now
+            (number, shard) for number, shard in enumerate(self._shards) if shard.owner == owner and shard.until >= now
         ]
         share = self._fair_share(now)
         for _, shard in held[share:]:
             self._free(shard)
         for _, shard in held[:share]:
-            shard.until = now + self._lease_ms
+            shard.holder, shard.until = connection, now + self._lease_ms
         return [Lease(number, shard.epoch, shard.until, 0, now) for number, shard in held[:share]]
 
     def release(self, connection: Connection, owner: str) -> None:
-        self._seen.pop(connection, None)
+        self._seen.pop(owner, None)
         for shard in self._shards:
-            if shard.holder is connection:
+            if shard.owner == owner:
                 self._free(shard)
 
     def _fair_share(self, now: int) -> int:

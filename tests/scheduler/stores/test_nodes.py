@@ -5,11 +5,13 @@ What several nodes on one store promise each other, on every store that several 
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import time
 
 import pytest
 
-from tickwheel.scheduler import model
+from tickwheel.scheduler import Scheduler, SchedulerOptions, model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import open_store
 
@@ -35,15 +37,22 @@ def redis_url(redis_server):
 
 
 @pytest.fixture(params=["postgres_url", "redis_url"])
-def make(request):
+def address(request):
+    """
+    Return the address of an empty store, to be followed by options, of each kind in turn.
+    """
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def make(address):
     """
     Return what opens nodes on one store; they are closed in the end.
     """
-    url = request.getfixturevalue(request.param)
     opened = []
 
     def make_one(options=""):
-        opened.append(open_store(url + options))
+        opened.append(open_store(address + options))
         return opened[-1]
 
     yield make_one
@@ -136,3 +145,46 @@ def test_what_an_owner_writes_after_its_lease(make):
     heir.changes(0, 10, None)
     set_one(zombie, due_at=5)
     assert [job.key for job in heir.changes(0, 10, 0).jobs] == ["key"]
+
+
+def test_two_schedulers_of_one_process(address):
+    """
+    Two schedulers of one process, whose host and process id are the same, are two owners, and share the shards.
+    """
+    with Scheduler(f"{address}shards=4&lease_s=1") as first, Scheduler(f"{address}lease_s=1") as second:
+        for scheduler in (first, second):
+            scheduler.start()
+        until(lambda: [len(each.stats()["shards"]) for each in (first, second)] == [2, 2])
+        stats = first.stats(), second.stats()
+        assert sorted(stats[0]["shards"] + stats[1]["shards"]) == [0, 1, 2, 3]
+        assert stats[0]["owner"] != stats[1]["owner"]
+        assert stats[0]["owner"].rpartition(":")[0] == stats[1]["owner"].rpartition(":")[0]
+
+
+BEGINS_AND_HANGS = """
+import sys, time
+from tickwheel.scheduler import Scheduler, SchedulerOptions
+scheduler = Scheduler(sys.argv[1], options=SchedulerOptions(owner="pod:1"))
+@scheduler.handler("h")
+def h(payload):
+    print("begun", flush=True)
+    time.sleep(3600)
+scheduler.start()
+scheduler.set("key", delay=0, handler="h")
+time.sleep(3600)
+"""
+
+
+def test_restarted_in_place(address, record):
+    """
+    A container that is killed and restarted in place, with the host and the process id it had, fires what was running.
+    """
+    url = f"{address}shards=2&lease_s=1"
+    with subprocess.Popen([sys.executable, "-c", BEGINS_AND_HANGS, url], stdout=subprocess.PIPE, text=True) as former:
+        assert former.stdout.readline() == "begun\n"
+        former.kill()
+    with Scheduler(url, options=SchedulerOptions(owner="pod:1")) as scheduler:
+        scheduler.handler("h")(record)
+        scheduler.start()
+        record.wait(1)
+        until(lambda: scheduler.get("key") is None)

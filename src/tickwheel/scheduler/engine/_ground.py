@@ -23,6 +23,7 @@ class Ground:
     The parts that every role uses and none owns.
 
     Attributes:
+        owner: The name of this life in the store: no other scheduler has it, and no later life of this one.
         store: Open; read by the stager, the leases and the watcher.
         writer: The only way to write to it.
         clock: The store's, read without asking it.
@@ -34,6 +35,7 @@ class Ground:
         tracer: Who makes spans of firings, if anybody does.
     """
 
+    owner: str
     store: Store
     writer: Writer
     clock: StoreClock

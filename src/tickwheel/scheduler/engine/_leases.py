@@ -40,7 +40,7 @@ class Leases:
         on_renewed: Callable[[], object],
     ) -> None:
         self._store = ground.store
-        self._owner = ground.options.owner
+        self._owner = ground.owner
         self._clock = ground.clock
         self._hooks = ground.hooks
         self._on_change = on_change

@@ -55,6 +55,7 @@ class Owner:
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         self._ground = ground
+        self.name = ground.owner
         self._registry = registry
         self._is_stopping = False
         self._is_quiet = threading.Event()

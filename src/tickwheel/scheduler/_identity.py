@@ -1,0 +1,25 @@
+"""
+The name of an owner: one life of one scheduler.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+__all__ = ["one_life"]
+
+_BYTES: Final = 4
+"""Enough that no two lives of one host and process id meet within a lease, and few enough to be read out."""
+
+
+def one_life(name: str) -> str:
+    """
+    Return *name* with a random end, which no other life of the same name has.
+
+    Host and process id alone do not say who somebody is: a container that is restarted in place has the same ones, and
+    two schedulers of one process share them. Whoever takes a lease under the name of its former life takes the jobs
+    that were running for its own, and rescues none. The end comes from the system, never from a generator that a
+    program may seed.
+    """
+    return f"{name}:{secrets.token_hex(_BYTES)}"
