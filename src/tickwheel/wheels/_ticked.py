@@ -8,16 +8,16 @@ What the designs with a tick share: a pointer, the run of what is due, and where
 The pointer is the last tick whose slot has been emptied. Ticks up to the pointer are in the run, later ones in slots:
 everything in the run is before everything in the slots. A limit stops between two slots or inside the run.
 
-A step takes the next occupied slot whose tick has ended. Empty slots are jumped over, so nothing has to be ticked:
-`next_expiration` says when to come, and an idle wheel says never.
+A design is its `Slots`: where an entry waits whose tick is still to come, and which entries leave next. Empty slots are
+jumped over, so nothing has to be ticked: `next_expiration` says when to come, and an idle wheel says never.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tickwheel.clock import to_deadline
+from tickwheel.errors import SpanExceededError
 from tickwheel.typing import Seconds
 from tickwheel.wheels._base import BaseWheel
 from tickwheel.wheels._contract import NEVER, Abilities, Expired, checked_deadline, checked_limit
@@ -26,11 +26,62 @@ from tickwheel.wheels._ring import Ring
 from tickwheel.wheels._view import RingView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from tickwheel.wheels._entry import Entry, Place
 
-__all__ = ["TickedWheel", "checked_slots", "checked_tick"]
+__all__ = ["Slots", "TickedWheel", "checked_slots", "checked_tick"]
+
+
+class Slots(Protocol):
+    """
+    The slots of a design: entries whose tick is after the pointer.
+
+    Attributes:
+        pointer: The last tick that was emptied; `step` moves it, and never back.
+        cascades: How often an entry has been filed again in a finer ring.
+    """
+
+    pointer: int
+    cascades: int
+
+    @property
+    def turn(self) -> int | None:
+        """
+        How many ticks after the pointer can be told apart; None where any number can.
+        """
+
+    def add(self, entry: Entry) -> None:
+        """
+        Put *entry* in, whose tick is after the pointer, and at most a turn after it.
+        """
+
+    def step(self, reached: int) -> Collection[Entry]:
+        """
+        Move the pointer to the next tick up to *reached* that has entries, and take them out.
+
+        Where there is none, move the pointer to *reached* and return nothing.
+        """
+
+    def first(self) -> int | None:
+        """
+        Search for the earliest tick of an entry; None where there is no entry.
+        """
+
+    def places(self) -> Iterable[Place]:
+        """
+        Return what holds the entries.
+        """
+
+    def views(self, tick_ns: int) -> Sequence[RingView]:
+        """
+        Return the rings, from fine to coarse.
+        """
+
+    def check(self) -> None:
+        """
+        Verify that each entry is in its slot.
+        """
 
 
 def checked_tick(tick: Seconds) -> int:
@@ -67,24 +118,26 @@ def checked_slots(slots: object) -> int:
 
 class TickedWheel(BaseWheel):
     """
-    A wheel of ticks without its slots.
+    A wheel of ticks; what its slots are, a design decides.
 
     Args:
         tick: The unit of filing, in seconds.
-        span_ticks: The longest delay that fits, in ticks, or None.
+        slots: Where entries wait.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite.
     """
 
-    def __init__(self, tick: Seconds, span_ticks: int | None = None) -> None:
+    def __init__(self, tick: Seconds, slots: Slots) -> None:
         super().__init__()
         self._tick_ns = checked_tick(tick)
-        span_ns = None if span_ticks is None else min(span_ticks * self._tick_ns, NEVER)
+        # A delay that starts late in a tick ends late in its last one: a turn holds one tick less than it has.
+        span_ns = None if slots.turn is None else min((slots.turn - 1) * self._tick_ns, NEVER)
         self.abilities = Abilities(tick_ns=self._tick_ns, exact_order=True, span_ns=span_ns)
-        self._pointer = 0
+        self._slots = slots
         self._run = DueRun()
         self._parked = Ring(1)
+        self._latest = 0
         self._known_next: int | None = None  # the earliest tick in the slots
         self._is_next_known = True
 
@@ -94,6 +147,7 @@ class TickedWheel(BaseWheel):
         """
         reached = self._ended(checked_deadline(now, "now"))
         limit = checked_limit(limit)
+        self._latest = max(self._latest, now)
         until = min(reached * self._tick_ns, now)
         expired: list[Expired] = []
         while True:
@@ -110,15 +164,22 @@ class TickedWheel(BaseWheel):
         first = self._run.first()
         if first is not None:
             return self.abilities.due_at(first.deadline)
-        tick = self._next_tick()
-        return None if tick is None else min(tick * self._tick_ns, NEVER)
+        if not self._is_next_known:
+            self._known_next, self._is_next_known = self._slots.first(), True
+        return None if self._known_next is None else min(self._known_next * self._tick_ns, NEVER)
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return the counts; O(1).
+        """
+        return {**super().stats(), "cascades": self._slots.cascades}
 
     def rings(self) -> list[RingView]:
         """
         Return the rings from fine to coarse, and before them what is due and not delivered.
         """
         due = {0: len(self._run)} if self._run else {}
-        return [RingView("due", 1, 0, None, due), *self._ring_views()]
+        return [RingView("due", 1, 0, None, due), *self._slots.views(self._tick_ns)]
 
     def check(self) -> None:
         """
@@ -127,15 +188,15 @@ class TickedWheel(BaseWheel):
         self._check_counts()
         self._run.check()
         self._parked.check()
-        places: list[Place] = [self._run, self._parked, *self._places()]
+        places: list[Place] = [self._run, self._parked, *self._slots.places()]
         assert sum(map(len, places)) == len(self)
         assert all(self._entries[entry.id] is entry for place in places for entry in place)
         assert all(entry.deadline == NEVER for entry in self._parked)
-        assert all(entry.tick <= self._pointer for entry in self._run)
-        filed = [entry for place in self._places() for entry in place]
-        assert all(entry.tick == self._tick_of(entry.deadline) > self._pointer for entry in filed)
+        assert all(entry.tick <= self._slots.pointer for entry in self._run)
+        filed = [entry for place in self._slots.places() for entry in place]
+        assert all(entry.tick == self._tick_of(entry.deadline) > self._slots.pointer for entry in filed)
         assert not self._is_next_known or self._known_next == min((entry.tick for entry in filed), default=None)
-        self._check_slots()
+        self._slots.check()
 
     def _tick_of(self, deadline: int) -> int:
         # The tick at whose end it expires: rounded up, so never early.
@@ -145,15 +206,24 @@ class TickedWheel(BaseWheel):
         # The last tick that has ended: rounded down. The tick that NEVER cuts short ends with it.
         return self._tick_of(now) if now == NEVER else now // self._tick_ns
 
+    def _admit(self, deadline: int) -> None:
+        span_ns = self.abilities.span_ns
+        if span_ns is not None and deadline != NEVER and deadline - self._latest > span_ns:
+            raise SpanExceededError(deadline - self._latest, span_ns)
+
     def _file(self, entry: Entry) -> None:
         if entry.deadline == NEVER:
             self._parked.add(entry, 0)
             return
         entry.tick = self._tick_of(entry.deadline)
-        if entry.tick <= self._pointer:
+        if self._slots.turn is not None:
+            # Where a limit has held the pointer back, its slot may still hold the turn before: empty that first.
+            while self._step(entry.tick - self._slots.turn):
+                pass
+        if entry.tick <= self._slots.pointer:
             self._run.add(entry)
             return
-        self._place(entry)
+        self._slots.add(entry)
         if self._is_next_known and (self._known_next is None or entry.tick < self._known_next):
             self._known_next = entry.tick
 
@@ -163,56 +233,17 @@ class TickedWheel(BaseWheel):
             self._is_next_known = False
 
     def _clear(self) -> None:
-        self._run.clear()
-        self._parked.clear()
-        for place in self._places():
+        places: list[Place] = [self._run, self._parked, *self._slots.places()]
+        for place in places:
             place.clear()
         self._known_next, self._is_next_known = None, True
 
-    def _next_tick(self) -> int | None:
-        if not self._is_next_known:
-            self._known_next, self._is_next_known = self._find_next(), True
-        return self._known_next
-
-    def _deliver(self, entries: Iterable[Entry]) -> None:
-        # To the run; the slots have to be searched anew.
-        self._run.extend(entries)
-        self._is_next_known = False
-
-    @abstractmethod
-    def _place(self, entry: Entry) -> None:
-        """
-        Put an entry whose tick is after the pointer into its slot.
-        """
-
-    @abstractmethod
     def _step(self, reached: int) -> bool:
-        """
-        Move the pointer to the next tick that expires, and its entries to the run.
-
-        Where none does up to *reached*, move the pointer there, never back, and return False.
-        """
-
-    @abstractmethod
-    def _find_next(self) -> int | None:
-        """
-        Search the slots for the earliest tick of an entry.
-        """
-
-    @abstractmethod
-    def _places(self) -> Iterable[Place]:
-        """
-        Return the rings.
-        """
-
-    @abstractmethod
-    def _ring_views(self) -> Iterable[RingView]:
-        """
-        Return the rings, from fine to coarse.
-        """
-
-    @abstractmethod
-    def _check_slots(self) -> None:
-        """
-        Verify what is the design's own.
-        """
+        # From the slots to the run, which keeps the order; where nothing was taken, the earliest tick is the same.
+        if reached <= self._slots.pointer:
+            return False
+        entries = self._slots.step(reached)
+        if entries:
+            self._run.extend(entries)
+            self._is_next_known = False
+        return bool(entries)

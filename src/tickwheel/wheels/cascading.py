@@ -81,45 +81,106 @@ class CascadingWheel(TickedWheel):
     """
 
     def __init__(self, tick: Seconds = 0.01) -> None:
-        super().__init__(tick)
+        super().__init__(tick, FiveRings())
+
+
+class FiveRings:
+    """
+    The near ring, four far ones, and a heap of what is due after the counter has wrapped.
+    """
+
+    turn: int | None = None
+
+    def __init__(self) -> None:
+        self.pointer = 0
+        self.cascades = 0
         self._rings = tuple(Ring(1 << bits) for bits in BITS)
         self._later = EntryHeap[Entry]()
 
-    def _place(self, entry: Entry) -> None:
-        level = _level_for(entry.tick, self._pointer)
+    def add(self, entry: Entry) -> None:
+        """
+        Put *entry* into the finest ring whose higher bits it shares with the pointer.
+        """
+        level = _level_for(entry.tick, self.pointer)
         if level == LATER:
             self._later.add(entry)
         else:
             self._rings[level].add(entry, _index_for(entry.tick, level))
 
-    def _step(self, reached: int) -> bool:
+    def step(self, reached: int) -> list[Entry]:
+        """
+        Empty the slots in the order in which they begin, until one holds what expires as it begins.
+        """
         while True:
             level, begins = self._first_slot()
             if begins is None or begins > reached:
-                self._pointer = max(self._pointer, reached)
-                return False
-            self._pointer = begins
+                self.pointer = reached
+                return []
+            self.pointer = begins
             due = [entry for entry in self._take(level) if not self._cascades(entry)]
             if due:
-                self._deliver(due)
-                return True
+                return due
+
+    def first(self) -> int | None:
+        """
+        Return the earliest tick: a finer ring lies wholly before a coarser one.
+        """
+        level, begins = self._first_slot()
+        if begins is None:
+            return None
+        if level < LATER:
+            return min(entry.tick for entry in self._rings[level].slot(_index_for(begins, level)).values())
+        first = self._later.first()
+        return None if first is None else first.tick
+
+    def places(self) -> tuple[Place, ...]:
+        """
+        Return the rings and the heap.
+        """
+        return (*self._rings, self._later)
+
+    def views(self, tick_ns: int) -> list[RingView]:
+        """
+        Return the rings and the heap.
+        """
+        views = []
+        for level, ring in enumerate(self._rings):
+            name = f"far {level - 1}" if level else "near"
+            pointer = _index_for(self.pointer, level)
+            views.append(RingView(name, ring.size, tick_ns << SHIFTS[level], pointer, ring.counts()))
+        later = {0: len(self._later)} if self._later else {}
+        return [*views, RingView("later", 1, tick_ns << COUNTER_BITS, None, later)]
+
+    def check(self) -> None:
+        """
+        Verify that each entry is in the ring that it belongs to.
+        """
+        self._later.check()
+        assert all(_level_for(entry.tick, self.pointer) == LATER for entry in self._later)
+        for level, ring in enumerate(self._rings):
+            ring.check()
+            for entry in ring:
+                assert _level_for(entry.tick, self.pointer) == level
+                assert _index_for(entry.tick, level) == entry.index
+        begins = [tick for _, tick in self._occupied()]
+        assert begins == sorted(set(begins)), "slots come in the order of time"
 
     def _take(self, level: int) -> list[Entry]:
         # All of the slot that begins now: all, because what is filed again may not go through it twice.
         if level < LATER:
-            return list(self._rings[level].take(_index_for(self._pointer, level)).values())
+            return list(self._rings[level].take(_index_for(self.pointer, level)).values())
         turn = []
-        while (first := self._later.first()) and _level_for(first.tick, self._pointer) < LATER:
+        while (first := self._later.first()) and _level_for(first.tick, self.pointer) < LATER:
             self._later.discard(first)
             turn.append(first)
         return turn
 
     def _cascades(self, entry: Entry) -> bool:
         # What is due now stays out; everything else goes into a finer ring.
-        if entry.tick == self._pointer:
+        if entry.tick == self.pointer:
             return False
-        self._place(entry)
-        self._counts["cascades"] += 1
+        self.add(entry)
+        self.cascades += 1
         return True
 
     def _first_slot(self) -> tuple[int, int | None]:
@@ -132,39 +193,8 @@ class CascadingWheel(TickedWheel):
     def _occupied(self) -> Iterator[tuple[int, int]]:
         # Each occupied slot: its level, and the tick that it begins at.
         for level, (ring, shift) in enumerate(zip(self._rings, SHIFTS, strict=True)):
-            for distance in ring.occupied_after(_index_for(self._pointer, level)):
-                yield level, ((self._pointer >> shift) + distance) << shift
-
-    def _find_next(self) -> int | None:
-        level, begins = self._first_slot()
-        if begins is None:
-            return None
-        if level < LATER:
-            return min(entry.tick for entry in self._rings[level].slot(_index_for(begins, level)).values())
-        first = self._later.first()
-        return None if first is None else first.tick
-
-    def _places(self) -> tuple[Place, ...]:
-        return (*self._rings, self._later)
-
-    def _ring_views(self) -> Iterator[RingView]:
-        for level, ring in enumerate(self._rings):
-            name = f"far {level - 1}" if level else "near"
-            pointer = _index_for(self._pointer, level)
-            yield RingView(name, ring.size, self._tick_ns << SHIFTS[level], pointer, ring.counts())
-        later = {0: len(self._later)} if self._later else {}
-        yield RingView("later", 1, self._tick_ns << COUNTER_BITS, None, later)
-
-    def _check_slots(self) -> None:
-        self._later.check()
-        assert all(_level_for(entry.tick, self._pointer) == LATER for entry in self._later)
-        for level, ring in enumerate(self._rings):
-            ring.check()
-            for entry in ring:
-                assert _level_for(entry.tick, self._pointer) == level
-                assert _index_for(entry.tick, level) == entry.index
-        begins = [tick for _, tick in self._occupied()]
-        assert begins == sorted(set(begins)), "slots come in the order of time"
+            for distance in ring.occupied_after(_index_for(self.pointer, level)):
+                yield level, ((self.pointer >> shift) + distance) << shift
 
 
 def _level_for(tick: int, pointer: int) -> int:

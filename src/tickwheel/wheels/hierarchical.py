@@ -122,12 +122,32 @@ class HierarchicalWheel(TickedWheel):
     """
 
     def __init__(self, tick: Seconds = 0.001, slots: int = 64, start: Seconds = 0.0) -> None:
-        super().__init__(tick)
-        self._size = checked_slots(slots)
+        self._wheels = Wheels(checked_slots(slots))
+        super().__init__(tick, self._wheels)
+        self.advance(to_deadline(start, "start"))
+
+    @property
+    def levels(self) -> int:
+        """
+        How many wheels there are by now.
+        """
+        return self._wheels.levels
+
+
+class Wheels:
+    """
+    Wheels of *size* slots, each of which begins where the finer one overflows.
+    """
+
+    turn: int | None = None
+
+    def __init__(self, size: int) -> None:
+        self.pointer = 0
+        self.cascades = 0
+        self._size = size
         self._queue = EntryHeap[_Slot]()
         self._wheels: list[list[_Slot]] = []
         self._grow()
-        self.advance(to_deadline(start, "start"))
 
     @property
     def levels(self) -> int:
@@ -136,40 +156,42 @@ class HierarchicalWheel(TickedWheel):
         """
         return len(self._wheels)
 
-    def _grow(self) -> None:
-        # The wheel that the coarsest one overflows into.
-        first = len(self._wheels) * self._size
-        self._wheels.append([_Slot(first + index, self._queue) for index in range(self._size)])
-
-    def _place(self, entry: Entry) -> None:
+    def add(self, entry: Entry) -> None:
+        """
+        Put *entry* into the finest wheel that reaches it.
+        """
         # In units of the wheel: a turn's worth of slots lies ahead, the pointer's own included.
         level, unit = 0, 1
-        while entry.tick // unit - self._pointer // unit >= self._size:
+        while entry.tick // unit - self.pointer // unit >= self._size:
             level, unit = level + 1, unit * self._size
             if level == len(self._wheels):
                 self._grow()
         number = entry.tick // unit
         self._wheels[level][number % self._size].add(entry, number * unit)
 
-    def _step(self, reached: int) -> bool:
-        slot = self._queue.first()
-        if slot is None or slot.deadline > reached:
-            self._pointer = max(self._pointer, reached)
-            return False
-        self._pointer = slot.deadline
+    def step(self, reached: int) -> list[Entry]:
+        """
+        Empty the slots in the order in which they begin, until one holds what expires as it begins.
+        """
         due: list[Entry] = []
-        # Slots of several wheels may begin at this tick; the order of delivery needs them all.
-        while (slot := self._queue.first()) is not None and slot.deadline == self._pointer:
-            for entry in slot.take().values():
-                if entry.tick == self._pointer:
-                    due.append(entry)
-                else:
-                    self._place(entry)
-                    self._counts["cascades"] += 1
-        self._deliver(due)
-        return True
+        while not due and (slot := self._queue.first()) is not None and slot.deadline <= reached:
+            self.pointer = slot.deadline
+            # Slots of several wheels may begin at this tick; the order of delivery needs them all.
+            while (slot := self._queue.first()) is not None and slot.deadline == self.pointer:
+                for entry in slot.take().values():
+                    if entry.tick == self.pointer:
+                        due.append(entry)
+                    else:
+                        self.add(entry)
+                        self.cascades += 1
+        if not due:
+            self.pointer = reached
+        return due
 
-    def _find_next(self) -> int | None:
+    def first(self) -> int | None:
+        """
+        Return the earliest tick: of the slots that begin before any other could hold an earlier one.
+        """
         earliest = None
         for slot in sorted(self._queue):
             if earliest is not None and slot.deadline >= earliest:
@@ -178,26 +200,41 @@ class HierarchicalWheel(TickedWheel):
             earliest = first if earliest is None else min(first, earliest)
         return earliest
 
-    def _places(self) -> list[_Slot]:
+    def places(self) -> list[_Slot]:
+        """
+        Return the slots of all wheels.
+        """
         return [slot for wheel in self._wheels for slot in wheel]
 
-    def _ring_views(self) -> Iterator[RingView]:
-        unit = 1
+    def views(self, tick_ns: int) -> list[RingView]:
+        """
+        Return the wheels.
+        """
+        found, unit = [], 1
         for level, wheel in enumerate(self._wheels):
             counts = {index: len(slot) for index, slot in enumerate(wheel) if len(slot)}
-            pointer = self._pointer // unit % self._size
-            yield RingView(f"wheel {level}", self._size, unit * self._tick_ns, pointer, counts)
+            pointer = self.pointer // unit % self._size
+            found.append(RingView(f"wheel {level}", self._size, unit * tick_ns, pointer, counts))
             unit *= self._size
+        return found
 
-    def _check_slots(self) -> None:
+    def check(self) -> None:
+        """
+        Verify the queue, and that each slot holds the ticks that it stands for.
+        """
         self._queue.check()
-        assert {id(slot) for slot in self._queue} == {id(slot) for slot in self._places() if len(slot)}
+        assert {id(slot) for slot in self._queue} == {id(slot) for slot in self.places() if len(slot)}
         unit = 1
         for wheel in self._wheels:
             for index, slot in enumerate(wheel):
                 for entry in slot:
                     assert slot.deadline == entry.tick // unit * unit
                     assert slot.deadline // unit % self._size == index
-                    assert slot.deadline > self._pointer, "a slot that has begun was emptied"
+                    assert slot.deadline > self.pointer, "a slot that has begun was emptied"
                     assert entry.place is slot
             unit *= self._size
+
+    def _grow(self) -> None:
+        # The wheel that the coarsest one overflows into.
+        first = len(self._wheels) * self._size
+        self._wheels.append([_Slot(first + index, self._queue) for index in range(self._size)])

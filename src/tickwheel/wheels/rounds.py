@@ -40,7 +40,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tickwheel.typing import Seconds
-from tickwheel.wheels._one_ring import OneRingWheel
+from tickwheel.wheels._ticked import TickedWheel, checked_slots
+from tickwheel.wheels.single import OneTurn
 
 if TYPE_CHECKING:
     from tickwheel.wheels._entry import Entry
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["RoundsWheel"]
 
 
-class RoundsWheel(OneRingWheel):
+class RoundsWheel(TickedWheel):
     """
     A ring of *slots* ticks that is gone around as often as a delay needs.
 
@@ -61,19 +62,38 @@ class RoundsWheel(OneRingWheel):
     """
 
     def __init__(self, tick: Seconds = 0.1, slots: int = 512) -> None:
-        super().__init__(tick, slots)
+        super().__init__(tick, Rounds(checked_slots(slots)))
 
-    def _take(self, tick: int) -> list[Entry]:
-        due = [entry for entry in self._ring.slot(self._index(tick)).values() if entry.tick == tick]
+
+class Rounds(OneTurn):
+    """
+    One ring of *size* slots, each of which holds one tick of every round.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.turn = None
+
+    def step(self, reached: int) -> list[Entry]:
+        """
+        Go on to the next tick that has entries, and take those; later rounds stay.
+        """
+        tick = self.first()
+        self.pointer = reached if tick is None else min(tick, reached)
+        slot = self._ring.slot(self.pointer % self._ring.size)
+        due = [entry for entry in slot.values() if entry.tick == self.pointer]
         for entry in due:
             self._ring.discard(entry)
         return due
 
-    def _find_next(self) -> int | None:
+    def first(self) -> int | None:
+        """
+        Return the earliest tick, which is found at once if it is in this round.
+        """
         earliest = None
-        for distance in self._ring.occupied_after(self._index(self._pointer)):
-            tick = self._pointer + distance
-            first = min(entry.tick for entry in self._ring.slot(self._index(tick)).values())
+        for distance in self._ring.occupied_after(self.pointer % self._ring.size):
+            tick = self.pointer + distance
+            first = min(entry.tick for entry in self._ring.slot(tick % self._ring.size).values())
             if first == tick:
                 return first  # in this round: every later slot is later
             if earliest is None or first < earliest:

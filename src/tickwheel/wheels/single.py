@@ -36,21 +36,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tickwheel.errors import SpanExceededError
 from tickwheel.typing import Seconds
-from tickwheel.wheels._contract import NEVER, Expired
-from tickwheel.wheels._one_ring import OneRingWheel
-from tickwheel.wheels._ticked import checked_slots
+from tickwheel.wheels._ring import Ring
+from tickwheel.wheels._ticked import TickedWheel, checked_slots
+from tickwheel.wheels._view import RingView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from tickwheel.wheels._entry import Entry
 
 __all__ = ["SingleWheel"]
 
 
-class SingleWheel(OneRingWheel):
+class SingleWheel(TickedWheel):
     """
     A ring of *slots* ticks.
 
@@ -63,36 +62,61 @@ class SingleWheel(OneRingWheel):
     """
 
     def __init__(self, tick: Seconds = 0.1, slots: int = 3_600) -> None:
-        super().__init__(tick, slots, span_ticks=checked_slots(slots) - 1)
-        self._latest = 0
+        super().__init__(tick, OneTurn(checked_slots(slots)))
 
-    def advance(self, now: int, limit: int | None = None) -> list[Expired]:
+
+class OneTurn:
+    """
+    One ring of *size* slots, each of which holds one tick.
+    """
+
+    cascades = 0
+
+    def __init__(self, size: int) -> None:
+        self.pointer = 0
+        self.turn: int | None = size
+        self._ring = Ring(size)
+
+    def add(self, entry: Entry) -> None:
         """
-        Take out what is due at *now*, slot by slot, at most *limit* of it.
+        Put *entry* into the slot of its tick.
         """
-        expired = super().advance(now, limit)
-        self._latest = max(self._latest, now)
-        return expired
+        self._ring.add(entry, entry.tick % self._ring.size)
 
-    def _admit(self, deadline: int) -> None:
-        span_ns = self.abilities.span_ns
-        if span_ns is not None and deadline != NEVER and deadline - self._latest > span_ns:
-            raise SpanExceededError(deadline - self._latest, span_ns)
+    def step(self, reached: int) -> Collection[Entry]:
+        """
+        Go on to the next occupied slot, and take all of it.
+        """
+        tick = self.first()
+        self.pointer = reached if tick is None else min(tick, reached)
+        return () if tick != self.pointer else self._ring.take(tick % self._ring.size).values()
 
-    def _place(self, entry: Entry) -> None:
-        # Where a limit has held the pointer back, this entry's slot may still hold the turn before: empty it first.
-        while self._step(entry.tick - self._ring.size):
-            pass
-        super()._place(entry)
-
-    def _take(self, tick: int) -> Iterable[Entry]:
-        return self._ring.take(self._index(tick)).values()
-
-    def _find_next(self) -> int | None:
-        for distance in self._ring.occupied_after(self._index(self._pointer)):
-            return self._pointer + distance
+    def first(self) -> int | None:
+        """
+        Return the tick of the first occupied slot after the pointer.
+        """
+        for distance in self._ring.occupied_after(self.pointer % self._ring.size):
+            return self.pointer + distance
         return None
 
-    def _check_slots(self) -> None:
-        super()._check_slots()
-        assert all(entry.tick - self._pointer <= self._ring.size for entry in self._ring), "one turn only"
+    def places(self) -> tuple[Ring]:
+        """
+        Return the ring.
+        """
+        return (self._ring,)
+
+    def views(self, tick_ns: int) -> list[RingView]:
+        """
+        Return the ring.
+        """
+        ring = self._ring
+        return [RingView("ring", ring.size, tick_ns, self.pointer % ring.size, ring.counts())]
+
+    def check(self) -> None:
+        """
+        Verify that each entry is in the slot of its tick, and in this turn.
+        """
+        self._ring.check()
+        for entry in self._ring:
+            assert entry.index == entry.tick % self._ring.size
+            assert self.turn is None or entry.tick - self.pointer <= self.turn, "one turn only"
