@@ -86,6 +86,8 @@ lint: $(VENV)/.dev ## check form and style of Python and Rust
 types: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## check the types, and the stubs against the built module
 	$(BIN)/mypy
 	$(BIN)/mypy --strict benchmarks
+	$(BIN)/mypy --strict tests/types
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	MYPYPATH=tests/prove $(BIN)/mypy --strict -p simulation
 	$(BIN)/python -P -m mypy.stubtest tickwheel._core --mypy-config-file pyproject.toml \
 	    --allowlist scripts/stubtest-allowed

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar, TypeVarTuple, Unpack, final
 from typing_extensions import disjoint_base
 
 from tickwheel.clock import Clock
-from tickwheel.typing import Callback, ErrorHandler, Expired, Pending, Seconds
+from tickwheel.typing import ErrorHandler, Expired, Pending, Seconds
 
 __all__ = [
     "Alarm",
@@ -101,18 +101,18 @@ class Engine:
     def call_at(
         self,
         when: Seconds,
-        callback: Callback,
+        callback: Callable[[Unpack[_Ts]], object],
         /,
-        *args: Any,
+        *args: *_Ts,
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> Timer: ...
     def call_later(
         self,
         delay: Seconds,
-        callback: Callback,
+        callback: Callable[[Unpack[_Ts]], object],
         /,
-        *args: Any,
+        *args: *_Ts,
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> Timer: ...

@@ -7,14 +7,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable
 from contextvars import Context
-from typing import Any, Final
+from typing import Any, Final, TypeVarTuple
 
 from tickwheel.clock import NEVER, seconds, to_deadline
 from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._periodic import Missed, Periodic, Phase
-from tickwheel.typing import Callback, Seconds
+from tickwheel.typing import Seconds
 
 __all__ = ["HOT_VERBS", "TimerVerbs"]
+
+Ts = TypeVarTuple("Ts")
 
 HOT_VERBS: Final = ("call_at", "call_later", "call_later_many", "cancel_many", "move_many")
 """What a wheel takes over from its engine as it is, a Python call cheaper."""
@@ -34,7 +36,13 @@ class TimerVerbs:
         return seconds(self._engine.clock.monotonic_ns())
 
     def call_later(
-        self, delay: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
+        self,
+        delay: Seconds,
+        callback: Callable[[*Ts], object],
+        /,
+        *args: *Ts,
+        slack: Seconds = 0.0,
+        context: Context | None = None,
     ) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds.
@@ -56,7 +64,13 @@ class TimerVerbs:
         return self._engine.call_later(delay, callback, *args, slack=slack, context=context)
 
     def call_at(
-        self, when: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
+        self,
+        when: Seconds,
+        callback: Callable[[*Ts], object],
+        /,
+        *args: *Ts,
+        slack: Seconds = 0.0,
+        context: Context | None = None,
     ) -> Timer:
         """
         Call *callback* with *args* once `time()` reads *when* seconds; a past time fires in the next turn.
@@ -68,9 +82,9 @@ class TimerVerbs:
     def call_every(
         self,
         interval: Seconds,
-        callback: Callback,
+        callback: Callable[[*Ts], object],
         /,
-        *args: Any,
+        *args: *Ts,
         first: Seconds | None = None,
         times: int | None = None,
         missed: Missed = "skip",

@@ -11,12 +11,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable
 from contextvars import Context
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVarTuple
 
 from tickwheel.clock import Clock
-from tickwheel.typing import Callback, ErrorHandler, Pending, Seconds
+from tickwheel.typing import ErrorHandler, Pending, Seconds
 
 __all__ = ["DueTimer", "Engine", "Pending", "Timer"]
+
+Ts = TypeVarTuple("Ts")
 
 
 class Timer(Protocol):
@@ -125,7 +127,13 @@ class Engine(Protocol):
     """
 
     def call_at(
-        self, when: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
+        self,
+        when: Seconds,
+        callback: Callable[[*Ts], object],
+        /,
+        *args: *Ts,
+        slack: Seconds = 0.0,
+        context: Context | None = None,
     ) -> Timer:
         """
         Call *callback* with *args* once the clock reads *when* seconds.
@@ -148,7 +156,13 @@ class Engine(Protocol):
         """
 
     def call_later(
-        self, delay: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
+        self,
+        delay: Seconds,
+        callback: Callable[[*Ts], object],
+        /,
+        *args: *Ts,
+        slack: Seconds = 0.0,
+        context: Context | None = None,
     ) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds; negative counts as 0, `inf` as never. Errors as `call_at`.

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from typing import Any, Final
+from typing import Any, Final, TypeVarTuple
 
 from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_deadline, to_delay
 from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
@@ -24,6 +24,8 @@ from tickwheel.typing import Callback, ErrorHandler, Pending, Seconds
 from tickwheel.wheels._contract import Wheel
 
 __all__ = ["WheelEngine", "log_error"]
+
+Ts = TypeVarTuple("Ts")
 
 UNARMED: Final = -1
 """Nothing is earlier, so nobody is woken until `arm` is called."""
@@ -74,7 +76,13 @@ class WheelEngine(BulkVerbs):
         return timer in self._filing.live
 
     def call_at(
-        self, when: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
+        self,
+        when: Seconds,
+        callback: Callable[[*Ts], object],
+        /,
+        *args: *Ts,
+        slack: Seconds = 0.0,
+        context: Context | None = None,
     ) -> WheelTimer:
         """
         Call *callback* with *args* once the clock reads *when* seconds.
@@ -82,7 +90,13 @@ class WheelEngine(BulkVerbs):
         return self._set(loosened(to_deadline(when), slack), callback, args, context)
 
     def call_later(
-        self, delay: Seconds, callback: Callback, /, *args: Any, slack: Seconds = 0.0, context: Context | None = None
+        self,
+        delay: Seconds,
+        callback: Callable[[*Ts], object],
+        /,
+        *args: *Ts,
+        slack: Seconds = 0.0,
+        context: Context | None = None,
     ) -> WheelTimer:
         """
         Call *callback* with *args* in *delay* seconds.

@@ -20,16 +20,18 @@ import math
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVarTuple
 
 from tickwheel.clock import to_float, to_timeout
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError, TickwheelError
 from tickwheel.timers._bound import BoundCallback, DeadlineCallback
 from tickwheel.timers._contract import Timer
 from tickwheel.timers._ending import Ending
-from tickwheel.typing import Callback, Seconds
+from tickwheel.typing import Seconds
 
 __all__ = ["Context", "Timers", "background", "with_cancel", "with_deadline", "with_timeout", "with_value"]
+
+Ts = TypeVarTuple("Ts")
 
 
 class Timers(Protocol):
@@ -42,12 +44,12 @@ class Timers(Protocol):
         Return the time in seconds.
         """
 
-    def call_at(self, when: Seconds, callback: Callback, /, *args: Any) -> Timer:
+    def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: *Ts) -> Timer:
         """
         Call *callback* once the time is *when*.
         """
 
-    def call_later(self, delay: Seconds, callback: Callback, /, *args: Any) -> Timer:
+    def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: *Ts) -> Timer:
         """
         Call *callback* in *delay* seconds.
         """
@@ -177,13 +179,13 @@ class Context:
         self.on_end(timer.cancel)
         return timer
 
-    def call_later(self, delay: Seconds, callback: Callback, /, *args: Any) -> Timer:
+    def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: *Ts) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds, unless the context ends before. Errors as of the wheel's.
         """
         return BoundCallback(self.ending, callback, args).start(self.timers().call_later, delay)
 
-    def call_at(self, when: Seconds, callback: Callback, /, *args: Any) -> Timer:
+    def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: *Ts) -> Timer:
         """
         Call *callback* with *args* at *when*, unless the context ends before. Errors as of the wheel's.
         """

@@ -84,7 +84,11 @@ class MemoryTests(EngineTests):
         """
         rig = self.rig()
         seen: list[bool] = []
-        rig.engine.call_later(0, lambda: seen.extend([timer.cancel(), *(ref() is None for ref in watched)]))
+
+        def cancel_sibling() -> None:
+            seen.extend([timer.cancel(), *(ref() is None for ref in watched)])
+
+        rig.engine.call_later(0, cancel_sibling)
         timer, watched = self._watched(rig.engine, 0)
         rig.engine.fire_due()
         assert seen == [True] * 4

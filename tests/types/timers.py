@@ -1,0 +1,91 @@
+"""
+What type checkers must accept of timers, and what they must refuse: the lines with `type: ignore`.
+
+An ignore that nothing needs is an error in both checkers, so every line is checked. Nothing here is run.
+"""
+
+from __future__ import annotations
+
+from array import array
+from datetime import timedelta
+from functools import partial
+from typing import assert_type
+
+from tickwheel import Context, Pending, Periodic, Timer, TimerWheel, background
+
+
+def greet(name: str, times: int = 1) -> None:
+    """
+    Take a text, and a number or none.
+    """
+
+
+async def fetch(url: str) -> bytes:
+    """
+    Take a text, in a coroutine.
+    """
+    return url.encode()
+
+
+def setting(wheel: TimerWheel) -> None:
+    """
+    A callback's arguments are checked against its parameters, by every verb that sets.
+    """
+    assert_type(wheel.call_later(1, greet, "ada"), Timer)
+    wheel.call_later(1.5, greet, "ada", 2)
+    wheel.call_later(timedelta(seconds=1), fetch, "url", slack=timedelta(milliseconds=5))
+    wheel.call_at(wheel.time() + 1, print, "any", 1, None)
+    wheel.call_later(0, lambda: greet("ada"))
+    wheel.call_later(0, partial(greet, "ada", times=3))
+    wheel.call_later(0, [].clear, slack=1)
+    assert_type(wheel.call_every(1, greet, "ada", first=0, times=3, missed="burst"), Periodic)
+
+    wheel.call_later(1.0, greet, 7)  # type: ignore[arg-type]
+    wheel.call_later(1.0, greet)  # type: ignore[arg-type]
+    wheel.call_later(1.0, greet, "ada", 1, 2)  # type: ignore[arg-type]
+    wheel.call_later("1", greet, "ada")  # type: ignore[arg-type]
+    wheel.call_later(1.0, "greet")  # type: ignore[arg-type]
+    wheel.call_at(1.0, fetch, b"url")  # type: ignore[arg-type]
+    wheel.call_every(1.0, greet, 7)  # type: ignore[arg-type]
+    wheel.call_every(1.0, greet, "ada", missed="never")  # type: ignore[arg-type]
+    wheel.call_later(1.0, greet, "ada", colour="red")  # type: ignore[call-arg]
+
+
+def in_bulk(wheel: TimerWheel) -> None:
+    """
+    Many timers are called with an array of ids.
+    """
+
+    def expire(ids: array[int]) -> None: ...
+
+    ids = wheel.call_later_many([1, 1.5, timedelta(seconds=1)], expire)
+    assert_type(ids, array[int])
+    wheel.move_many(ids, timedelta(hours=1))
+
+    wheel.call_later_many([1], greet)  # type: ignore[arg-type]
+    wheel.call_later_many(["1"], expire)  # type: ignore[list-item]
+    wheel.call_later_many(1, expire)  # type: ignore[arg-type]
+
+
+def of_contexts(context: Context) -> None:
+    """
+    A context's timers are checked as a wheel's are.
+    """
+    assert_type(context.call_later(1, greet, "ada"), Timer)
+    context.call_at(timedelta(hours=1), fetch, "url")
+
+    context.call_later(1, greet, 7)  # type: ignore[arg-type]
+    context.call_at(1.0, fetch)  # type: ignore[arg-type]
+
+
+def handles(wheel: TimerWheel) -> None:
+    """
+    What handles and wheels answer has its type.
+    """
+    timer = wheel.call_later(1, print)
+    assert_type(timer.when(), float)
+    assert_type(timer.restart(timedelta(seconds=1)), bool)
+    assert_type(wheel.close(), list[Pending])
+    background(wheel)
+
+    timer.restart("1")  # type: ignore[arg-type]
