@@ -46,6 +46,29 @@ def test_retries_then_success(scheduler, events):
     assert {each.generation for each in (*failures, success)} == {success.generation}
 
 
+def test_an_error_without_a_text(scheduler, events):
+    """
+    An error whose text cannot be had, or not be stored as it is, is a failure like others; the worker goes on.
+    """
+    told = events(scheduler)
+
+    class MuteError(Exception):
+        def __str__(self):
+            raise SystemExit
+
+    errors = [MuteError(), ValueError("\0\ud800"), KeyboardInterrupt()]
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=4, base_ms=0, jitter=0))
+    def handler(_payload, firing):
+        if firing.attempt <= len(errors):
+            raise errors[firing.attempt - 1]
+
+    scheduler.set("k", delay=0, handler="h")
+    assert told.of(JobSucceeded)[0].attempt == 4
+    texts = ["MuteError: its str() raised SystemExit", "ValueError: \\x00\\ud800", "KeyboardInterrupt"]
+    assert [each.error for each in told.of(JobFailed)] == texts
+
+
 def test_dead_letter_and_replay(scheduler, events):
     """
     After its last attempt a job is dead with its error; replayed, it has all its attempts again.
@@ -136,7 +159,23 @@ def test_results(scheduler, events):
     assert told.of(JobFailed, "retry")[0].attempt == 1
 
 
-@pytest.mark.parametrize("result", [Snooze(float("nan")), Snooze(float("inf")), Retry(after=1e300)])
+class Unshown:
+    """
+    A value that cannot be shown.
+    """
+
+    def __repr__(self):
+        """
+        Raise.
+        """
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "result",
+    [Snooze(float("nan")), Snooze(float("inf")), Retry(after=1e300), Snooze(Unshown())],
+    ids=["nan", "inf", "1e300", "unshown"],
+)
 def test_bad_results(scheduler, events, result):
     """
     A result that names no time is a failed attempt that says so.

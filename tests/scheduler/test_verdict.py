@@ -8,7 +8,6 @@ import pytest
 
 from tickwheel.scheduler import Cancel, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
 from tickwheel.scheduler.engine._verdict import (
-    ERROR_CHARS_MAX,
     Kind,
     fatal,
     given_back,
@@ -17,6 +16,7 @@ from tickwheel.scheduler.engine._verdict import (
     judge_result,
     poison,
 )
+from tickwheel.scheduler.errors import ERROR_CHARS_MAX
 from tickwheel.scheduler.model import Settled
 from tickwheel.scheduler.recurrence import Interval, Misfire, Recurrence
 
@@ -81,6 +81,114 @@ def test_errors(one, error, expected):
     Each error has its consequence; a missing handler is not tried again.
     """
     assert facts(judge_error(one, 7, error, NOW + 5)) == expected
+
+
+class MuteError(Exception):
+    """
+    Raises what it is made with where others have their text.
+    """
+
+    def __str__(self):
+        """
+        Raise.
+        """
+        raise self.args[0]
+
+
+class LiarError(Exception):
+    """
+    Lets nobody ask for its class.
+    """
+
+    @property
+    def __class__(self):
+        """
+        Raise.
+        """
+        raise RuntimeError
+
+
+class Text(str):
+    """
+    A string that cannot be used as one.
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, _index):
+        """
+        Raise.
+        """
+        raise RuntimeError
+
+    __format__ = __add__ = __len__ = encode = isascii = __getitem__
+
+
+class OddError(Exception):
+    """
+    Has a text of a class of its own.
+    """
+
+    def __str__(self):
+        """
+        Return it.
+        """
+        return Text("odd")
+
+
+class NamelessType(type):
+    """
+    Has a name of a class of its own.
+    """
+
+    @property
+    def __name__(cls):
+        """
+        Return it.
+        """
+        return Text("Nameless")
+
+
+class NamelessError(Exception, metaclass=NamelessType):
+    """
+    An error of such a class.
+    """
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: MuteError(ValueError()), "MuteError: its str() raised ValueError"),
+        (lambda: MuteError(SystemExit()), "MuteError: its str() raised SystemExit"),
+        (lambda: MuteError(KeyboardInterrupt()), "MuteError: its str() raised KeyboardInterrupt"),
+        (lambda: LiarError("x"), "LiarError: x"),
+        (OddError, "OddError: odd"),
+        (lambda: NamelessError("x"), "Nameless: x"),
+        (lambda: KeyboardInterrupt("x"), "KeyboardInterrupt: x"),
+        (lambda: ExceptionGroup("both", [MuteError(ValueError())]), "ExceptionGroup: both (1 sub-exception)"),
+        (lambda: ValueError("a\0b\udc80c"), "ValueError: a\\x00b\\udc80c"),
+        (lambda: ValueError("\0" * 10_000), "ValueError: " + "\\x00" * 497),
+    ],
+)
+def test_errors_whose_text_is_anything(make, text):
+    """
+    Whatever an error makes of its text, it is an ordinary failure with a plain string that every store takes.
+    """
+    verdict = judge_error(job(0), 7, make(), NOW)
+    assert verdict.kind is Kind.RETRIED
+    assert verdict.settle.error == text
+    assert type(verdict.settle.error) is str
+
+
+def test_results_of_any_class():
+    """
+    What a handler returns need not say what it is, and a reason need not be a string.
+    """
+    assert judge_result(job(0), 7, LiarError(), NOW).kind is Kind.SUCCEEDED
+    assert judge_result(job(0), 7, Cancel(Text("no")), NOW).settle.error == "no"
+    assert judge_result(job(0), 7, Cancel(None), NOW).settle.error == "None"
+    assert judge_result(job(0), 7, Cancel(MuteError(ValueError())), NOW).settle.error == "its str() raised ValueError"
+    assert judge_result(job(0), 7, Retry(reason=5), NOW).settle.error == "5"
 
 
 def test_long_errors_are_cut():

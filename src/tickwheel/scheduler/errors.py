@@ -21,6 +21,8 @@ The durable scheduler's errors.
 
 from __future__ import annotations
 
+from typing import Final
+
 from tickwheel.errors import TickwheelError
 
 __all__ = [
@@ -41,6 +43,9 @@ __all__ = [
     "UnsupportedError",
 ]
 
+ERROR_CHARS_MAX: Final = 2_000
+"""How much of an error's text is kept with the job."""
+_SILENT: Final = "its str() raised {}"
 _SHOWN_MAX = 100
 """How many characters of a refused value an error shows."""
 
@@ -229,3 +234,37 @@ class StoreFormatError(StoreError):
     """
     The file or database is no store of ours, or one of a newer version.
     """
+
+
+def error_text(error: BaseException) -> str:
+    """
+    Return the text that is kept of *error*: ours as they are, others with their type.
+
+    An exception's class may be anybody's. Nothing that it does raises here, nor does the text keep its class alive.
+    """
+    kind = type(error)
+    name = kept_text(kind.__name__)
+    try:
+        message = kept_text(str(error))
+    except BaseException as fault:  # noqa: BLE001  its text may not decide what becomes of the job
+        message = _SILENT.format(type(fault).__name__)
+    if issubclass(kind, TickwheelError):
+        return message
+    return kept_text(f"{name}: {message}") if message else name
+
+
+def kept_text(text: object) -> str:
+    r"""
+    Return *text* as any store keeps it: a plain string, cut; NUL as `\x00`, lone surrogates as `\udc80`.
+
+    What is not a string, such as the reason of a `Cancel`, gives its own text.
+    """
+    if not issubclass(type(text), str):
+        try:
+            text = str(text)
+        except BaseException as fault:  # noqa: BLE001  as above
+            return _SILENT.format(type(fault).__name__)
+    cut = str.__getitem__(text, slice(ERROR_CHARS_MAX))  # type: ignore[index]  # a string by its class; now exactly one
+    if cut.isascii() and "\0" not in cut:
+        return cut
+    return cut.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")[:ERROR_CHARS_MAX]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -40,6 +41,45 @@ def snooze_once(payload):
         return None
     path.touch()
     return Snooze(0)
+
+
+class MuteError(Exception):
+    """
+    An error without a text.
+    """
+
+    def __str__(self):
+        """
+        Raise instead.
+        """
+        raise RuntimeError
+
+
+def fail_mutely(_payload):
+    """
+    Raise what cannot be told.
+    """
+    raise MuteError
+
+
+def answer_oddly(_payload):
+    """
+    Return an answer that cannot be sent.
+    """
+    return Cancel(threading.Lock())
+
+
+def start_another(payload):
+    """
+    Start a program, note it, and wait for ever or, if the payload says so, crash.
+    """
+    path, _, how = payload.partition(" ")
+    program = subprocess.Popen(["sleep", "600"])
+    with Path(path).open("a") as file:
+        file.write(f"{program.pid}\n")
+    if how == "crash":
+        os._exit(3)
+    threading.Event().wait()
 
 
 def fail(payload):

@@ -15,6 +15,7 @@ import pytest
 from tickwheel.observe._events import JobDied, JobFailed, JobSnoozed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, SchedulerOptions, State
 
+ODD = ("fail_mutely", "answer_oddly", "start_another")
 ONCE = RetryPolicy(attempts=1)
 AGAIN = RetryPolicy(attempts=9, kind="list", waits_ms=(1,), jitter=0)
 
@@ -36,7 +37,7 @@ def started(make, handlers, events):
 
     def start(**kwargs):
         scheduler = make("memory://", options=SchedulerOptions(processes=2))
-        for name in ("note", "answer", "snooze_once", "fail", "end", "hang", "beat"):
+        for name in ("note", "answer", "snooze_once", "fail", "end", "hang", "beat", *ODD):
             scheduler.handler(name, executor="process", **kwargs)(getattr(handlers, name))
         scheduler.start()
         return scheduler, events(scheduler)
@@ -145,6 +146,69 @@ def test_a_timeout_kills(started, tmp_path):
     assert not is_alive(pid)
     scheduler.set("next", delay=0, handler="note", payload=str(tmp_path / "others"))
     assert told.of(JobSucceeded, "next")
+
+
+@pytest.mark.parametrize(
+    ("handler", "error"),
+    [
+        ("fail_mutely", "MuteError: its str() raised RuntimeError"),
+        ("answer_oddly", "its answer cannot be sent: TypeError: cannot pickle '_thread.lock' object"),
+    ],
+)
+def test_what_cannot_be_told(started, tmp_path, handler, error):
+    """
+    An error without a text, and an answer that cannot be sent, are failed attempts; the process is kept.
+    """
+    scheduler, told = started()
+    scheduler.set("odd", delay=0, handler=handler, retry=RetryPolicy(attempts=2, base_ms=0, jitter=0))
+    assert told.of(JobFailed)[0].error == error
+    assert (told.of(JobDied)[0].attempt, told.of(JobDied)[0].error) == (2, error)
+    scheduler.set("next", delay=0, handler="note", payload=str(tmp_path / "pids"))
+    assert told.of(JobSucceeded, "next")
+
+
+def has_ended(pid):
+    """
+    Return once no process of that id runs.
+    """
+    stat = Path(f"/proc/{pid}/stat")
+    give_up = time.monotonic() + 20
+    while True:
+        try:
+            if stat.read_text().rpartition(")")[2].split()[0] == "Z":  # nobody waits for an orphan in a container
+                return True
+        except OSError:
+            return True
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.01)  # the kernel tells nobody
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize("how", ["hang", "crash"])
+def test_what_it_started_ends_with_it(started, tmp_path, how):
+    """
+    What a handler's process has started ends with it, whether it is killed for its timeout or crashes.
+    """
+    scheduler, told = started(timeout=0.5)
+    path = tmp_path / "pids"
+    scheduler.set("parent", delay=0, handler="start_another", payload=f"{path} {how}", retry=ONCE)
+    ended = {"hang": "TimeoutError: it did not end within", "crash": "its process ended with exit code 3"}
+    assert told.of(JobDied)[0].error.startswith(ended[how])
+    (pid,) = lines(path)
+    assert has_ended(pid)
+
+
+def test_what_it_started_ends_with_a_stop(started, tmp_path):
+    """
+    A stop that runs out of time ends what busy processes have started, too.
+    """
+    scheduler, _ = started()
+    path = tmp_path / "pids"
+    scheduler.set("parent", delay=0, handler="start_another", payload=f"{path} hang")
+    (pid,) = lines(path)
+    scheduler.stop(timeout=0.5)
+    assert has_ended(pid)
 
 
 @pytest.mark.realtime

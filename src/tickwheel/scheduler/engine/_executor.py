@@ -254,7 +254,7 @@ class Executor:
                 return _verdict.judge_error(job, epoch, error, now)
             try:
                 return _verdict.judge_result(job, epoch, result, now)
-            except (ValueError, TypeError) as bad_result:  # Snooze(nan) and the like
+            except Exception as bad_result:  # noqa: BLE001  Snooze(nan), or with what cannot even be shown
                 return _verdict.judge_error(job, epoch, bad_result, now)
         except Exception as unreadable:  # noqa: BLE001  such as a recurrence that nobody can read
             return _verdict.fatal(job, epoch, unreadable)

@@ -16,18 +16,17 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from tickwheel._core import make_fast
-from tickwheel.errors import TickwheelError
 from tickwheel.scheduler._checks import delay_ms
 from tickwheel.scheduler._retry import wait_ms
-from tickwheel.scheduler.errors import HandlerNotFoundError
+from tickwheel.scheduler.errors import ERROR_CHARS_MAX, HandlerNotFoundError, error_text, kept_text
 from tickwheel.scheduler.model import Job, Settle, Settled
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.targets import Cancel, Retry, Snooze
 
 __all__ = [
-    "ERROR_CHARS_MAX",
     "Kind",
     "Verdict",
     "fatal",
@@ -37,9 +36,6 @@ __all__ = [
     "judge_result",
     "poison",
 ]
-
-ERROR_CHARS_MAX = 2_000
-"""How much of an error's text is kept with the job."""
 
 _FATAL = (HandlerNotFoundError,)
 
@@ -75,16 +71,18 @@ def succeeded(job: Job, epoch: int) -> Verdict:
     return Verdict(Settle(job, epoch), Kind.SUCCEEDED)
 
 
-def judge_result(job: Job, epoch: int, result: object, now: int) -> Verdict:
+def judge_result(job: Job, epoch: int, result: Any, now: int) -> Verdict:
     """
     Return what follows from what a target returned.
     """
-    if isinstance(result, Cancel):
-        return _dead(job, epoch, result.reason)
-    if isinstance(result, Snooze):
+    kind = type(result)  # what isinstance() asks for besides, `__class__`, is the object's own, and may raise
+    if issubclass(kind, Cancel):
+        return _dead(job, epoch, kept_text(result.reason))
+    if issubclass(kind, Snooze):
         return Verdict(_again(job, epoch, job.attempt, now + _ms(result.delay), job.error), Kind.SNOOZED)
-    if isinstance(result, Retry):
-        return _failed(job, epoch, result.reason, now, None if result.after is None else _ms(result.after))
+    if issubclass(kind, Retry):
+        wait = None if result.after is None else _ms(result.after)
+        return _failed(job, epoch, kept_text(result.reason), now, wait)
     return Verdict(Settle(job, epoch, Settled.DONE, 0, _following(job, now)), Kind.SUCCEEDED)
 
 
@@ -92,8 +90,8 @@ def judge_error(job: Job, epoch: int, error: BaseException, now: int) -> Verdict
     """
     Return what follows from what a target raised; a handler that is missing is not tried again.
     """
-    text = _text(error)
-    if isinstance(error, _FATAL):
+    text = error_text(error)
+    if issubclass(type(error), _FATAL):
         return _dead(job, epoch, text)
     return _failed(job, epoch, text, now, None)
 
@@ -127,7 +125,7 @@ def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
     """
     Return the end of a job that cannot be judged otherwise, such as one whose recurrence is unreadable.
     """
-    return _dead(job, epoch, _text(error))
+    return _dead(job, epoch, error_text(error))
 
 
 def given_back(job: Job, epoch: int) -> Verdict:
@@ -166,13 +164,3 @@ def _following(job: Job, now: int) -> int | None:
 
 def _ms(seconds: float) -> int:
     return delay_ms(seconds, "the delay that the handler returned")
-
-
-def _text(error: BaseException) -> str:
-    """
-    Return the text that is kept: ours as they are, others with their type.
-    """
-    message = str(error)
-    if not isinstance(error, TickwheelError):
-        message = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return message[:ERROR_CHARS_MAX]

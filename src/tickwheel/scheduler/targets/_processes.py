@@ -9,6 +9,7 @@ and the main module is imported, not run: it needs its `if __name__ == "__main__
 from __future__ import annotations
 
 import inspect
+import os
 import pickle
 import signal
 import sys
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError
+from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError, error_text
 from tickwheel.scheduler.targets._contract import Abandoned, Cancel, Firing, Retry, Snooze
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ __all__ = ["ProcessPool", "check_importable"]
 _UP_S: Final = 60.0
 """How long a new process may take to import what it needs."""
 _LEAVE_S: Final = 1.0
-"""How long an idle process may take to end by itself."""
+"""How long an idle process may take to end when it is asked to."""
 
 _BEGUN, _BEAT, _DONE, _FAILED = "begun", "beat", "done", "failed"
 
@@ -91,10 +92,10 @@ class ProcessPool:
             idle, self._idle = self._idle, []
             busy = self._all - set(idle)
             self._all = set()
+        for process in busy:
+            process.kill()
         for process in idle:
             process.leave()
-        for process in (*busy, *idle):
-            process.kill()
 
     def _take(self) -> _Process:
         with self._lock:
@@ -119,7 +120,7 @@ class ProcessPool:
 
 class _Process:
     """
-    One process, seen from here.
+    One process, seen from here: the head of a session of its own, so that what it starts can be ended with it.
     """
 
     def __init__(self) -> None:
@@ -129,6 +130,7 @@ class _Process:
         self._pipe, far = context.Pipe()
         self._process = context.Process(target=_serve, args=(far,), name="tickwheel-handler", daemon=True)
         self._process.start()
+        self._leads_group = False
         far.close()
 
     def send(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -152,6 +154,7 @@ class _Process:
                 kind, what = self._pipe.recv()
             except (EOFError, ConnectionError):
                 raise HandlerFailedError(self._how_it_ended(), is_whole=False) from None
+            self._leads_group = True  # before it says anything
             if kind == _DONE:
                 return what
             if kind == _FAILED:
@@ -163,21 +166,27 @@ class _Process:
 
     def leave(self) -> None:
         """
-        Let it end by itself, which it does when nobody is there any more.
+        Let it end, which it does when nobody is there any more; what its calls have left running on purpose may go on.
         """
         self._pipe.close()
         self._process.join(_LEAVE_S)
+        if self._process.exitcode is None:
+            self.kill()
 
     def kill(self) -> None:
         """
-        End it, whatever it does.
+        End it, whatever it does, and what it has started; a program that made a session of its own is left alone.
         """
+        leads, self._leads_group = self._leads_group, False  # once: its number may be somebody else's later
         with suppress(ValueError):  # it is closed already, by another thread
+            if leads and sys.platform != "win32":
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.ident or 0, signal.SIGKILL)
             self._process.kill()
             self._process.join()
 
     def _how_it_ended(self) -> str:
-        self._process.join(_LEAVE_S)
+        self.kill()  # what is left of it; how it ended is fixed before its end of the pipe closes
         code = self._process.exitcode
         if code is not None and code < 0:
             return f"its process was ended by {signal.Signals(-code).name}"
@@ -214,6 +223,8 @@ def _serve(pipe: Connection) -> None:
     """
     Run calls until the other end of *pipe* is closed; in the process.
     """
+    if sys.platform != "win32":
+        os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who types it means the scheduler, which then stops this one
     while True:
         try:
@@ -221,15 +232,15 @@ def _serve(pipe: Connection) -> None:
         except (EOFError, ConnectionError):
             return
         except Exception as error:  # noqa: BLE001  the function is not where it should be
-            pipe.send((_FAILED, f"its process cannot load it: {_text(error)}"))
+            pipe.send((_FAILED, f"its process cannot load it: {error_text(error)}"))
             continue
         pipe.send((_BEGUN, None))
         try:
             result = function(*(_unpack(each, pipe) for each in packed))
         except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
-            pipe.send((_FAILED, _text(error)))
+            pipe.send((_FAILED, error_text(error)))
         else:
-            pipe.send((_DONE, result if isinstance(result, Cancel | Snooze | Retry) else None))
+            pipe.send(_packed(result))
 
 
 def _unpack(each: Any, pipe: Connection) -> Any:
@@ -244,5 +255,14 @@ def _unpack(each: Any, pipe: Connection) -> Any:
     return Firing(job, attempt, fired_at, beat, trace)
 
 
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+def _packed(result: object) -> tuple[str, object]:
+    """
+    Return what is sent back of *result*: one of the three values, or nothing.
+    """
+    if not issubclass(type(result), Cancel | Snooze | Retry):
+        return _DONE, None
+    try:
+        pickle.dumps(result)
+    except Exception as error:  # noqa: BLE001  its reason may be anything
+        return _FAILED, f"its answer cannot be sent: {error_text(error)}"
+    return _DONE, result
