@@ -11,11 +11,12 @@ from typing import Any
 
 from benchmarks.model import Bar, Case, Measure
 from tickwheel.lab.background import beat_ns, filled, quiet_ns
-from tickwheel.lab.designs import DESIGNS, Design
+from tickwheel.lab.designs import Design
 from tickwheel.lab.generate import Load, generate
 from tickwheel.lab.measure import Measurement
 from tickwheel.lab.tune import facts_of, fitted
 from tickwheel.lab.workload import workload_of
+from tickwheel.wheels import CARDS
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
@@ -39,7 +40,7 @@ CONDITIONS = {
     "collector": "off",
 }
 BARS = tuple(
-    Bar(work, against=design) for work in ("operation", "fire", "beat") for design in DESIGNS if design != "native"
+    Bar(work, against=design) for work in ("operation", "fire", "beat") for design in CARDS if design != "native"
 )
 
 
@@ -49,10 +50,7 @@ def cases(*, quick: bool) -> list[Case]:
     """
     sizes = SIZES[:2] if quick else SIZES
     return [
-        Case(__name__, work, subject(name), size)
-        for work in ("load", "background")
-        for size in sizes
-        for name in DESIGNS
+        Case(__name__, work, subject(name), size) for work in ("load", "background") for size in sizes for name in CARDS
     ]
 
 

@@ -25,8 +25,10 @@ HELD = ("TimerWheel", "Timer", "Scheduler", "ManualClock")
 
 def sentence(thing: object) -> str:
     """
-    Return the first line of a docstring, fit for a cell of a table; of a constant, its value.
+    Return the first line of a docstring, fit for a cell of a table; of a constant, its value or the names in it.
     """
+    if isinstance(thing, dict):
+        return f"A table by name: {', '.join(f'`{name}`' for name in thing)}."
     if not inspect.isclass(thing) and not inspect.isroutine(thing):
         return f"`{thing!r}`"
     return (inspect.getdoc(thing) or "").partition("\n")[0].replace("|", "\\|")

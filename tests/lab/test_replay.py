@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.lab.designs import DESIGNS, Design, parse_design
+from tickwheel.lab.designs import Design, parse_design
 from tickwheel.lab.replay import DoesNotFitError, replay
 from tickwheel.lab.trace import TraceOperation, read_trace
 from tickwheel.lab.tune import facts_of, fitted
+from tickwheel.wheels import CARDS
 
 TRACES = [
     "captured_asyncio",
@@ -35,7 +36,7 @@ def test_every_design_gives_the_oracles_counts(
     expected = oracle(path)
     operations = read_trace(path)
     facts = facts_of(operations)
-    for design in map(Design, DESIGNS):
+    for design in map(Design, CARDS):
         wheel = fitted(design, facts).make()
         run = replay(operations, wheel)
         counts = asdict(run.counts)

@@ -4,10 +4,11 @@ Designs by name, and the geometry that a trace calls for.
 
 import pytest
 
-from tickwheel.lab.designs import DESIGNS, Design, DesignError, parse_design
+from tickwheel.lab.designs import Design, DesignError, parse_design
 from tickwheel.lab.replay import replay
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.lab.tune import SLOTS_MAX, advise, facts_of, fitted
+from tickwheel.wheels import CARDS
 
 TIMEOUTS: list[TraceOperation] = []
 """Five hundred timeouts of 5 s: three quarters are cancelled at once, the others moved to 30 s."""
@@ -27,7 +28,7 @@ def test_designs_by_name() -> None:
     design = parse_design("rounds:tick=0.25,slots=16")
     assert design.make().abilities.tick_ns == 250_000_000
     assert str(design) == "rounds:tick=0.25,slots=16"
-    assert [str(parse_design(name)) for name in DESIGNS] == list(DESIGNS)
+    assert [str(parse_design(name)) for name in CARDS] == list(CARDS)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_no_single_ring_for_delays_far_apart() -> None:
     facts = facts_of(far)
     advice = advise(facts, "single")
     assert advice.design is None
-    assert "no ring any more" in advice.reasons[1]
+    assert "too many for a ring" in advice.reasons[1]
     forced = fitted(Design("single"), facts)
     assert forced.options["slots"] <= 2.5 * SLOTS_MAX
     assert replay(far, forced.make()).counts.fire == 21

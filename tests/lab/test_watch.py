@@ -11,16 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.lab.designs import DESIGNS, Design, parse_design
+from tickwheel.lab.designs import Design, parse_design
 from tickwheel.lab.generate import Load, generate
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.lab.tune import facts_of
 from tickwheel.lab.watch import Recorder, render_watch, small
+from tickwheel.wheels import CARDS
 
 TRACE = list(generate(Load("connections", seconds=120, size=2, seed=5)))
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name", CARDS)
 def test_frames_account_for_every_entry(name: str) -> None:
     """
     In each frame the slots hold what is pending, time goes on, and pointers stand in slots that there are.
@@ -108,7 +109,7 @@ def test_the_page_stands_alone() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name", CARDS)
 def test_a_browser_draws_it(name: str, tmp_path: Path) -> None:
     """
     In a browser the page draws every ring with its slots, and the frame that the address asks for.

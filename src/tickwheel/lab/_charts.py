@@ -14,15 +14,12 @@ from html import escape
 from operator import itemgetter
 from typing import Final
 
+from tickwheel.wheels import CARDS
+
 __all__ = ["COLOURS", "Axis", "line_chart", "strip_chart"]
 
 COLOURS: Final = {
-    "native": "#0072b2",
-    "heap": "#d55e00",
-    "single": "#009e73",
-    "rounds": "#cc79a7",
-    "hierarchical": "#e69f00",
-    "cascading": "#56b4e9",
+    **{name: card.colour for name, card in CARDS.items()},
     "p50": "#0072b2",
     "p90": "#009e73",
     "p99": "#d55e00",

@@ -4,32 +4,13 @@ Designs by name, as the lab's commands take them: `native`, `rounds:tick=0.1,slo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
 
 from tickwheel.errors import TickwheelError
-from tickwheel.wheels import (
-    CascadingWheel,
-    HeapWheel,
-    HierarchicalWheel,
-    NativeWheel,
-    RoundsWheel,
-    SingleWheel,
-)
+from tickwheel.wheels import CARDS
 from tickwheel.wheels._view import ShownWheel
 
-__all__ = ["DESIGNS", "Design", "DesignError", "parse_design"]
-
-DESIGNS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...]]]] = {
-    "native": (NativeWheel, ()),
-    "heap": (HeapWheel, ()),
-    "single": (SingleWheel, ("tick", "slots")),
-    "rounds": (RoundsWheel, ("tick", "slots")),
-    "hierarchical": (HierarchicalWheel, ("tick", "slots")),
-    "cascading": (CascadingWheel, ("tick",)),
-}
-"""Each design by its name: what makes it, and its options."""
+__all__ = ["Design", "DesignError", "parse_design"]
 
 
 class DesignError(TickwheelError, ValueError):
@@ -70,7 +51,7 @@ class Design:
             DesignError: If an option is out of its range.
         """
         try:
-            wheel: ShownWheel = DESIGNS[self.name][0](**self.options)
+            wheel: ShownWheel = CARDS[self.name].make(**self.options)
         except (TypeError, ValueError) as error:
             raise DesignError(str(self), str(error)) from error
         return wheel
@@ -89,12 +70,12 @@ def parse_design(text: str) -> Design:
         DesignError: If there is no such design or option, or a value is no number.
     """
     name, _, rest = text.partition(":")
-    if name not in DESIGNS:
-        raise DesignError(text, f"expected one of {', '.join(DESIGNS)}")
+    if name not in CARDS:
+        raise DesignError(text, f"expected one of {', '.join(CARDS)}")
     options: dict[str, float] = {}
     for part in filter(None, rest.split(",")):
         option, _, value = part.partition("=")
-        known = DESIGNS[name][1]
+        known = CARDS[name].options
         if option not in known:
             raise DesignError(text, f"no option {option!r}: expected {' and '.join(known) or 'none'}")
         try:

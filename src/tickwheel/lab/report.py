@@ -11,8 +11,9 @@ from tickwheel.lab._charts import Axis, line_chart, strip_chart
 from tickwheel.lab._page import render_page, section, table
 from tickwheel.lab._quantities import duration
 from tickwheel.lab._slots_chart import slots_chart
-from tickwheel.lab._verdicts import TICKED, verdicts
+from tickwheel.lab._verdicts import verdicts
 from tickwheel.lab.compare import Comparison
+from tickwheel.wheels import CARDS
 
 __all__ = ["figures_table", "render_report"]
 
@@ -114,7 +115,7 @@ def _by_size(comparison: Comparison, figure: str, title: str, text: str, up: Axi
 def _quiet(comparison: Comparison) -> str:
     series: dict[str, list[float]] = {}
     for row in comparison.rows:
-        second = row["quiet_ns"] * 1e9 / row["tick_ns"] if row["design"] in TICKED else 0.0
+        second = row["quiet_ns"] * 1e9 / row["tick_ns"] if CARDS[row["design"]].is_ticked else 0.0
         series.setdefault(row["design"], []).append(second)
     return section(
         "A quiet second",

@@ -8,34 +8,28 @@ holds, and where the pointers stand.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
-from tickwheel.lab.designs import DESIGNS, Design
+from tickwheel.lab.designs import Design
 from tickwheel.lab.trace import TraceOperation
-from tickwheel.lab.tune import TraceFacts, round_tick
+from tickwheel.wheels import CARDS
+from tickwheel.wheels._card import Load
 
 __all__ = ["Recorder", "render_watch", "small"]
 
 FRAMES: Final = 600
 
 
-def small(design: Design, facts: TraceFacts) -> Design:
+def small(design: Design, load: Load) -> Design:
     """
     Return *design* with rings small enough to be looked at, where its geometry was not given.
 
     Delays are a turn or two of the finest ring, so that slots come round, and cascade.
     """
-    parts, slots = {"rounds": (40, 32), "hierarchical": (120, 16), "cascading": (600, 0)}.get(design.name, (0, 0))
-    usual: dict[str, float] = {"tick": round_tick(facts.median_us / max(parts, 1)) / 1e6, "slots": slots}
-    if design.name == "single":
-        tick_us = round_tick(facts.longest_us / 40)
-        usual = {"tick": tick_us / 1e6, "slots": math.ceil(facts.longest_us / tick_us) + 2}
-    _, known = DESIGNS[design.name]
-    return Design(design.name, {option: design.options.get(option, usual[option]) for option in known})
+    return Design(design.name, {**CARDS[design.name].shown(load), **design.options})
 
 
 class Recorder:

@@ -18,19 +18,19 @@ from tickwheel._core import Engine as NativeEngine
 from tickwheel.testing.engine_machine import EngineDivergenceError, MakeEngine, run_engine_machine
 from tickwheel.testing.wheel_machine import DivergenceError, MakeWheel, run_machine
 from tickwheel.timers._engine import WheelEngine
-from tickwheel.wheels import CascadingWheel, HeapWheel, HierarchicalWheel, NativeWheel, RoundsWheel, SingleWheel
+from tickwheel.wheels import CARDS, HeapWheel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tickwheel.wheels._contract import Wheel
 
 __all__ = ["DESIGNS", "ENGINES", "main"]
 
 
-def _standing_at(make: Callable[[], Wheel]) -> MakeWheel:
+def _standing_at(make: Callable[..., Wheel], options: Mapping[str, float]) -> MakeWheel:
     def make_wheel(start: int) -> Wheel:
-        wheel = make()
+        wheel = make(**options)
         wheel.advance(start)
         return wheel
 
@@ -38,27 +38,7 @@ def _standing_at(make: Callable[[], Wheel]) -> MakeWheel:
 
 
 DESIGNS: dict[str, tuple[MakeWheel, ...]] = {
-    "native": (_standing_at(NativeWheel),),
-    "heap": (_standing_at(HeapWheel),),
-    "single": (
-        _standing_at(lambda: SingleWheel(tick=1e-9, slots=64)),
-        _standing_at(lambda: SingleWheel(tick=0.001, slots=512)),
-        _standing_at(lambda: SingleWheel(tick=1e-7, slots=2)),
-    ),
-    "rounds": (
-        _standing_at(lambda: RoundsWheel(tick=1e-9, slots=64)),
-        _standing_at(lambda: RoundsWheel(tick=0.001, slots=512)),
-        _standing_at(lambda: RoundsWheel(tick=1e-7, slots=3)),
-    ),
-    "hierarchical": (
-        _standing_at(lambda: HierarchicalWheel(tick=1e-9, slots=64)),
-        _standing_at(lambda: HierarchicalWheel(tick=0.001, slots=20)),
-        _standing_at(lambda: HierarchicalWheel(tick=1e-7, slots=2)),
-    ),
-    "cascading": (
-        _standing_at(lambda: CascadingWheel(tick=1e-9)),
-        _standing_at(lambda: CascadingWheel(tick=0.01)),
-    ),
+    name: tuple(_standing_at(card.make, options) for options in card.trials) for name, card in CARDS.items()
 }
 """Each design by its name, in the geometries that are worth a run; they share its operations."""
 

@@ -10,11 +10,16 @@ Timing-wheel designs behind one protocol.
 | `HierarchicalWheel` | wheels over wheels, made on demand                  | Kafka, RussellLuo/timingwheel |
 | `CascadingWheel`    | 256 near slots and four rings of 64                 | skynet, older Linux           |
 
-`Wheel` is the protocol and holds the promise; `DelayQueue` is a blocking queue over the heap.
+`Wheel` is the protocol and holds the promise; `DelayQueue` is a blocking queue over the heap. `CARDS` has what each
+design says of itself: its options, where it breaks, which geometry suits a load.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from tickwheel.wheels import cascading, heap, hierarchical, native, rounds, single
+from tickwheel.wheels._card import Card
 from tickwheel.wheels._contract import NEVER, Abilities, Expired, Wheel
 from tickwheel.wheels.cascading import CascadingWheel
 from tickwheel.wheels.delay_queue import DelayQueue
@@ -25,6 +30,7 @@ from tickwheel.wheels.rounds import RoundsWheel
 from tickwheel.wheels.single import SingleWheel
 
 __all__ = [
+    "CARDS",
     "NEVER",
     "Abilities",
     "CascadingWheel",
@@ -37,3 +43,8 @@ __all__ = [
     "SingleWheel",
     "Wheel",
 ]
+
+CARDS: Final[dict[str, Card]] = {
+    module.CARD.name: module.CARD for module in (native, heap, single, rounds, hierarchical, cascading)
+}
+"""What each design says of itself, by its name; to add a design is to add its module here."""

@@ -44,9 +44,11 @@ The source: the `timer_list` wheel of Linux up to 4.7, and `skynet_timer.c` of C
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from tickwheel.typing import Seconds
+from tickwheel.wheels._card import Card, Geometry, Load, round_tick, suitable_tick
 from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._ring import Ring
 from tickwheel.wheels._ticked import TickedWheel
@@ -213,3 +215,29 @@ def _index_for(tick: int, level: int) -> int:
     Return the slot of *tick* in the ring of *level*.
     """
     return tick >> SHIFTS[level] & (1 << BITS[level]) - 1
+
+
+def _advise(load: Load) -> Geometry:
+    tick_us, because = suitable_tick(load)
+    turn_s = 2**COUNTER_BITS * tick_us / 1e6
+    reach = f"its counter wraps after {turn_s / 86_400:.0f} days, later delays wait in a heap"
+    return Geometry({"tick": tick_us / 1e6}, (because, reach))
+
+
+def _shown(load: Load) -> Mapping[str, float]:
+    return {"tick": round_tick(load.median_us / 600) / 1e6}
+
+
+CARD = Card(
+    "cascading",
+    CascadingWheel,
+    "#56b4e9",
+    "the tick, when it is driven as its originals are; and the burst",
+    ("ticks", "burst"),
+    _advise,
+    _shown,
+    options=("tick",),
+    compared={"tick": 0.001},
+    trials=({"tick": 1e-9}, {"tick": 0.01}),
+    is_ticked=True,
+)

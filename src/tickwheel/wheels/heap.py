@@ -39,6 +39,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tickwheel.wheels._base import BaseWheel
+from tickwheel.wheels._card import Card, Geometry, Load
 from tickwheel.wheels._contract import NEVER, Expired, checked_deadline, checked_limit
 from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._view import RingView
@@ -192,3 +193,18 @@ class HeapWheel(BaseWheel):
 
     def _clear(self) -> None:
         self._heap.clear()
+
+
+def _advise(load: Load) -> Geometry:
+    steps = max(load.peak_pending, 2).bit_length() - 1
+    return Geometry({}, (f"nothing to choose; up to {steps} steps to an operation at the peak",))
+
+
+CARD = Card(
+    "heap",
+    HeapWheel,
+    "#d55e00",
+    "the logarithm: every set, move and cancel climbs the tree",
+    ("operation", "fire"),
+    _advise,
+)

@@ -40,71 +40,19 @@ that of Kafka's purgatory (`kafka.utils.timer`), which made wheels that need no 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping
 
 from tickwheel.clock import to_deadline
 from tickwheel.typing import Seconds
+from tickwheel.wheels._card import Card, Geometry, Load, in_words, round_tick, suitable_tick
 from tickwheel.wheels._entry import Entry
+from tickwheel.wheels._slot import Slot
 from tickwheel.wheels._ticked import TickedWheel, checked_slots
 from tickwheel.wheels._view import RingView
 from tickwheel.wheels.heap import EntryHeap
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 __all__ = ["HierarchicalWheel"]
-
-
-class _Slot(Entry):
-    """
-    A slot, which is itself an entry of the queue while it is occupied: its deadline is the tick that it begins at.
-    """
-
-    __slots__ = ("_entries", "_queue")
-
-    def __init__(self, number: int, queue: EntryHeap[_Slot]) -> None:
-        super().__init__(number, 0, None)
-        self._queue = queue
-        self._entries: dict[int, Entry] = {}
-
-    def add(self, entry: Entry, begins: int) -> None:
-        """
-        Put *entry* last into this slot, which begins at tick *begins*.
-        """
-        if not self._entries:
-            self.deadline = begins
-            self._queue.add(self)
-        self._entries[entry.id] = entry
-        entry.place = self
-
-    def discard(self, entry: Entry) -> None:
-        """
-        Let *entry* go, and leave the queue with the last one.
-        """
-        del self._entries[entry.id]
-        if not self._entries:
-            self._queue.discard(self)
-
-    def take(self) -> dict[int, Entry]:
-        """
-        Take all entries out: all, because some of them may be filed into this very slot again.
-        """
-        entries, self._entries = self._entries, {}
-        self._queue.discard(self)
-        return entries
-
-    def clear(self) -> None:
-        """
-        Let everything go.
-        """
-        if self._entries:
-            self.take()
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries.values())
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
 
 class HierarchicalWheel(TickedWheel):
@@ -145,8 +93,8 @@ class Wheels:
         self.pointer = 0
         self.cascades = 0
         self._size = size
-        self._queue = EntryHeap[_Slot]()
-        self._wheels: list[list[_Slot]] = []
+        self._queue = EntryHeap[Slot]()
+        self._wheels: list[list[Slot]] = []
         self._grow()
 
     @property
@@ -200,7 +148,7 @@ class Wheels:
             earliest = first if earliest is None else min(first, earliest)
         return earliest
 
-    def places(self) -> list[_Slot]:
+    def places(self) -> list[Slot]:
         """
         Return the slots of all wheels.
         """
@@ -237,4 +185,30 @@ class Wheels:
     def _grow(self) -> None:
         # The wheel that the coarsest one overflows into.
         first = len(self._wheels) * self._size
-        self._wheels.append([_Slot(first + index, self._queue) for index in range(self._size)])
+        self._wheels.append([Slot(first + index, self._queue) for index in range(self._size)])
+
+
+def _advise(load: Load) -> Geometry:
+    tick_us, because = suitable_tick(load)
+    slots = 64
+    levels = max(1, math.ceil(math.log(max(load.longest_us / tick_us, 2), slots)))
+    reach = f"{levels} wheels of {slots} slots hold the longest delay, {in_words(load.longest_us)}"
+    return Geometry({"tick": tick_us / 1e6, "slots": slots}, (because, reach))
+
+
+def _shown(load: Load) -> Mapping[str, float]:
+    return {"tick": round_tick(load.median_us / 120) / 1e6, "slots": 16}
+
+
+CARD = Card(
+    "hierarchical",
+    HierarchicalWheel,
+    "#e69f00",
+    "the burst: a coarse slot cascades all at once",
+    ("burst",),
+    _advise,
+    _shown,
+    options=("tick", "slots"),
+    compared={"tick": 0.001, "slots": 64},
+    trials=({"tick": 1e-9, "slots": 64}, {"tick": 0.001, "slots": 20}, {"tick": 1e-7, "slots": 2}),
+)

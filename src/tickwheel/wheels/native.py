@@ -24,6 +24,7 @@ holds the algorithm and its table of costs; this module only gives it the protoc
 from __future__ import annotations
 
 from tickwheel._core import Wheel
+from tickwheel.wheels._card import Card, Geometry, Load
 from tickwheel.wheels._contract import Abilities
 from tickwheel.wheels._view import RingView
 
@@ -80,3 +81,10 @@ class NativeWheel:
 
     def __len__(self) -> int:
         return len(self._wheel)
+
+
+def _advise(_: Load) -> Geometry:
+    return Geometry({}, ("it has no tick and no slots to choose, and every operation is O(1)",))
+
+
+CARD = Card("native", NativeWheel, "#0072b2", "nowhere on this load", ("operation",), _advise)

@@ -37,9 +37,12 @@ The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tickwheel.typing import Seconds
+from tickwheel.wheels._card import HANDFUL, SLOTS_MAX, Card, Geometry, Load, in_words, round_tick, suitable_tick
 from tickwheel.wheels._ticked import TickedWheel, checked_slots
 from tickwheel.wheels.single import OneTurn
 
@@ -99,3 +102,35 @@ class Rounds(OneTurn):
             if earliest is None or first < earliest:
                 earliest = first
         return earliest
+
+
+def _advise(load: Load) -> Geometry:
+    tick_us, because = suitable_tick(load)
+    wanted = max(load.ninetieth_us / tick_us, load.peak_pending / HANDFUL, 64)
+    slots = min(1 << max(math.ceil(wanted) - 1, 1).bit_length(), SLOTS_MAX)
+    turn_us = slots * tick_us
+    covers = (
+        f"a turn of {slots} slots is {in_words(turn_us)}; nine delays in ten are below {in_words(load.ninetieth_us)}"
+    )
+    rounds = load.longest_us / turn_us
+    far = "every delay is due in its first round" if rounds <= 1 else f"the longest waits {rounds:.0f} rounds"
+    return Geometry({"tick": tick_us / 1e6, "slots": slots}, (because, covers, far))
+
+
+def _shown(load: Load) -> Mapping[str, float]:
+    return {"tick": round_tick(load.median_us / 40) / 1e6, "slots": 32}
+
+
+CARD = Card(
+    "rounds",
+    RoundsWheel,
+    "#cc79a7",
+    "the scan: what is due in a later round is read again and again",
+    ("beat",),
+    _advise,
+    _shown,
+    options=("tick", "slots"),
+    compared={"tick": 0.001, "slots": 512},
+    trials=({"tick": 1e-9, "slots": 64}, {"tick": 0.001, "slots": 512}, {"tick": 1e-7, "slots": 3}),
+    is_ticked=True,
+)

@@ -34,9 +34,12 @@ The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tickwheel.typing import Seconds
+from tickwheel.wheels._card import SLOTS_MAX, Card, Geometry, Load, in_words, round_tick, suitable_tick
 from tickwheel.wheels._ring import Ring
 from tickwheel.wheels._ticked import TickedWheel, checked_slots
 from tickwheel.wheels._view import RingView
@@ -120,3 +123,45 @@ class OneTurn:
         for entry in self._ring:
             assert entry.index == entry.tick % self._ring.size
             assert self.turn is None or entry.tick - self.pointer <= self.turn, "one turn only"
+
+
+def _advise(load: Load) -> Geometry:
+    tick_us, because = suitable_tick(load)
+    slots, longest = _slots_for(load, tick_us), in_words(load.longest_us)
+    if slots > SLOTS_MAX:
+        return Geometry(None, (because, f"the longest delay, {longest}, takes {slots} slots, too many for a ring"))
+    return Geometry(
+        {"tick": tick_us / 1e6, "slots": slots}, (because, f"{slots} slots hold the longest delay, {longest}")
+    )
+
+
+def _fit(_: Card, load: Load, given: Mapping[str, float]) -> Mapping[str, float]:
+    # Where no ring suits the load, the tick is as coarse as the largest ring takes.
+    advised = _advise(load).options or {"tick": round_tick(load.longest_us / SLOTS_MAX * 2) / 1e6}
+    tick = given.get("tick", advised["tick"])
+    return {"tick": tick, "slots": given.get("slots", _slots_for(load, tick * 1e6))}
+
+
+def _shown(load: Load) -> Mapping[str, float]:
+    tick_us = round_tick(load.longest_us / 40)
+    return {"tick": tick_us / 1e6, "slots": _slots_for(load, tick_us)}
+
+
+def _slots_for(load: Load, tick_us: float) -> int:
+    return max(2, math.ceil(load.longest_us / tick_us) + 2)
+
+
+CARD = Card(
+    "single",
+    SingleWheel,
+    "#009e73",
+    "the span: a delay longer than the ring is refused",
+    ("ring",),
+    _advise,
+    _shown,
+    _fit,
+    options=("tick", "slots"),
+    compared={"tick": 0.001},
+    trials=({"tick": 1e-9, "slots": 64}, {"tick": 0.001, "slots": 512}, {"tick": 1e-7, "slots": 2}),
+    is_ticked=True,
+)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -16,17 +15,10 @@ from tickwheel.lab.compare import STEPS, compare
 from tickwheel.lab.designs import Design
 from tickwheel.lab.report import figures_table, render_report
 from tickwheel.lab.trace import read_trace
-from tickwheel.lab.tune import SLOTS_MAX, TraceFacts, facts_of, fitted
+from tickwheel.lab.tune import SLOTS_MAX, Load, facts_of, fitted
+from tickwheel.wheels import CARDS
 
 __all__ = ["command"]
-
-USUAL: Final[dict[str, dict[str, float]]] = {
-    "single": {"tick": 0.001},
-    "rounds": {"tick": 0.001, "slots": 512},
-    "hierarchical": {"tick": 0.001, "slots": 64},
-    "cascading": {"tick": 0.001},
-}
-"""The geometry to compare by: one tick for all, and the slots that the designs come with."""
 
 
 class _Sizes(click.ParamType[list[int]]):
@@ -83,7 +75,7 @@ def command(
     print_rows(columns, rows, right=columns[1:])
 
 
-def _comparable(design: Design, facts: TraceFacts) -> Design:
-    usual = fitted(Design(design.name, {**USUAL.get(design.name, {}), **design.options}), facts)
+def _comparable(design: Design, facts: Load) -> Design:
+    usual = fitted(Design(design.name, {**CARDS[design.name].compared, **design.options}), facts)
     # At this tick the delays of some traces are more than one ring can hold: then as fine as it can.
     return fitted(design, facts) if usual.options.get("slots", 0) > SLOTS_MAX else usual

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from tickwheel.lab.designs import DESIGNS, Design, parse_design
+from tickwheel.lab.designs import Design, parse_design
+from tickwheel.wheels import CARDS
 
 __all__ = ["chosen", "name_of", "trace_argument", "wheel_option"]
 
@@ -33,7 +34,7 @@ def wheel_option(function: F) -> F:
         "wheels",
         multiple=True,
         metavar="DESIGN",
-        help=f"One of {', '.join(DESIGNS)}, with options such as rounds:tick=0.1,slots=512; may be given again. "
+        help=f"One of {', '.join(CARDS)}, with options such as rounds:tick=0.1,slots=512; may be given again. "
         "What is not given suits the trace.  [default: all]",
     )(function)
 
@@ -42,7 +43,7 @@ def chosen(wheels: tuple[str, ...]) -> list[Design]:
     """
     Return the designs asked for, or all.
     """
-    return [parse_design(text) for text in wheels or DESIGNS]
+    return [parse_design(text) for text in wheels or CARDS]
 
 
 def name_of(path: Path) -> str:

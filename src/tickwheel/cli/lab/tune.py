@@ -12,9 +12,9 @@ import click
 from tickwheel.cli.lab.options import trace_argument
 from tickwheel.cli.options import json_option
 from tickwheel.cli.output import print_json, print_rows
-from tickwheel.lab.designs import DESIGNS
 from tickwheel.lab.trace import read_trace
 from tickwheel.lab.tune import advise, facts_of
+from tickwheel.wheels import CARDS
 
 __all__ = ["command"]
 
@@ -27,7 +27,7 @@ def command(trace: Path, as_json: bool) -> None:
     Recommend a geometry of each design for TRACE, and say why.
     """
     facts = facts_of(read_trace(trace))
-    advice = {name: advise(facts, name) for name in DESIGNS}
+    advice = {name: advise(facts, name) for name in CARDS}
     if as_json:
         print_json({"facts": asdict(facts)})
         for name, found in advice.items():
