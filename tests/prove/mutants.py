@@ -52,7 +52,7 @@ def names(write: Any) -> list[str]:
     return list(type(write).__dataclass_fields__)
 
 
-def watermark_from_now() -> Any:
+def cursor_from_now() -> Any:
     """
     The stager takes its progress from the clock, a second ahead of what it has read.
     """
@@ -233,7 +233,7 @@ def says_cancelled() -> Any:
 
 MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "settles_without_epoch": (settles_without_epoch, {"zombie"}),
-    "watermark_from_now": (watermark_from_now, {"lost", "late"}),
+    "cursor_from_now": (cursor_from_now, {"lost", "late"}),
     "knows_itself_by_host_and_pid": (knows_itself_by_host_and_pid, {"lost"}),
     "drops_an_arm": (drops_an_arm, {"lost", "late"}),
     "fires_early": (fires_early, {"early"}),

@@ -19,7 +19,7 @@ class Leasing(MemoryStore):
     A store in memory whose leases end, and whose clock is its own.
     """
 
-    abilities = Abilities(is_durable=False, has_many_owners=True)
+    abilities = Abilities(has_many_owners=True)
 
     def __init__(self, length_ms=300, offset_ms=0):
         super().__init__()

@@ -18,10 +18,8 @@ from __future__ import annotations
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.errors import (
     AccessError,
-    GenerationMismatchError,
     HandlerNotFoundError,
     InvalidJobError,
-    JobNotFoundError,
     LeaseEndedError,
     RecurrenceError,
     StoreError,
@@ -46,12 +44,10 @@ __all__ = [
     "AsyncScheduler",
     "Cancel",
     "Firing",
-    "GenerationMismatchError",
     "HandlerNotFoundError",
     "InvalidJobError",
     "Job",
     "JobLease",
-    "JobNotFoundError",
     "JobQuery",
     "LeaseEndedError",
     "Misfire",

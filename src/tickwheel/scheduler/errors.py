@@ -2,11 +2,9 @@
 The durable scheduler's errors.
 
     TickwheelError
-      JobNotFoundError          LookupError    permanent   set it first
       InvalidJobError           ValueError     permanent   mend the value that it names
         RecurrenceError                        permanent   mend the cron line or interval
       HandlerNotFoundError      LookupError    permanent   register the handler; the job is parked, not dropped
-      GenerationMismatchError   RuntimeError   permanent   read the job again
       HandlerFailedError        RuntimeError   transient   what a handler in a process raised, or how the process ended
       DeliveryError             OSError        transient   the receiver did not confirm: the job is tried again
       LeaseEndedError           RuntimeError   permanent   drop the work: somebody else does it again, or did
@@ -28,11 +26,9 @@ from tickwheel.errors import TickwheelError
 __all__ = [
     "AccessError",
     "DeliveryError",
-    "GenerationMismatchError",
     "HandlerFailedError",
     "HandlerNotFoundError",
     "InvalidJobError",
-    "JobNotFoundError",
     "LeaseEndedError",
     "RecurrenceError",
     "StoreError",
@@ -48,19 +44,6 @@ ERROR_CHARS_MAX: Final = 2_000
 _SILENT: Final = "its str() raised {}"
 _SHOWN_MAX = 100
 """How many characters of a refused value an error shows."""
-
-
-class JobNotFoundError(TickwheelError, LookupError):
-    """
-    No job has that key.
-    """
-
-    def __init__(self, key: str) -> None:
-        """
-        Name the *key*.
-        """
-        self.key = key
-        super().__init__(f"no job has the key {key!r}: it was never set, has run, or was cancelled")
 
 
 class InvalidJobError(TickwheelError, ValueError):
@@ -111,19 +94,6 @@ class HandlerNotFoundError(TickwheelError, LookupError):
         """
         self.handler = handler
         super().__init__(f"no handler is named {handler!r}: register it with @scheduler.handler({handler!r})")
-
-
-class GenerationMismatchError(TickwheelError, RuntimeError):
-    """
-    The job has changed since the caller read it; nothing was written.
-    """
-
-    def __init__(self, key: str, wanted: int, found: int | None) -> None:
-        """
-        Name the job and both generations.
-        """
-        self.key, self.wanted, self.found = key, wanted, found
-        super().__init__(f"job {key!r} has generation {found!r}, not {wanted}: read it again and decide anew")
 
 
 class DeliveryError(TickwheelError, OSError):

@@ -15,13 +15,11 @@ from tickwheel._core import make_fast
 __all__ = [
     "USUAL_RETRY",
     "Adopt",
-    "Advance",
     "Answer",
     "Begin",
     "Cancel",
     "Job",
     "JobQuery",
-    "JobWrite",
     "Move",
     "Outcome",
     "Page",
@@ -309,21 +307,8 @@ class Settle:
     error: str | None = None
 
 
-@record
-class Advance:
-    """
-    Move the watermark of *shard* forward to *until*; it never goes back. Answers SETTLED or NOT_OWNER, without a job.
-    """
-
-    shard: int
-    epoch: int
-    until: int
-
-
-JobWrite: TypeAlias = Set | Move | Cancel | Replay | Adopt | Begin | Settle
+Write: TypeAlias = Set | Move | Cancel | Replay | Adopt | Begin | Settle
 """A write to one job."""
-
-Write: TypeAlias = JobWrite | Advance
 
 
 @record

@@ -15,7 +15,6 @@ from tickwheel.scheduler.model import (
     Begin,
     Cancel,
     Job,
-    JobWrite,
     Move,
     Outcome,
     Replay,
@@ -24,6 +23,7 @@ from tickwheel.scheduler.model import (
     Settle,
     Settled,
     State,
+    Write,
 )
 
 __all__ = ["NEW", "StoreModel"]
@@ -48,7 +48,7 @@ class StoreModel:
         """
         return self.epochs[self._shard_of(key)]
 
-    def expect(self, write: JobWrite) -> tuple[Outcome, Job | None]:
+    def expect(self, write: Write) -> tuple[Outcome, Job | None]:
         """
         Return how *write* should be answered, and the job that its key should have then.
         """

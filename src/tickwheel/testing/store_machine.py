@@ -21,7 +21,6 @@ from tickwheel.scheduler.model import (
     Cancel,
     Job,
     JobQuery,
-    JobWrite,
     Move,
     Outcome,
     Replay,
@@ -30,6 +29,7 @@ from tickwheel.scheduler.model import (
     Settle,
     Settled,
     State,
+    Write,
 )
 from tickwheel.scheduler.stores._contract import Store
 from tickwheel.testing._store_model import NEW, StoreModel
@@ -85,7 +85,7 @@ class _Machine:
             self.compare(write, answer)
         return len(writes)
 
-    def compare(self, write: JobWrite, answer: Answer) -> None:
+    def compare(self, write: Write, answer: Answer) -> None:
         outcome, job = self.model.expect(write)
         same(answer.outcome, outcome, f"the answer to {write}")
         key = write.job.key if isinstance(write, Set | Begin | Settle) else write.key
@@ -125,7 +125,7 @@ class _Machine:
         states = Counter(job.state.value for job in by_key)
         same(self.store.count(), {state.value: states[state.value] for state in State}, "the counts")
 
-    def draw(self) -> JobWrite:  # noqa: PLR0911 - one for each kind of write
+    def draw(self) -> Write:  # noqa: PLR0911 - one for each kind of write
         rng, key = self.rng, self.rng.choice(_KEYS)
         kind = rng.choices((Set, Move, Cancel, Replay, Begin, Settle, Adopt), (4, 2, 1, 2, 6, 6, 1))[0]
         if kind is Set:

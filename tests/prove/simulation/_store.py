@@ -230,13 +230,6 @@ class SimulatedStore:
         found: Changes = self._read("changes", shard, until, since)
         return found
 
-    def next_due_at(self, shard: int) -> int | None:
-        """
-        Read when the next one is due.
-        """
-        found: int | None = self._read("next_due_at", shard)
-        return found
-
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         """
         Read the next ones.
@@ -249,13 +242,6 @@ class SimulatedStore:
         Count those that are due.
         """
         found: list[int] = self._read("count_due", since, step_ms, steps)
-        return found
-
-    def watermark(self, shard: int) -> int:
-        """
-        Read the watermark.
-        """
-        found: int = self._read("watermark", shard)
         return found
 
     def acquire(self, owner: str) -> list[Lease]:

@@ -17,7 +17,7 @@ from zlib import crc32
 from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation.history import Committed, Freed, Granted, History
-from tickwheel.scheduler.model import Advance, Answer, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
 from tickwheel.scheduler.stores._rules import key_of
@@ -116,8 +116,7 @@ def _record(history: History, server: SimulatedMachine, machine: str, writes: Se
     """
     at, store_ms = server.run.now_ns, server.wall_ns() // 1_000_000
     for write, answer in zip(writes, answers, strict=True):
-        if not isinstance(write, Advance):
-            history.add(Committed(at, machine, store_ms, write, answer))
+        history.add(Committed(at, machine, store_ms, write, answer))
 
 
 @dataclass(eq=False, slots=True)
@@ -135,7 +134,7 @@ class Cluster:
     A database with leases, which knows its owners by their names alone.
     """
 
-    abilities = Abilities(is_durable=True, has_notify=True, has_many_owners=True)
+    abilities = Abilities(has_notify=True, has_many_owners=True)
 
     def __init__(
         self, server: SimulatedMachine, history: History, dice: random.Random, shards: int, lease_s: float
@@ -172,8 +171,7 @@ class Cluster:
     def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
         parts: dict[int, list[int]] = {}
         for index, write in enumerate(writes):
-            shard = write.shard if isinstance(write, Advance) else self.shard_of(key_of(write))
-            parts.setdefault(shard, []).append(index)
+            parts.setdefault(self.shard_of(key_of(write)), []).append(index)
         answers: dict[int, Answer] = {}
         for number, indexes in parts.items():
             found = self._shards[number].store.apply([writes[index] for index in indexes])
@@ -293,7 +291,7 @@ class Cluster:
 
 
 def _in_one(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    return (0, *arguments[1:]) if name in {"due", "next_due_at", "watermark"} else arguments
+    return (0, *arguments[1:]) if name == "due" else arguments
 
 
 class OneFile:
@@ -301,7 +299,7 @@ class OneFile:
     A SQLite file on one machine; a process that dies gives its lock back at once.
     """
 
-    abilities = Abilities(is_durable=True, has_notify=True)
+    abilities = Abilities(has_notify=True)
     shards = 1
 
     def __init__(self, server: SimulatedMachine, history: History, dice: random.Random, path: Path) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from tickwheel.scheduler.model import Answer, JobWrite
+from tickwheel.scheduler.model import Answer, Write
 
 __all__ = [
     "Answered",
@@ -77,7 +77,7 @@ class Committed(Event):
 
     machine: str
     store_ms: int
-    write: JobWrite
+    write: Write
     answer: Answer
 
 

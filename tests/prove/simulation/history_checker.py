@@ -34,7 +34,7 @@ from simulation.history import (
     History,
 )
 from tickwheel.scheduler._checks import decode_payload
-from tickwheel.scheduler.model import Answer, Begin, Cancel, Job, JobWrite, Move, Outcome, Replay, Set, Settle, Settled
+from tickwheel.scheduler.model import Answer, Begin, Cancel, Job, Move, Outcome, Replay, Set, Settle, Settled, Write
 from tickwheel.testing._store_model import NEW, StoreModel
 
 __all__ = ["Violation", "check_history"]
@@ -303,11 +303,11 @@ def _only(shard: int) -> Any:
     return lambda _key: shard
 
 
-def _key(write: JobWrite) -> str:
+def _key(write: Write) -> str:
     return write.job.key if isinstance(write, Set | Begin | Settle) else write.key
 
 
-def _dated(write: JobWrite, store_ms: int) -> JobWrite:
+def _dated(write: Write, store_ms: int) -> Write:
     """
     Return *write* with the instant at which it took effect, which the model cannot know.
     """
@@ -330,7 +330,7 @@ def _may_be_left_out(job: Job, store_ms: int) -> bool:
     return is_expired or is_skipped
 
 
-def _as_told(write: JobWrite, answer: Answer, before: Job | None) -> Job | None:
+def _as_told(write: Write, answer: Answer, before: Job | None) -> Job | None:
     """
     Return the job as the store seems to have it, to go on from there.
     """

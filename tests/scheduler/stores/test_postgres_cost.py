@@ -56,7 +56,6 @@ def nodes_of(plan):
         ("jobs_due", (0, EVER, -(2**63), -1, 20), 20),
         ("jobs_due", (0, EVER, FAR + 100, 0, 20), 20),
         ("jobs_due", (0, 1_000, -(2**63), -1, 1_000), 50),
-        ("next_due_at", (0,), 1),
         ("jobs_upcoming", {"since": 0, "until": EVER, "limit": 20}, 20),
         ("take_notes", (0, EVER), 1),
         ("job_of_key", ("near 7",), 1),

@@ -20,11 +20,9 @@ CALLS = (
     "apply",
     "due",
     "changes",
-    "next_due_at",
     "renew",
     "acquire",
     "now_ms",
-    "watermark",
     "count",
     "wait_for_change",
 )

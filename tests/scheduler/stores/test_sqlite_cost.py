@@ -64,7 +64,6 @@ def steps_of(store, call):
     [
         lambda store: store.due(0, 1_000, None, 50),
         lambda store: store.due(0, EVER, (50, 0), 20),
-        lambda store: store.next_due_at(0),
         lambda store: store.changes(0, 1_000, 0),
         lambda store: store.count(),
         lambda store: store.get("near 7"),
@@ -79,7 +78,6 @@ def steps_of(store, call):
     ids=[
         "due",
         "due after",
-        "next",
         "changes",
         "count",
         "get",
@@ -198,6 +196,6 @@ def test_side_by_side_costs_less(store):
     """
     together = [answer.job for answer in store.apply([model.Set(model.Job(f"a {i}", 0, 7_000)) for i in range(50)])]
     apart = [answer.job for answer in store.apply([model.Set(model.Job(f"b {i}", 0, 8_000 + i)) for i in range(50)])]
-    store.next_due_at(0)
+    store.upcoming(0, EVER, 1)
     few = steps_of(store, lambda: store.apply([model.Begin(job, 1) for job in together]))
     assert few < steps_of(store, lambda: store.apply([model.Begin(job, 1) for job in apart]))

@@ -20,7 +20,7 @@ from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Advance, Job
+from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
 from tickwheel.timers._contract import Timer
 
@@ -69,7 +69,6 @@ class Stager:
         self._armer = armer
         self._clock = ground.clock
         self._timers = ground.timers
-        self._writer = ground.writer
         self._hooks = ground.hooks
         self._horizon_ms = int(ground.options.horizon_s * 1000)
         self._near_max = ground.options.near_max
@@ -251,7 +250,6 @@ class Stager:
                 until - 1,
                 _LAST,
             )  # from here on commits stage for themselves; what is read twice is staged once
-        found = 0
         try:
             while not self._is_stopped:
                 if self._near.waiting >= self._near_max:
@@ -259,7 +257,6 @@ class Stager:
                     break
                 jobs = self._store.due(number, until, place, _PAGE)
                 self._armer.add(self._near.stage(jobs, shard.epoch, is_news=False))
-                found += len(jobs)
                 if len(jobs) < _PAGE:
                     place = (until - 1, _LAST)
                     break
@@ -267,18 +264,7 @@ class Stager:
         finally:
             with self._lock:
                 shard.cursor = min(shard.cursor, place)
-        if found:
-            self._note_progress(number, shard)
         self.made_room()
-
-    def _note_progress(self, number: int, shard: _Shard) -> None:
-        """
-        Store the watermark; it rides along with whatever is committed next.
-        """
-        try:
-            self._writer.post([Advance(number, shard.epoch, shard.cursor[0] + 1)], _ignore)
-        except ClosedError:
-            return
 
     def _look_before(self, due_at: int) -> None:
         """
@@ -302,9 +288,3 @@ class Stager:
                 return
         if old is not None:
             old.cancel()
-
-
-def _ignore(result: object) -> None:
-    """
-    A watermark that was not written is written at the next look.
-    """

@@ -22,15 +22,13 @@ class Abilities:
     What a store declares of itself; suites and the scheduler read it instead of guessing.
 
     Attributes:
-        is_durable: Whether an answered `apply` survives the machine's power cut.
-        loss_window: What may be lost otherwise, in words for an operator; "" where nothing.
+        loss_window: What of the answered writes a power cut may lose, in words for an operator; "" where nothing.
         has_notify: Whether `wait_for_change` wakes before its timeout when another process wrote.
         has_many_writers: Whether two threads may call `apply` at once; it is faster so.
         has_many_owners: Whether several schedulers may own shards of one store.
         joins_transactions: Whether a write can join the caller's own transaction.
     """
 
-    is_durable: bool
     loss_window: str = ""
     has_notify: bool = False
     has_many_owners: bool = False
@@ -193,11 +191,6 @@ class Store(Protocol):
         Costs by what was written since, not by what is pending.
         """
 
-    def next_due_at(self, shard: int) -> int | None:
-        """
-        Return the earliest `due_at` of the shard's pending jobs, or None.
-        """
-
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         """
         Return the first *limit* pending jobs of all shards due from *since* to before *until*, by (due_at, generation).
@@ -241,9 +234,4 @@ class Store(Protocol):
     def wake(self) -> None:
         """
         End a `wait_for_change` of another thread, or the next one, at once. From any thread.
-        """
-
-    def watermark(self, shard: int) -> int:
-        """
-        Return the instant up to which everything of *shard* was staged once; stored, never `now()`.
         """

@@ -14,7 +14,6 @@ from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.model import (
     Adopt,
-    Advance,
     Answer,
     Begin,
     Job,
@@ -28,7 +27,7 @@ from tickwheel.scheduler.model import (
     Write,
 )
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
-from tickwheel.scheduler.stores._rules import GONE, NOT_OWNER, decide, key_of, rescued
+from tickwheel.scheduler.stores._rules import NOT_OWNER, decide, key_of, rescued
 
 __all__ = ["MemoryStore"]
 
@@ -42,7 +41,6 @@ class MemoryStore:
     """
 
     abilities = Abilities(
-        is_durable=False,
         loss_window="everything, when the process ends",
         has_notify=True,  # of what others write, which is nothing: nobody needs to look
     )
@@ -63,7 +61,6 @@ class MemoryStore:
         self._generation = 0
         self._owner: str | None = None
         self._epoch = 0
-        self._watermark = 0
 
     def open(self) -> None:
         self._is_open = True
@@ -121,11 +118,6 @@ class MemoryStore:
     def changes(self, shard: int, until: int, since: int | None) -> Changes:
         return Changes([], 0)
 
-    def next_due_at(self, shard: int) -> int | None:
-        with self._lock:
-            self._check_open()
-            return self._runs[self._minutes[0]][0][0] if self._minutes else None
-
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         return self.due(0, until, (since, -1), limit)
 
@@ -179,9 +171,6 @@ class MemoryStore:
     def wake(self) -> None:
         self._woken.set()
 
-    def watermark(self, shard: int) -> int:
-        return self._watermark
-
     def _check_open(self) -> None:
         if not self._is_open:
             what = f"the store {self.url} is not open"
@@ -200,11 +189,8 @@ class MemoryStore:
                 raise StoreError(what, "pass text without surrogates and integers in int64") from error
 
     def _answer(self, write: Write, now: int) -> Answer:
-        if isinstance(write, Advance | Begin | Settle) and (self._owner is None or write.epoch != self._epoch):
+        if isinstance(write, Begin | Settle) and (self._owner is None or write.epoch != self._epoch):
             return NOT_OWNER
-        if isinstance(write, Advance):
-            self._watermark = max(self._watermark, write.until)
-            return GONE
         job = self._jobs.get(key_of(write))
         if isinstance(write, Adopt):
             self._generation = max(self._generation, write.job.generation)

@@ -15,11 +15,9 @@ from typing import TypeAlias
 
 from tickwheel.scheduler.model import (
     Adopt,
-    Advance,
     Answer,
     Begin,
     Job,
-    JobWrite,
     Settle,
     Settled,
     Write,
@@ -28,7 +26,7 @@ from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide, ke
 
 __all__ = ["Differences", "Plan", "WrongGuessError"]
 
-_Careful: TypeAlias = tuple[int, str, JobWrite]
+_Careful: TypeAlias = tuple[int, str, Write]
 
 
 class WrongGuessError(Exception):
@@ -63,7 +61,6 @@ class Plan:
         begins: Jobs that are guessed to be pending; they get state running and one attempt more.
         ends: Jobs that are guessed to be running; they are deleted. After all begins.
         careful: The other writes: where their answer belongs, their key, and they themselves. After all ends.
-        watermarks: Where the watermarks of shards are to be, unless they are further already.
         floor: What every new generation is to be larger than, whatever the store has given out.
     """
 
@@ -71,7 +68,6 @@ class Plan:
     begins: list[Job] = field(default_factory=list)
     ends: list[Job] = field(default_factory=list)
     careful: list[_Careful] = field(default_factory=list)
-    watermarks: dict[int, int] = field(default_factory=dict)
     floor: int = 0
 
     @classmethod
@@ -101,10 +97,6 @@ class Plan:
                     answers[index] = GONE
                 else:
                     careful.append((index, job.key, write))
-            elif isinstance(write, Advance):
-                if epochs.get(write.shard) == write.epoch:
-                    plan.watermarks[write.shard] = max(write.until, plan.watermarks.get(write.shard, write.until))
-                    answers[index] = GONE
             else:
                 careful.append((index, key_of(write), write))
                 if isinstance(write, Adopt):

@@ -16,7 +16,6 @@ from tickwheel.scheduler.model import (
     Begin,
     Cancel,
     Job,
-    JobWrite,
     Move,
     Outcome,
     Replay,
@@ -25,6 +24,7 @@ from tickwheel.scheduler.model import (
     Settle,
     Settled,
     State,
+    Write,
 )
 
 __all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "decide", "key_of", "rescued"]
@@ -42,7 +42,7 @@ TOO_LATE = Answer(Outcome.TOO_LATE)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
 
 
-def key_of(write: JobWrite) -> str:
+def key_of(write: Write) -> str:
     """
     Return the key that *write* is about.
     """
@@ -50,7 +50,7 @@ def key_of(write: JobWrite) -> str:
 
 
 def decide(  # noqa: PLR0911 - one for each kind of write
-    write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration
+    write: Write, job: Job | None, now: int, next_generation: NextGeneration
 ) -> Decision:
     """
     Return what comes of *write*, given the *job* that its key has now.

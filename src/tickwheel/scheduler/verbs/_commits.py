@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tickwheel.observe._events import Event, JobCancelled, JobMoved, JobReplayed, JobSet
-from tickwheel.scheduler.model import Advance, Answer, Begin, Job, Outcome, Settle, Write
+from tickwheel.scheduler.model import Answer, Begin, Job, Outcome, Settle, Write
 
 __all__ = ["events_of", "lives_of"]
 
-_OWN = (Begin, Settle, Advance)
+_OWN = (Begin, Settle)
 """The scheduler's writes; who posted them hears of them alone."""
 
 _NEW_LIVES = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.MOVED, Outcome.REPLAYED))

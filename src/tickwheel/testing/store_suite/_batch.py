@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import (
-    Advance,
     Begin,
     Cancel,
     Job,
@@ -162,25 +161,3 @@ class BatchTests(StoreTests):
                 Outcome.CREATED,
                 Outcome.TOO_LATE,
             ]
-
-    def test_watermark(self) -> None:
-        """
-        The watermark goes forward only, by the owner only, and in one batch with other writes.
-        """
-        with self.rig() as rig:
-            for shard, lease in rig.leases.items():
-                answers = rig.store.apply(
-                    [
-                        Advance(shard, lease.epoch, 50),
-                        Advance(shard, lease.epoch, 20),
-                        Advance(shard, lease.epoch + 1, 90),
-                        Set(Job(f"key of {shard}", 0, rig.now)),
-                    ]
-                )
-                assert [answer.outcome for answer in answers] == [
-                    Outcome.SETTLED,
-                    Outcome.SETTLED,
-                    Outcome.NOT_OWNER,
-                    Outcome.CREATED,
-                ]
-                assert rig.store.watermark(shard) == 50

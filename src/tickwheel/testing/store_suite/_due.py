@@ -72,22 +72,6 @@ class DueTests(StoreTests):
             assert sorted(job.key for job in rig.due()) == ["pending", "retried"]
             assert {job.key: job for job in rig.due()} == {"retried": retried, "pending": pending}
 
-    def test_next_due_at(self) -> None:
-        """
-        The next instant is that of the first pending job.
-        """
-        with self.rig() as rig:
-            early, late = same_shard(rig, 2)
-            shard = rig.store.shard_of(early)
-            rig.pending(late, 9_000)
-            assert rig.store.next_due_at(shard) == rig.now + 9_000
-            job = rig.pending(early, 1_000)
-            assert rig.store.next_due_at(shard) == rig.now + 1_000
-            rig.begin(job)
-            assert rig.store.next_due_at(shard) == rig.now + 9_000
-            rig.cancel(late)
-            assert rig.store.next_due_at(shard) is None
-
     def test_any_instant(self) -> None:
         """
         Instants before the epoch and at the end of int64 are instants.

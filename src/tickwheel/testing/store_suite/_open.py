@@ -23,9 +23,6 @@ class OpenTests(StoreTests):
             assert rig.store.get("nothing") is None
             assert rig.due() == []
             assert rig.store.page(JobQuery()).jobs == ()
-            for shard in rig.leases:
-                assert rig.store.next_due_at(shard) is None
-                assert rig.store.watermark(shard) == 0
 
     def test_not_open(self) -> None:
         """

@@ -4,7 +4,7 @@ Whose jobs they are.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.model import Advance, Begin, Outcome, Settle, State
+from tickwheel.scheduler.model import Begin, Outcome, Settle, State
 from tickwheel.testing.store_suite._base import OWNER, StoreTests
 
 
@@ -38,15 +38,13 @@ class OwnerTests(StoreTests):
 
     def test_release(self) -> None:
         """
-        After a release nobody's begins, settles and watermarks count, and callers' writes do.
+        After a release nobody's begins and settles count, and callers' writes do.
         """
         with self.rig() as rig:
             job, staged = rig.running("running"), rig.pending("pending")
             rig.store.release(OWNER)
             assert rig.settle(job).outcome is Outcome.NOT_OWNER
             assert rig.begin(staged) is Outcome.NOT_OWNER
-            shard, lease = next(iter(rig.leases.items()))
-            assert rig.do(Advance(shard, lease.epoch, 5)).outcome is Outcome.NOT_OWNER
             assert rig.store.renew(OWNER) == []
             assert rig.set("other").outcome is Outcome.CREATED
             rig.store.release(OWNER)
@@ -102,14 +100,3 @@ class OwnerTests(StoreTests):
             assert rig.do(Settle(job, old)).outcome is Outcome.NOT_OWNER
             assert rig.get("key").attempt == 2
             assert rig.settle(job).outcome is Outcome.SETTLED
-
-    def test_watermark_survives(self) -> None:
-        """
-        The next owner finds the watermark where the former one left it.
-        """
-        with self.rig() as rig:
-            for shard, lease in rig.leases.items():
-                rig.do(Advance(shard, lease.epoch, 1_234))
-            rig.store.release(OWNER)
-            rig.leases = {lease.shard: lease for lease in rig.store.acquire("the second owner")}
-            assert all(rig.store.watermark(shard) == 1_234 for shard in rig.leases)

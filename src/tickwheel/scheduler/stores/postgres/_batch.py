@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from tickwheel.scheduler.model import Advance, Answer, Begin, Job, Set, Settle, State, Write
+from tickwheel.scheduler.model import Answer, Begin, Job, Set, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of, row_of
 from tickwheel.scheduler.stores._rules import decide
@@ -148,7 +148,7 @@ class Batch:
             yield from self._set_new(plan)
         elif plan.careful:
             yield from self._do_with_care(plan)
-        yield from self._write_shards(plan.watermarks)
+        yield from self._write_shards()
         counts = [self._counts[state] for state in _STATES]
         if self._is_guest and any(counts):
             yield Statement(SQL["add_counts_apart"], counts)
@@ -157,7 +157,7 @@ class Batch:
         return plan.answers
 
     def _epochs(self, writes: Sequence[Write]) -> Steps[dict[int, int]]:
-        epochs = {write.epoch for write in writes if isinstance(write, (Begin, Settle, Advance))}
+        epochs = {write.epoch for write in writes if isinstance(write, (Begin, Settle))}
         if not epochs:
             return {}
         return dict((yield Statement(SQL["epochs"], (sorted(epochs),))).rows)
@@ -258,11 +258,10 @@ class Batch:
         shard = self._shard_of(job.key)
         return -1 - shard if job.state is State.DEAD else shard
 
-    def _write_shards(self, watermarks: dict[int, int]) -> Steps[None]:
-        shards = sorted({shard for shard, change in self._running.items() if change} | set(watermarks))
+    def _write_shards(self) -> Steps[None]:
+        shards = sorted(shard for shard, change in self._running.items() if change)
         if shards:
-            values = ([self._running[shard] for shard in shards], [watermarks.get(shard, 0) for shard in shards])
-            yield Statement(SQL["write_shards"], (shards, *values))
+            yield Statement(SQL["write_shards"], (shards, [self._running[shard] for shard in shards]))
 
 
 def _sets_apart(plan: Plan) -> bool:

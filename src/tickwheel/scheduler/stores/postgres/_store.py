@@ -40,9 +40,7 @@ class PostgresStore:
     Jobs in one database, fired by any number of processes on any number of machines, each of which leases some shards.
     """
 
-    abilities = Abilities(
-        is_durable=True, has_notify=True, has_many_owners=True, has_many_writers=True, joins_transactions=True
-    )
+    abilities = Abilities(has_notify=True, has_many_owners=True, has_many_writers=True, joins_transactions=True)
 
     def __init__(self, conninfo: str, *, url: str, shards: int | None = None, lease_s: float = 10.0) -> None:
         """
@@ -156,11 +154,6 @@ class PostgresStore:
             rows = connection.execute(SQL["take_notes"], (shard, in_int64(until))).fetchall()
         return Changes([job_of(row) for row in rows], 0)
 
-    def next_due_at(self, shard: int) -> int | None:
-        with self._open_connections().reading() as connection:
-            row = connection.execute(SQL["next_due_at"], (shard,)).fetchone()
-        return row[0] if row else None
-
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         values = {"since": in_int64(since), "until": in_int64(until), "limit": limit}
         with self._open_connections().reading() as connection:
@@ -208,11 +201,6 @@ class PostgresStore:
     def wake(self) -> None:
         if self._listener is not None:
             self._listener.wake()
-
-    def watermark(self, shard: int) -> int:
-        with self._open_connections().reading() as connection:
-            row = connection.execute(SQL["watermark"], (shard,)).fetchone()
-        return row[0] if row else 0
 
     def _hold(self, owner: str, leases: list[Lease], before: float) -> None:
         self._owner = owner

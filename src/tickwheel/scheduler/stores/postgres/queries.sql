@@ -101,8 +101,8 @@ SELECT sum(pending)::bigint, sum(running)::bigint, sum(dead)::bigint FROM gone;
 
 -- name: write_shards
 UPDATE tickwheel_shard AS s
-SET running = greatest(s.running + n.running, 0), watermark = greatest(s.watermark, n.watermark)
-FROM unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS n (shard, running, watermark)
+SET running = greatest(s.running + n.running, 0)
+FROM unnest(%s::integer[], %s::bigint[]) AS n (shard, running)
 WHERE s.shard = n.shard;
 
 -- name: job_of_key
@@ -138,9 +138,6 @@ FROM tickwheel_shard AS s JOIN tickwheel_job AS j ON j.shard = s.shard
 WHERE due_at >= %(since)s AND due_at < %(until)s AND state = 0
 GROUP BY step;
 
--- name: next_due_at
-SELECT due_at FROM tickwheel_job WHERE shard = %s AND state = 0 ORDER BY shard, due_at, generation LIMIT 1;
-
 -- name: take_notes
 WITH note AS (
     DELETE FROM tickwheel_note WHERE shard = %s RETURNING key, generation
@@ -150,9 +147,6 @@ SELECT j.key, j.generation, j.due_at, j.payload, j.target, j.handler, j.attempt,
     j.error, j.trace, j.first_set_at
 FROM note CROSS JOIN LATERAL (SELECT * FROM tickwheel_job WHERE tickwheel_job.key = note.key) AS j
 WHERE j.generation = note.generation AND j.state = 0 AND j.due_at < %s;
-
--- name: watermark
-SELECT watermark FROM tickwheel_shard WHERE shard = %s;
 
 -- name: shards
 SELECT count(*) FROM tickwheel_shard;

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Adopt, Advance, Answer, Begin, Job, Set, Settle, State, Write
+from tickwheel.scheduler.model import Adopt, Answer, Begin, Job, Set, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores.redis._blob import Row, blob_of, place_of, running_mark
 from tickwheel.scheduler.stores.redis._scripts import packed, packed_lists
@@ -37,8 +37,7 @@ class Batch:
         for jobs in (self._plan.begins, self._plan.ends):
             if len({job.key for job in jobs}) < len(jobs):
                 raise WrongGuessError  # the server looks at all of them before it changes any
-        shards = {write.shard for write in writes if isinstance(write, Advance)}
-        shards |= {shard_of(write.job.key) for write in writes if isinstance(write, (Begin, Settle))}
+        shards = {shard_of(write.job.key) for write in writes if isinstance(write, (Begin, Settle))}
         self._assumed = {shard: epochs.get(shard) for shard in shards}
         self._seen = 0
         self._drawn = 0
@@ -84,13 +83,11 @@ class Batch:
             for shard, epoch in self._assumed.items()
             for part in (b"%d" % shard, b"" if epoch is None else b"%d" % epoch)
         ]
-        watermarks = [part for shard, until in plan.watermarks.items() for part in (b"%d" % shard, b"%d" % until)]
         return [
             owner.encode(),
             self._seen,
             self._drawn,
             packed(assumed),
-            packed(watermarks),
             packed_lists(begins.values()),
             packed(ends),
             packed(self._others()),

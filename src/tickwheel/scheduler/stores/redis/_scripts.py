@@ -27,13 +27,11 @@ _FLAGS: Final = {
     "changes": ("changes", _FREEING),
     "read": ("read", _READING),
     "due": ("due", _READING),
-    "next_due": ("next_due", _READING),
     "count": ("count", _READING),
     "count_due": ("count_due", _READING),
     "page": ("page", _READING),
     "running": ("running", _READING),
     "shards": ("shards", _READING),
-    "watermark": ("watermark", _READING),
 }
 """Each script, by the name under which it is called: its file, and what it asks of the server."""
 

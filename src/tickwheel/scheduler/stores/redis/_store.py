@@ -138,10 +138,6 @@ class RedisStore:
         jobs = [row.job for row in read_rows(frames)]
         return Changes([job for job in jobs if job.state is State.PENDING and job.due_at < until], int(mark))
 
-    def next_due_at(self, shard: int) -> int | None:
-        place = self._open_connections().run("next_due", shard)
-        return int.from_bytes(place[:8], "big") - 2**63 if place else None
-
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         jobs = self._due(b"[" + instant(in_int64(since)), until, limit, *range(self._shards))
         return sorted(jobs, key=lambda job: (job.due_at, job.generation))[:limit]
@@ -182,9 +178,6 @@ class RedisStore:
     def wake(self) -> None:
         if self._listener is not None:
             self._listener.wake()
-
-    def watermark(self, shard: int) -> int:
-        return int(self._open_connections().run("watermark", shard))
 
     def _try(self, connections: Connections, batch: Batch) -> list[Any]:
         with self._storable():
@@ -243,4 +236,4 @@ class RedisStore:
 
 
 def _abilities(window: str) -> Abilities:
-    return Abilities(not window, window, has_notify=True, has_many_owners=True, has_many_writers=True)
+    return Abilities(window, has_notify=True, has_many_owners=True, has_many_writers=True)

@@ -48,7 +48,7 @@ class Batch:
         self._is_owner = is_owner
         self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger"]).fetchone()
         self._generation: int
-        self._generation, *self._counts, self._watermark, epoch, owner = self._ledger
+        self._generation, *self._counts, epoch, owner = self._ledger
         self._epochs = {} if owner is None else {0: epoch}
         self.has_notes = False
 
@@ -75,7 +75,6 @@ class Batch:
             self._generation = max(self._generation, plan.floor)
             before = self._load(plan.keys())
             self._store(plan.decide(before, self._now, self._next_generation))
-        self._watermark = max(self._watermark, *plan.watermarks.values(), 0)
         self._write_ledger()
         return plan.answers
 
@@ -179,7 +178,7 @@ class Batch:
             raise WrongGuessError
 
     def _write_ledger(self) -> None:
-        ledger = (self._generation, *self._counts, self._watermark)
+        ledger = (self._generation, *self._counts)
         if ledger != self._ledger[: len(ledger)]:
             self._connection.execute(SQL["write_ledger"], ledger)
 

@@ -83,7 +83,7 @@ class SqliteStore:
         """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
         self.url = f"sqlite:///{os.fspath(path)}"
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
-        self.abilities = Abilities(is_durable=not window, loss_window=window, has_notify=True, joins_transactions=True)
+        self.abilities = Abilities(loss_window=window, has_notify=True, joins_transactions=True)
 
     def open(self) -> None:
         with translated(self.url):
@@ -163,11 +163,6 @@ class SqliteStore:
         self._seen = max(self._seen, since)
         return Changes([job_of(row) for row in rows], mark)
 
-    def next_due_at(self, shard: int) -> int | None:
-        with translated(self.url), self._open_connections().reading() as connection:
-            row = connection.execute(SQL["next_due_at"], (shard,)).fetchone()
-        return row[0] if row else None
-
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         return self.due(0, until, (since, -1), limit)
 
@@ -200,7 +195,7 @@ class SqliteStore:
         if self._lease is None or owner != self._owner:
             return []
         self._open_connections().check_file()
-        if not self._lock.is_held or self._ledger()[5] != self._lease.epoch:
+        if not self._lock.is_held or self._ledger()[4] != self._lease.epoch:
             self._step_down()
             return []
         self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
@@ -220,10 +215,6 @@ class SqliteStore:
 
     def wake(self) -> None:
         self._bell.wake()
-
-    def watermark(self, shard: int) -> int:
-        watermark: int = self._ledger()[4]
-        return watermark
 
     def _apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         with self._open_connections().writing() as connection:

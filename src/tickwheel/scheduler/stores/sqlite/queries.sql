@@ -1,13 +1,13 @@
 -- Each query has a name, under which sqlite/_queries.py knows it. Columns of a job always stand in the order of `Job`.
 
 -- name: read_ledger
-SELECT generation, pending, running, dead, watermark, epoch, owner FROM tickwheel_ledger;
+SELECT generation, pending, running, dead, epoch, owner FROM tickwheel_ledger;
 
 -- name: lock_ledger
 UPDATE tickwheel_ledger SET generation = generation;
 
 -- name: write_ledger
-UPDATE tickwheel_ledger SET generation = ?, pending = ?, running = ?, dead = ?, watermark = ?;
+UPDATE tickwheel_ledger SET generation = ?, pending = ?, running = ?, dead = ?;
 
 -- name: take_over
 UPDATE tickwheel_ledger SET owner = ?, epoch = epoch + 1, pending = pending + running, running = 0;
@@ -51,9 +51,6 @@ INSERT INTO tickwheel_key (shelf, key, due_at, generation) VALUES (?, ?, ?, ?);
 -- name: update_key
 UPDATE tickwheel_key SET shelf = ?, due_at = ?, generation = ? WHERE shelf = ? AND key = ?;
 
--- name: delete_key
-DELETE FROM tickwheel_key WHERE shelf = ? AND key = ?;
-
 -- name: delete_keys
 DELETE FROM tickwheel_key WHERE shelf = ? AND key IN (:keys);
 
@@ -89,9 +86,6 @@ SELECT key, generation, due_at, payload, target, handler, attempt, retry, expire
     first_set_at
 FROM tickwheel_note CROSS JOIN tickwheel_job USING (due_at, generation)
 WHERE shard = ?1 AND generation > ?3 AND due_at < ?2 AND state = 0;
-
--- name: next_due_at
-SELECT due_at FROM tickwheel_job WHERE shard = ? AND state = 0 ORDER BY due_at LIMIT 1;
 
 -- name: count_due
 SELECT (due_at - ?1) / ?2 AS step, count(*) FROM tickwheel_job

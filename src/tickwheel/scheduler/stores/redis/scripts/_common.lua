@@ -9,7 +9,7 @@
 --   running       hash    key -> place and shard of what runs
 --   dead          zset    the keys of dead jobs
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
---   shard:SHARD   hash    owner, epoch, until, watermark
+--   shard:SHARD   hash    owner, epoch, until
 --   nodes         zset    who is there, by the instant until which they were seen
 local base = KEYS[1]
 local CHUNK = 2000

@@ -2,7 +2,6 @@
 -- Input:  owner           who writes, or nothing
 --         base, drawn     the last generation that was seen, and how many follow it in this batch
 --         assumed         shard, epoch or nothing, ...: what the batch believes of the shards it speaks of
---         watermarks      shard, instant, ...
 --         begins          {shard, member, member, ...}, ...: pending jobs that begin
 --         ends            key, place without attempt, ...: running jobs that are done
 --         others          key, shard, head before, running mark before, blob, running mark, ...: nothing where there
@@ -10,8 +9,8 @@
 -- Output: {'done', by how much generations are larger than the batch thought},
 --         {'epochs', shard, epoch, ...} where they are not as assumed, {'changed'} where a job is not
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local assumed, watermarks = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
-local begins, ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7]), cmsgpack.unpack(ARGV[8])
+local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
+local ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
 local STATE, DEAD, NONE = 21, '\2', '\0\0\0\0'
 local sub = string.sub
 
@@ -148,12 +147,6 @@ all('HSET', at('running'), new_running)
 all('ZADD', at('dead'), new_dead)
 for shard, members in pairs(new_due) do
     all('ZADD', at('due:' .. shard), members)
-end
-for i = 1, #watermarks, 2 do
-    local place = at('shard:' .. watermarks[i])
-    if tonumber(redis.call('HGET', place, 'watermark') or '0') < tonumber(watermarks[i + 1]) then
-        redis.call('HSET', place, 'watermark', watermarks[i + 1])
-    end
 end
 local has_notes = false
 for shard, members in pairs(notes) do
