@@ -15,7 +15,7 @@ import pytest
 LINES_MAX = 400
 TEST_LINES_MAX = 500  # a suite reads from top to bottom, and needs no map
 CLASSIC_LINES_MAX = 250
-CLASSIC = ("heap", "single", "rounds", "hierarchical", "cascading")
+CLASSIC = ("heap", "single", "rounds", "hierarchical", "cascading", "calendar_queue")
 # Places that belong to one machine, and hosts that things are downloaded from: neither outlives its network.
 MACHINE_PATH = re.compile(rb"(?<![\w.])/(?:work|root|tmp|home/\w+)/\w")
 DOWNLOAD_HOST = re.compile(

@@ -49,7 +49,7 @@ def test_generate_and_replay(run: Run, tmp_path: Path) -> None:
     assert answer.returncode == 0
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
     assert [row["wheel"].split(":")[0] for row in rows] == [
-        *["native", "heap", "single", "rounds", "hierarchical", "cascading"]
+        *["native", "heap", "single", "rounds", "hierarchical", "cascading", "calendar"]
     ]
     outcomes = {tuple(row[name] for name in ("set", "move", "cancel", "fire", "peak_pending")) for row in rows}
     assert len(outcomes) == 1

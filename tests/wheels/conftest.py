@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from tickwheel.wheels import CascadingWheel, HeapWheel, HierarchicalWheel, NativeWheel, RoundsWheel, SingleWheel
+from tickwheel.wheels import (
+    CalendarWheel,
+    CascadingWheel,
+    HeapWheel,
+    HierarchicalWheel,
+    NativeWheel,
+    RoundsWheel,
+    SingleWheel,
+)
 
 pytest.register_assert_rewrite("tickwheel.testing.wheel_suite")
 
@@ -18,6 +26,7 @@ DESIGNS: dict[str, Callable[[float], Any]] = {
     "rounds": lambda tick: RoundsWheel(tick, slots=5),
     "hierarchical": lambda tick: HierarchicalWheel(tick, slots=5),
     "cascading": CascadingWheel,
+    "calendar": lambda _: CalendarWheel(),
 }
 
 
@@ -37,7 +46,7 @@ def make_python(request: pytest.FixtureRequest) -> Callable[[float], Any]:
     return DESIGNS[request.param]
 
 
-@pytest.fixture(params=[name for name in DESIGNS if name not in {"native", "heap", "single"}])
+@pytest.fixture(params=[name for name in DESIGNS if name not in {"native", "heap", "single", "calendar"}])
 def make_ticked(request: pytest.FixtureRequest) -> Callable[[float], Any]:
     """
     Return what makes a wheel of a design that has ticks and holds any delay.

@@ -13,6 +13,7 @@ from tickwheel.errors import InvalidDelayError
 from tickwheel.wheels import HeapWheel
 from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._ring import Ring
+from tickwheel.wheels.calendar_queue import CalendarWheel
 from tickwheel.wheels.cascading import BITS, LATER, SHIFTS, CascadingWheel, _index_for, _level_for
 from tickwheel.wheels.hierarchical import HierarchicalWheel
 from tickwheel.wheels.rounds import RoundsWheel
@@ -152,7 +153,9 @@ def test_a_ring_finds_its_occupied_slots(size: int) -> None:
         assert list(ring.occupied_after(index)) == passed
 
 
-@pytest.mark.parametrize("name", ["native", "heap", "single", "rounds", "hierarchical", "cascading", "delay_queue"])
+@pytest.mark.parametrize(
+    "name", ["native", "heap", "single", "rounds", "hierarchical", "cascading", "calendar_queue", "delay_queue"]
+)
 def test_worked_examples(name: str) -> None:
     """
     The example in a design's docstring does what it says.
@@ -162,7 +165,9 @@ def test_worked_examples(name: str) -> None:
     assert results.failed == 0
 
 
-@pytest.mark.parametrize("make", [HeapWheel, *(lambda design=design: design(tick=1e-9) for design in TICKED)])
+@pytest.mark.parametrize(
+    "make", [HeapWheel, CalendarWheel, *(lambda design=design: design(tick=1e-9) for design in TICKED)]
+)
 def test_views_show_every_entry(make: Any) -> None:
     """
     The view of the rings counts every entry once, NEVER apart, in slots that there are.

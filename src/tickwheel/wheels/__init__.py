@@ -9,6 +9,7 @@ Timing-wheel designs behind one protocol.
 | `RoundsWheel`       | one ring, gone around as often as a delay needs     | Netty, go-zero                |
 | `HierarchicalWheel` | wheels over wheels, made on demand                  | Kafka, RussellLuo/timingwheel |
 | `CascadingWheel`    | 256 near slots and four rings of 64                 | skynet, older Linux           |
+| `CalendarWheel`     | one ring that fits its slots to what is pending     | discrete-event simulators     |
 
 `Wheel` is the protocol and holds the promise; `DelayQueue` is a blocking queue over the heap. `CARDS` has what each
 design says of itself: its options, where it breaks, which geometry suits a load.
@@ -18,9 +19,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwheel.wheels import cascading, heap, hierarchical, native, rounds, single
+from tickwheel.wheels import calendar_queue, cascading, heap, hierarchical, native, rounds, single
 from tickwheel.wheels._card import Card
 from tickwheel.wheels._contract import NEVER, Abilities, Expired, Wheel
+from tickwheel.wheels.calendar_queue import CalendarWheel
 from tickwheel.wheels.cascading import CascadingWheel
 from tickwheel.wheels.delay_queue import DelayQueue
 from tickwheel.wheels.heap import HeapWheel
@@ -33,6 +35,7 @@ __all__ = [
     "CARDS",
     "NEVER",
     "Abilities",
+    "CalendarWheel",
     "CascadingWheel",
     "DelayQueue",
     "Expired",
@@ -45,6 +48,6 @@ __all__ = [
 ]
 
 CARDS: Final[dict[str, Card]] = {
-    module.CARD.name: module.CARD for module in (native, heap, single, rounds, hierarchical, cascading)
+    module.CARD.name: module.CARD for module in (native, heap, single, rounds, hierarchical, cascading, calendar_queue)
 }
 """What each design says of itself, by its name; to add a design is to add its module here."""

@@ -1,0 +1,69 @@
+"""
+The calendar queue keeps the wheel's contract, and fits its pages to what is pending.
+"""
+
+import random
+
+from tickwheel.testing.wheel_suite import WheelSuite
+from tickwheel.wheels.calendar_queue import CalendarWheel
+
+
+class TestCalendar(WheelSuite):
+    """
+    The contract suite on the calendar queue.
+    """
+
+    def make_wheel(self, start: int) -> CalendarWheel:
+        """
+        Return a calendar that is open at *start*.
+        """
+        wheel = CalendarWheel()
+        wheel.advance(start)
+        return wheel
+
+
+def fullest(wheel: CalendarWheel) -> int:
+    """
+    Return how many entries the fullest page holds.
+    """
+    return max(wheel.rings()[1].counts.values())
+
+
+def test_pages_stay_short_where_deadlines_spread() -> None:
+    """
+    Ten thousand deadlines spread over any span fill pages of a few, and no page holds a hundredth of them.
+    """
+    dice = random.Random(7)
+    for span in (10**5, 10**9, 10**15):
+        wheel = CalendarWheel()
+        for _ in range(10_000):
+            wheel.insert(dice.randrange(span), None)
+        assert fullest(wheel) < 50
+        assert wheel.stats()["refiled"] < 4 * 10_000, "each growth doubles, so all of them cost a constant each"
+
+
+def test_skew_crowds_a_page() -> None:
+    """
+    Where a quarter of the deadlines is one thousandth as far apart as the others, one page holds them: where it breaks.
+    """
+    wheel = CalendarWheel()
+    for number in range(3_000):
+        wheel.insert(10**9 + number * 10**6, None)
+    for number in range(1_000):
+        wheel.insert(10**8 + number, None)
+    assert fullest(wheel) >= 1_000
+    assert [entry.deadline for entry in wheel.advance(10**8 + 999)] == [10**8 + number for number in range(1_000)]
+
+
+def test_shrinks_again() -> None:
+    """
+    A calendar that empties gives its days back.
+    """
+    wheel = CalendarWheel()
+    ids = [wheel.insert(number * 1_000, None) for number in range(10_000)]
+    grown = wheel.rings()[1].slots
+    for id_ in ids[:-3]:
+        wheel.cancel(id_)
+    wheel.advance(0)
+    assert wheel.rings()[1].slots < grown // 100
+    wheel.check()
