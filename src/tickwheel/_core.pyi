@@ -1,6 +1,6 @@
 from array import array
 from asyncio import TimerHandle
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextvars import Context
 from types import TracebackType
 from typing import Any, Self, TypeVar, TypeVarTuple, Unpack, final
@@ -91,6 +91,8 @@ class CacheIterator:
 class Engine:
     on_earlier: Callable[[], object] | None
     on_error: ErrorHandler | None
+    on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
+    captures_context: bool
     runner: Callable[[Timer], object] | None
     def __new__(cls, clock: Clock | None = None, *, max_pending: int | None = None) -> Engine: ...
     def __len__(self) -> int: ...

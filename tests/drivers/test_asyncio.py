@@ -269,9 +269,9 @@ def test_closed_from_another_thread():
 
 
 @pytest.mark.parametrize("run", LOOPS)
-def test_the_context_of_the_wheel(run):
+def test_the_context_of_a_callback(run):
     """
-    Callbacks run in the context that the wheel was made in, whoever set them; or in the one that is given.
+    Callbacks run in the context that they were set in, or that is given; those in bulk in that of the wheel.
     """
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
 
@@ -279,11 +279,15 @@ def test_the_context_of_the_wheel(run):
         variable.set("of the wheel")
         wheel = TimerWheel.asyncio()
         seen: list[str] = []
+        variable.set("of a third")
+        third = contextvars.copy_context()
         variable.set("of whoever sets")
         wheel.call_later(0, lambda: seen.append(variable.get()))
-        wheel.call_later(0, lambda: seen.append(variable.get()), context=contextvars.copy_context())
+        wheel.call_later(0, lambda: seen.append(variable.get()), context=third)
+        wheel.call_later_many([0], lambda _: seen.append(variable.get()))
+        variable.set("of nobody")
         await fired(wheel)
-        assert seen == ["of the wheel", "of whoever sets"]
+        assert seen == ["of whoever sets", "of a third", "of the wheel"]
 
     run(scenario())
 

@@ -9,6 +9,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
 use tickwheel_core::{Id, NEVER};
 
 use crate::clock::to_ns;
+use crate::coroutine;
 use crate::engine::Engine;
 use crate::id_array::{number, IdArray};
 use crate::payload::Payload;
@@ -22,8 +23,12 @@ pub(crate) fn set<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, this) = (engine.py(), engine.get());
     if !callback.is_callable() {
-        let text = format!("callback is {}: pass something that can be called with an array of ids", callback.repr()?);
+        let text = format!("callback is {}: pass something that can be called", callback.repr()?);
         return Err(PyTypeError::new_err(text));
+    }
+    if !this.manners.awaits.get() {
+        // SAFETY: the callback is an object of the caller's.
+        unsafe { coroutine::check(py, callback.as_ptr()) }?;
     }
     let delays = all_ns(delays)?;
     let mut ids = IdArray::new(py, delays.len())?; // before anything is set, as it may fail

@@ -1,9 +1,10 @@
-//! A callback with its arguments, in one reference: the callable itself, or, where there are arguments, a pack of both.
+//! A callback with its arguments, in one reference: the callable itself, or, where there are arguments or a context, a pack of all.
 
 use std::alloc::{handle_alloc_error, Layout};
 use std::ptr::{addr_of_mut, null_mut};
 
 use pyo3::ffi;
+use pyo3::prelude::*;
 
 use crate::spares::Spares;
 
@@ -17,7 +18,17 @@ const PACKED: usize = 1;
 #[repr(C)]
 struct Pack {
     references: u32,
+    /// How many words there are, and `IN_CONTEXT` if the first of them is the context to call in.
     len: u32,
+}
+
+/// Marks a pack with a context.
+const IN_CONTEXT: u32 = 1 << 31;
+
+impl Pack {
+    fn words(&self) -> usize {
+        (self.len & !IN_CONTEXT) as usize
+    }
 }
 
 const _: () = assert!(size_of::<Pack>() == size_of::<*mut ffi::PyObject>(), "the words are aligned behind the head");
@@ -93,16 +104,41 @@ impl Call {
     /// The GIL is held; `words` has at least the callback.
     #[inline]
     pub(crate) unsafe fn new(words: &[*mut ffi::PyObject]) -> Self {
+        // SAFETY: the words are borrowed from the caller's arguments.
+        unsafe {
+            if let [callback] = words {
+                ffi::Py_INCREF(*callback);
+                return Self(*callback);
+            }
+            Self::packed(words, words.len() as u32)
+        }
+    }
+
+    /// The same, to be called in a context.
+    ///
+    /// # Safety
+    ///
+    /// As `new`.
+    pub(crate) unsafe fn in_context(context: &Bound<'_, PyAny>, words: &[*mut ffi::PyObject]) -> Self {
+        let all = [&[context.as_ptr()], words].concat();
+        // SAFETY: all words are borrowed from the caller.
+        unsafe { Self::packed(&all, all.len() as u32 | IN_CONTEXT) }
+    }
+
+    /// Fill a fresh pack.
+    ///
+    /// # Safety
+    ///
+    /// As `new`.
+    #[inline]
+    unsafe fn packed(words: &[*mut ffi::PyObject], len: u32) -> Self {
         // SAFETY: the words are borrowed from the caller's arguments; a fresh pack is filled before anyone sees it.
         unsafe {
             for &word in words {
                 ffi::Py_INCREF(word);
             }
-            if let [callback] = words {
-                return Self(*callback);
-            }
             let pack = Self::room_for(words.len());
-            pack.write(Pack { references: 1, len: words.len() as u32 });
+            pack.write(Pack { references: 1, len });
             std::ptr::copy_nonoverlapping(words.as_ptr(), pack.add(1).cast(), words.len());
             Self((pack as usize | PACKED) as *mut ffi::PyObject)
         }
@@ -165,31 +201,81 @@ impl Call {
         self.0.is_null()
     }
 
-    /// Callback and arguments, borrowed.
+    /// All that it refers to, borrowed: the context, if there is one, callback and arguments.
     ///
     /// # Safety
     ///
     /// The call is not none and outlives the slice; the GIL is held.
     #[inline]
-    pub(crate) unsafe fn words(&self) -> &[*mut ffi::PyObject] {
+    pub(crate) unsafe fn all_words(&self) -> &[*mut ffi::PyObject] {
         // SAFETY: the words lie behind the head.
         match self.pack() {
             None => std::slice::from_ref(&self.0),
-            Some(pack) => unsafe { std::slice::from_raw_parts(pack.add(1).cast(), (*pack).len as usize) },
+            Some(pack) => unsafe { std::slice::from_raw_parts(pack.add(1).cast(), (*pack).words()) },
         }
     }
 
-    /// Call it; null with an exception set if it raised.
+    /// Callback and arguments, borrowed.
     ///
     /// # Safety
     ///
-    /// As `words`; the caller keeps the call alive meanwhile.
+    /// As `all_words`.
     #[inline]
-    pub(crate) unsafe fn call(self) -> *mut ffi::PyObject {
-        // SAFETY: the words are alive for as long as the call is.
+    pub(crate) unsafe fn words(&self) -> &[*mut ffi::PyObject] {
+        // SAFETY: a pack with a context begins with that.
+        unsafe { &self.all_words()[usize::from(self.has_context())..] }
+    }
+
+    #[inline]
+    unsafe fn has_context(&self) -> bool {
+        // SAFETY: a pack lives as long as the call.
+        self.pack().is_some_and(|pack| unsafe { (*pack).len & IN_CONTEXT != 0 })
+    }
+
+    /// Call it, in its context, and let `settle` see the result there; null with an exception set if one of them raised.
+    ///
+    /// # Safety
+    ///
+    /// As `words`; the caller keeps the call alive meanwhile. `settle` takes over the result.
+    #[inline]
+    pub(crate) unsafe fn call(
+        self,
+        settle: impl FnOnce(*mut ffi::PyObject) -> *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        // SAFETY: the words are alive for as long as the call is; a context that was entered is left.
         unsafe {
+            if self.has_context() {
+                return self.call_in_context(settle);
+            }
             let words = self.words();
-            call(words[0], words[1..].as_ptr(), words.len() - 1)
+            let result = call(words[0], words[1..].as_ptr(), words.len() - 1);
+            if result.is_null() {
+                return result;
+            }
+            settle(result)
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn call_in_context(
+        self,
+        settle: impl FnOnce(*mut ffi::PyObject) -> *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        // SAFETY: as `call`.
+        unsafe {
+            let (context, words) = (self.all_words()[0], self.words());
+            if ffi::PyContext_Enter(context) != 0 {
+                return null_mut();
+            }
+            let mut result = call(words[0], words[1..].as_ptr(), words.len() - 1);
+            if !result.is_null() {
+                result = settle(result);
+            }
+            if ffi::PyContext_Exit(context) != 0 {
+                ffi::Py_XDECREF(result);
+                return null_mut();
+            }
+            result
         }
     }
 
@@ -209,10 +295,10 @@ impl Call {
             if (*pack).references > 0 {
                 return;
             }
-            for &word in self.words() {
+            for &word in self.all_words() {
                 ffi::Py_DECREF(word);
             }
-            let words = (*pack).len as usize;
+            let words = (*pack).words();
             if words != USUAL || !(*addr_of_mut!(SPARES)).keep(pack) {
                 ffi::PyMem_Free(pack.cast());
             }

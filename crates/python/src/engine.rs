@@ -9,6 +9,7 @@ use tickwheel_core::{Expired, Id, Wheel, NEVER};
 use crate::bulk;
 use crate::cell::GilCell;
 use crate::clock::Clock;
+use crate::coroutine::Manners;
 use crate::errors::raise;
 use crate::payload::{self, Held, Payload};
 use crate::pending::{describe, release};
@@ -20,6 +21,7 @@ use crate::timer::{TimerObject, FIRING};
 pub(crate) struct Hooks {
     pub(crate) on_earlier: Option<Py<PyAny>>,
     pub(crate) on_error: Option<Py<PyAny>>,
+    pub(crate) on_coroutine: Option<Py<PyAny>>,
     pub(crate) runner: Option<Py<PyAny>>,
 }
 
@@ -37,6 +39,7 @@ pub(crate) struct Engine {
     pub(crate) state: GilCell<State>,
     pub(crate) hooks: GilCell<Hooks>,
     pub(crate) living: Living,
+    pub(crate) manners: Manners,
 }
 
 impl Engine {
@@ -167,6 +170,7 @@ impl Engine {
             state: GilCell::new(state),
             hooks: GilCell::new(Hooks::default()),
             living: Living::default(),
+            manners: Manners::default(),
         })
     }
 
@@ -198,6 +202,30 @@ impl Engine {
     fn set_on_error(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
         let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_error, hook));
         drop(former);
+    }
+
+    /// Gets every coroutine that a callback returns, and the timer; None: nobody awaits, so coroutine functions are refused.
+    #[getter]
+    fn on_coroutine(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.hooks.with(py, |hooks| hooks.on_coroutine.as_ref().map(|hook| hook.clone_ref(py)))
+    }
+
+    #[setter]
+    fn set_on_coroutine(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
+        self.manners.awaits.set(hook.is_some());
+        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_coroutine, hook));
+        drop(former);
+    }
+
+    /// Whether a callback runs in a copy of the context in which it was set, rather than in that of whoever fires.
+    #[getter]
+    fn captures_context(&self) -> bool {
+        self.manners.captures.get()
+    }
+
+    #[setter]
+    fn set_captures_context(&self, captures: bool) {
+        self.manners.captures.set(captures);
     }
 
     /// Where set, gets every due timer instead of its being called.
@@ -324,6 +352,7 @@ impl Engine {
         let hooks = self.hooks.try_with(|hooks| -> Result<(), PyTraverseError> {
             visit.call(&hooks.on_earlier)?;
             visit.call(&hooks.on_error)?;
+            visit.call(&hooks.on_coroutine)?;
             visit.call(&hooks.runner)
         });
         hooks.unwrap_or(Ok(()))?;
@@ -338,7 +367,7 @@ impl Engine {
                 Held::Timer(timer) => unsafe {
                     engine = (*timer).engine_pointer();
                     pending += 1;
-                    (*timer).call.words().iter().try_for_each(|&word| show(word))
+                    (*timer).call.all_words().iter().try_for_each(|&word| show(word))
                 },
                 Held::Batch(callback) => show(callback),
             })?;

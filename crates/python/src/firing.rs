@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use tickwheel_core::{Expired, Id, Pop};
 
 use crate::call::Call;
+use crate::coroutine::settle;
 use crate::engine::Engine;
 use crate::errors::raise;
 use crate::id_array::{number, IdArray};
@@ -147,7 +148,7 @@ impl Turn<'_, '_> {
                     }
                 };
             }
-            let result = TimerObject::fire(timer);
+            let result = TimerObject::fire(py, timer, engine);
             if result.is_null() {
                 return engine.report(py, PyErr::fetch(py), &object);
             }
@@ -185,10 +186,15 @@ impl Turn<'_, '_> {
                 return self.fire(timer);
             }
         }
-        match callback.bind(py).call1((array,)) {
-            Ok(_) => Ok(()),
-            Err(error) => engine.report(py, error, callback.bind(py)),
-        }
+        let callback = callback.bind(py);
+        let outcome = callback.call1((array,)).and_then(|result| {
+            // SAFETY: the result is handed over, and comes back owned or as an error.
+            unsafe {
+                let settled = settle(engine, py, result.into_ptr(), callback.as_ptr(), callback.as_ptr());
+                Bound::from_owned_ptr_or_err(py, settled)
+            }
+        });
+        outcome.map(drop).or_else(|error| engine.report(py, error, callback))
     }
 }
 

@@ -24,6 +24,7 @@ mod cache_table;
 mod call;
 mod cell;
 mod clock;
+mod coroutine;
 mod engine;
 mod errors;
 mod fast_methods;
@@ -46,6 +47,7 @@ use pyo3::prelude::*;
 /// The native core of tickwheel.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    coroutine::register(module)?;
     timer_methods::register(module)?;
     set::register(module)?;
     aio_set::register(module)?;

@@ -2,7 +2,6 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tickwheel_core::{coalesce, NEVER};
@@ -10,6 +9,7 @@ use tickwheel_core::{coalesce, NEVER};
 use crate::call::Call;
 use crate::cell::guard;
 use crate::clock::to_ns;
+use crate::coroutine;
 use crate::engine::Engine;
 use crate::fast_methods::{fast, FastMethods};
 use crate::timer;
@@ -63,6 +63,9 @@ unsafe fn set(
             return Err(not_callable(py, words[1]));
         }
         let engine = Borrowed::from_ptr(py, slf).cast_unchecked::<Engine>().get();
+        if !engine.manners.awaits.get() {
+            coroutine::check(py, words[1])?;
+        }
         let options = if names.is_null() { Options::default() } else { Options::read(py, args.add(count), names)? };
         let mut deadline = match from {
             From::Zero => value,
@@ -71,9 +74,10 @@ unsafe fn set(
         if options.slack_ns > 0 && deadline < NEVER {
             deadline = coalesce(deadline, options.slack_ns).min(NEVER);
         }
-        let call = match &options.run {
+        let call = match &options.context {
+            None if engine.manners.captures.get() => Call::in_context(&current_context(py)?, &words[1..]),
             None => Call::new(&words[1..]),
-            Some(run) => Call::new(&[&[run.as_ptr()], &words[1..]].concat()),
+            Some(context) => Call::in_context(context, &words[1..]),
         };
         let timer = timer::new(slf, call, deadline)?;
         match engine.file(py, timer, deadline) {
@@ -99,8 +103,7 @@ unsafe fn set(
 #[derive(Default)]
 struct Options<'py> {
     slack_ns: u64,
-    /// `context.run`.
-    run: Option<Bound<'py, PyAny>>,
+    context: Option<Bound<'py, PyAny>>,
 }
 
 impl<'py> Options<'py> {
@@ -115,7 +118,14 @@ impl<'py> Options<'py> {
             match name.extract::<&str>()? {
                 "slack" => options.slack_ns = unsafe { to_ns(py, value.as_ptr(), "slack") }?,
                 "context" if value.is_none() => {}
-                "context" => options.run = Some(value.getattr(intern!(py, "run"))?),
+                // SAFETY: `value` is an object.
+                "context" if unsafe { ffi::PyContext_CheckExact(value.as_ptr()) } != 0 => {
+                    options.context = Some(value.to_owned());
+                }
+                "context" => {
+                    let text = format!("context is {}: pass a contextvars.Context, or None", value.repr()?);
+                    return Err(PyTypeError::new_err(text));
+                }
                 other => {
                     let text = format!("unknown keyword {other}: only slack= and context= are known");
                     return Err(PyTypeError::new_err(text));
@@ -124,6 +134,11 @@ impl<'py> Options<'py> {
         }
         Ok(options)
     }
+}
+
+fn current_context(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    // SAFETY: returns a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyContext_CopyCurrent()) }
 }
 
 #[cold]

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use tickwheel_core::Id;
 
 use crate::call::Call;
+use crate::coroutine::settle;
 use crate::engine::Engine;
 use crate::spares::Spares;
 
@@ -120,14 +121,14 @@ impl TimerObject {
     ///
     /// # Safety
     ///
-    /// The GIL is held, the timer is firing, no cell is entered, and the caller has a reference to the timer.
+    /// The GIL is held, the timer is firing, no cell is entered, and the caller has a reference to the timer and its engine.
     #[inline]
-    pub(crate) unsafe fn fire(this: *mut Self) -> *mut ffi::PyObject {
+    pub(crate) unsafe fn fire(py: Python<'_>, this: *mut Self, engine: &Engine) -> *mut ffi::PyObject {
         // SAFETY: the timer might lose its own reference to the call when it is given a new life and that is cancelled.
         unsafe {
             let call = (*this).call;
             call.retain();
-            let result = call.call();
+            let result = call.call(|result| settle(engine, py, result, call.words()[0], this.cast()));
             if (*this).id == FIRING {
                 Self::end(this, FIRED);
             }

@@ -90,7 +90,7 @@ unsafe extern "C" fn method_run(object: *mut ffi::PyObject, _: *mut ffi::PyObjec
                 return Ok(py.None().into_ptr());
             }
             let engine = (*timer).engine(py).to_owned();
-            let result = TimerObject::fire(timer);
+            let result = TimerObject::fire(py, timer, engine.get());
             if result.is_null() {
                 let timer = Bound::from_borrowed_ptr(py, object);
                 engine.get().report(py, PyErr::fetch(py), &timer)?;

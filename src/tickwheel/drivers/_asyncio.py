@@ -5,11 +5,13 @@ The asyncio driver: one armed handle on a running loop, however many timers ther
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextvars import Context, copy_context
 from typing import Any, Final
 
 from tickwheel.drivers._contract import SteppedClock
 from tickwheel.drivers._fork import tell_after_fork
+from tickwheel.drivers._task_set import TaskSet, running_loop
 from tickwheel.errors import ClosedError
 from tickwheel.timers._contract import Engine
 
@@ -26,7 +28,9 @@ class AsyncioDriver:
     """
     Fires on an event loop: asyncio's, uvloop's, any that has `call_later` and `call_soon_threadsafe`.
 
-    Timers may be set from any thread; callbacks run in the loop's, in the context that the wheel was made in.
+    Timers may be set from any thread; callbacks run in the loop's, in a copy of the context that they were set in, or,
+    set by `call_later_many`, in that of the wheel.
+    A coroutine that one returns becomes a task, which is cancelled if the wheel is closed meanwhile.
     An `Exception` of theirs goes to the loop's exception handler; anything else leaves the loop's run, as with its own
     timers.
     Loops may wake up early, by up to a millisecond; then nothing fires, and the rest of the time is waited for.
@@ -38,10 +42,12 @@ class AsyncioDriver:
     fires_itself = True
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self._loop = _running_loop() if loop is None else loop
-        if self._loop is None:
+        loop = running_loop() if loop is None else loop
+        if loop is None:
             message = "no event loop is running: make the wheel inside a coroutine, or pass loop="
             raise RuntimeError(message)
+        self._loop = loop
+        self._tasks = TaskSet(loop)
         self._engine: Engine | None = None
         self._context: Context = copy_context()
         self._armed: asyncio.Handle | None = None
@@ -58,6 +64,8 @@ class AsyncioDriver:
             raise RuntimeError(message)
         self._engine = engine
         engine.on_error = self._report
+        engine.on_coroutine = self._await
+        engine.captures_context = True
         if isinstance(engine.clock, SteppedClock):
             engine.clock.attach(engine)
         else:
@@ -67,9 +75,13 @@ class AsyncioDriver:
 
     def stop(self) -> None:
         """
-        Fire nothing more; take the handle from the loop.
+        Fire nothing more; take the handle from the loop, and cancel the tasks.
         """
         self._is_stopped = True
+        if running_loop() is self._loop:
+            self._tasks.cancel()
+        elif self._tasks:
+            self._soon(self._tasks.cancel)
         if self._engine is not None and isinstance(self._engine.clock, SteppedClock):
             self._engine.clock.detach(self._engine)
         elif self._armed is not None:
@@ -95,9 +107,9 @@ class AsyncioDriver:
 
     def stats(self) -> dict[str, Any]:
         """
-        Return how many turns of the loop looked at the engine: `wakeups`.
+        Return how many turns of the loop looked at the engine: `wakeups`; and how many tasks are under way.
         """
-        return {"wakeups": self._wakeups}
+        return {"wakeups": self._wakeups, "tasks": len(self._tasks)}
 
     def _wake(self) -> None:
         """
@@ -112,8 +124,7 @@ class AsyncioDriver:
         """
         Run *step* in the loop's thread; return False if the loop is closed.
         """
-        assert self._loop is not None
-        call = self._loop.call_soon if _running_loop() is self._loop else self._loop.call_soon_threadsafe
+        call = self._loop.call_soon if running_loop() is self._loop else self._loop.call_soon_threadsafe
         try:
             call(step, context=self._context)
         except RuntimeError:
@@ -125,7 +136,6 @@ class AsyncioDriver:
     def _rearm(self) -> None:
         self._disarm()
         assert self._engine is not None
-        assert self._loop is not None
         deadline = None if self._is_stopped else self._engine.arm()
         if deadline is None:
             return
@@ -151,13 +161,25 @@ class AsyncioDriver:
             self._is_firing = False
             self._rearm()
 
+    def _await(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
+        """
+        Make a task of what a callback returned: the engine's `on_coroutine`.
+        """
+        if running_loop() is self._loop:
+            self._start_task(coroutine, timer)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._start_task, coroutine, timer)
+        except RuntimeError:
+            coroutine.close()
+            raise
+
+    def _start_task(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
+        assert self._engine is not None
+        if self._is_stopped:
+            coroutine.close()
+        else:
+            self._tasks.start(self._engine, coroutine, timer)
+
     def _report(self, error: BaseException, timer: object) -> None:
-        assert self._loop is not None
         self._loop.call_exception_handler({"message": "a timer's callback raised", "exception": error, "timer": timer})
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

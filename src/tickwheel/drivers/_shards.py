@@ -51,12 +51,18 @@ class _OnExpire(KeyedStandIn):
 
     __slots__ = ("_expire", "_refuse")
 
-    def __init__(self, expire: Callable[[Any, Any], None], refuse: Callable[[Any, Any], None]) -> None:
+    def __init__(
+        self,
+        callback: Callable[[Any, Any], object],
+        expire: Callable[[Any, Any], object],
+        refuse: Callable[[Any, Any], None],
+    ) -> None:
+        self.callback = callback
         self._expire = expire
         self._refuse = refuse
 
-    def __call__(self, key: Hashable, item: Any, /) -> None:
-        self._expire(key, item)
+    def __call__(self, key: Hashable, item: Any, /) -> object:
+        return self._expire(key, item)
 
     def refused(self, key: Hashable, item: Any, /) -> None:
         """
@@ -306,10 +312,10 @@ class ShardedWheel:
             self._retiring = [each for each in self._retiring if each is not wheel]
             wheel.close()
 
-    def _expire(self, key: Hashable, item: tuple[_Place, Any]) -> None:
+    def _expire(self, key: Hashable, item: tuple[_Place, Any]) -> object:
         place, value = item
         try:
-            self._on_expire(key, value)
+            return self._on_expire(key, value)
         finally:
             with self._lock:
                 self._end_life(key, place)
@@ -343,5 +349,5 @@ class ShardedWheel:
         return [*self._shards, *self._hot.values(), *self._retiring]
 
     def _new_wheel(self) -> TimerWheel:
-        on_expire = _OnExpire(self._expire, self._refuse)
+        on_expire = _OnExpire(self._on_expire, self._expire, self._refuse)
         return TimerWheel(wheel=self._make_wheel(), on_expire=on_expire, **self._options)

@@ -5,9 +5,11 @@ Callbacks as asyncio tasks.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
+from tickwheel.drivers._task_set import TaskSet, running_loop
 from tickwheel.timers._contract import DueTimer, Engine
 from tickwheel.typing import Seconds
 
@@ -18,11 +20,12 @@ class TaskExecutor(MeasuredExecutor):
     """
     Calls on an event loop, and makes a task of each coroutine that a callback returns.
 
-        wheel = TimerWheel.asyncio(executor=TaskExecutor())
+        wheel = TimerWheel(executor=TaskExecutor())
         wheel.call_later(5, fetch, url)    # an async function
 
-    An error of a task goes where its wheel's errors go; a cancelled one is no error.
-    With a driver on another thread callbacks are handed to the loop.
+    That is for a wheel that fires elsewhere, and to have slow callbacks reported: `TimerWheel.asyncio()` makes tasks by
+    itself. An error of a task goes where its wheel's errors go; a cancelled one is no error. The tasks are the
+    executor's: closing a wheel does not cancel them.
 
     Args:
         loop: Which loop; None for the one that is running.
@@ -42,45 +45,24 @@ class TaskExecutor(MeasuredExecutor):
     ) -> None:
         super().__init__(slow_s, on_slow)
         self._loop = asyncio.get_running_loop() if loop is None else loop
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = TaskSet(self._loop)
 
     def serve(self, engine: Engine) -> None:
         """
-        Take every due timer of *engine*, and tell its `on_error` what tasks raise.
+        Take every due timer and every coroutine of *engine*, and tell its `on_error` what tasks raise.
         """
 
         def submit(timer: DueTimer) -> None:
-            if _is_running(self._loop):
-                self._start(engine, timer)
+            if running_loop() is self._loop:
+                self.run(timer)
             else:
-                self._loop.call_soon_threadsafe(self._start, engine, timer)
+                self._loop.call_soon_threadsafe(self.run, timer)
 
         engine.runner = submit
+        engine.on_coroutine = partial(self._tasks.start, engine)
 
     def stats(self) -> dict[str, Any]:
         """
         Return how many callbacks have run, how many were slow, and how many tasks are under way.
         """
         return {**super().stats(), "executor_tasks": len(self._tasks)}
-
-    def _start(self, engine: Engine, timer: DueTimer) -> None:
-        result = self.run(timer)
-        if not asyncio.iscoroutine(result):
-            return
-        task = self._loop.create_task(result)
-        self._tasks.add(task)  # the loop itself holds its tasks weakly
-
-        def done(task: asyncio.Task[Any]) -> None:
-            self._tasks.discard(task)
-            error = None if task.cancelled() else task.exception()
-            if error is not None and engine.on_error is not None:
-                engine.on_error(error, timer)
-
-        task.add_done_callback(done)
-
-
-def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False

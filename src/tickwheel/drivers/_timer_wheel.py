@@ -70,7 +70,6 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
             driver = ManualDriver() if isinstance(clock, SteppedClock) else ThreadDriver()
         self._engine = engine = _new_engine(wheel, clock, max_pending)
         self._driver = driver
-        self._keyed = Keyed(engine, on_expire)
         engine.on_error = log_error
         driver.start(engine)
         if on_error is not None:
@@ -78,6 +77,11 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         self._executor = executor
         if executor is not None:
             executor.serve(engine)
+        try:
+            self._keyed = Keyed(engine, on_expire)
+        except TypeError:
+            driver.stop()
+            raise
         for verb in HOT_VERBS:
             if getattr(type(self), verb) is getattr(TimerVerbs, verb):  # not so if a subclass has its own
                 self.__dict__[verb] = getattr(engine, verb)
@@ -114,6 +118,13 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         Return where the wheel's time comes from.
         """
         return self._engine.clock
+
+    @property
+    def awaits_coroutines(self) -> bool:
+        """
+        Return whether a callback may be a coroutine function: there is an event loop that awaits what it returns.
+        """
+        return self._engine.on_coroutine is not None
 
     def __len__(self) -> int:
         """

@@ -22,9 +22,6 @@ class BoundCallback(StandIn):
     """
 
     def __init__(self, ending: Ending, callback: Callback, args: tuple[Any, ...]) -> None:
-        if not callable(callback):
-            message = f"callback is {callback!r}: pass something that can be called"
-            raise TypeError(message)
         self._ending = ending
         self._callback = callback
         self._args = args
@@ -40,9 +37,9 @@ class BoundCallback(StandIn):
         self._forget_if_over()
         return timer
 
-    def __call__(self) -> None:
+    def __call__(self) -> object:
         try:
-            self._callback(*self._args)
+            return self._callback(*self._args)
         finally:
             self._forget_if_over()
 

@@ -8,10 +8,11 @@ import operator
 import weakref
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import count
 from typing import Any, Final, cast
 
+from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.typing import Seconds
 
@@ -40,6 +41,8 @@ class BulkVerbs(ABC):
     The bulk verbs of an engine, by what it does for one timer.
     """
 
+    on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
+
     def __init__(self) -> None:
         self._ids = count(1)
         self._by_id: weakref.WeakValueDictionary[int, BulkTimer] = weakref.WeakValueDictionary()
@@ -66,9 +69,7 @@ class BulkVerbs(ABC):
         """
         Set a timer for each of *delays* and return their ids.
         """
-        if not callable(callback):
-            message = f"callback is {callback!r}: pass something that can be called with an array of ids"
-            raise TypeError(message)
+        check_callback(callback, is_awaited=self.on_coroutine is not None)
         if isinstance(delays, TEXT):
             message = f"delays is {delays!r}: pass numbers of seconds, one for each timer"
             raise TypeError(message)

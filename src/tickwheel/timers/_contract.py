@@ -9,7 +9,7 @@ A driver owns one engine, waits until `arm()` says, and calls `fire_due()`.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context
 from typing import Any, Protocol, TypeVarTuple
 
@@ -119,6 +119,19 @@ class Engine(Protocol):
 
     What it raises itself leaves `fire_due` likewise. None: the engine complains where nobody can overhear it.
     """
+    on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
+    """
+    Gets every coroutine that a callback returned, and the timer, or the callback of a batch, in the callback's context.
+
+    None: nobody awaits. Then a coroutine function is refused when it is set, and a coroutine that is returned all the
+    same is closed, and a TypeError goes to `on_error`.
+    """
+    captures_context: bool
+    """
+    Whether a timer's callback runs in a copy of the `contextvars.Context` that it was set in; it has one of its own.
+
+    False: in that of whoever fires. Those of `call_later_many` always do.
+    """
     runner: Callable[[Any], object] | None
     """
     Where set, `fire_due` hands every due timer (a `DueTimer`) to it; it must see that `timer.run()` is called once.
@@ -146,11 +159,11 @@ class Engine(Protocol):
             args: What to call it with.
             slack: By how many seconds the deadline may be put off so that several timers share one wake-up: it becomes
                 the instant in [when, when + slack] with the most trailing zero bits, in nanoseconds.
-            context: A `contextvars.Context` to run the callback in; None: the context of whoever fires.
+            context: A `contextvars.Context` to run the callback in; None: see `captures_context`.
 
         Raises:
             InvalidDelayError: If *when* is NaN.
-            TypeError: If *when* is no number or *callback* is not callable.
+            TypeError: If *when* is no number, or *callback* cannot be called or is a coroutine function nobody awaits.
             ClosedError: After close.
             TooManyTimersError: At max_pending.
         """

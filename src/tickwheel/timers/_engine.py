@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from contextvars import Context
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context, copy_context
 from typing import Any, Final, TypeVarTuple
 
 from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_deadline, to_delay
 from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
 from tickwheel.timers._bulk import BulkVerbs
+from tickwheel.timers._coroutines import check_callback, is_coroutine, refusal
 from tickwheel.timers._filing import Filing
 from tickwheel.timers._locks import INNER, new_lock
 from tickwheel.timers._slack import loosened
@@ -55,6 +56,8 @@ class WheelEngine(BulkVerbs):
         self.clock: Clock = MonotonicClock() if clock is None else clock
         self.on_earlier: Callable[[], object] | None = None
         self.on_error: ErrorHandler | None = None
+        self.on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None = None
+        self.captures_context = False
         self.runner: Callable[[Any], object] | None = None
         self._filing = Filing(wheel)
         self._has_ticks = wheel.abilities.tick_ns > 0
@@ -111,9 +114,9 @@ class WheelEngine(BulkVerbs):
         return min(self.clock.monotonic_ns() + delay_ns, NEVER)
 
     def _set(self, deadline: int, callback: Callback, args: tuple[Any, ...], context: Context | None) -> WheelTimer:
-        if not callable(callback):
-            message = f"callback is {callback!r}: pass something that can be called"
-            raise TypeError(message)
+        check_callback(callback, is_awaited=self.on_coroutine is not None)
+        if context is None and self.captures_context:
+            context = copy_context()
         timer = WheelTimer(self, deadline, callback, args, context)
         self.set_all([timer])
         return timer
@@ -315,7 +318,10 @@ class WheelEngine(BulkVerbs):
         assert callback is not None
         result = failure = None
         try:
-            result = callback(*args) if context is None else context.run(callback, *args)
+            if context is None:
+                result = self._call(timer, callback, args)
+            else:
+                result = context.run(self._call, timer, callback, args)
         except Exception as error:  # noqa: BLE001 - whatever it is, the siblings are not to suffer
             failure = error
         finally:
@@ -325,6 +331,19 @@ class WheelEngine(BulkVerbs):
         if failure is not None:
             self._report(failure, timer)
         return result
+
+    def _call(self, timer: WheelTimer, callback: Callback, args: tuple[Any, ...]) -> Any:
+        """
+        Call *callback*, and hand on the coroutine that it may return.
+        """
+        result = callback(*args)
+        if not is_coroutine(result):
+            return result
+        if self.on_coroutine is None:
+            result.close()
+            raise TypeError(refusal(callback))
+        self.on_coroutine(result, timer)
+        return None
 
     def _report(self, error: Exception, timer: WheelTimer) -> None:
         (self.on_error or log_error)(error, timer)

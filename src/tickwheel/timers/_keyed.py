@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from tickwheel.timers._contract import Engine, Timer
+from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._locks import OUTER, new_lock
 from tickwheel.timers._standin import KeyedStandIn, StandIn
 from tickwheel.typing import Pending, Seconds
@@ -28,9 +29,15 @@ class Keyed:
     Args:
         engine: Whose timers they are.
         on_expire: Called with key and value, holding no lock; None where nothing is going to be set.
+
+    Raises:
+        TypeError: If *on_expire* cannot be called, or is a coroutine function that nobody would await.
     """
 
     def __init__(self, engine: Engine, on_expire: Callable[[Any, Any], object] | None) -> None:
+        if on_expire is not None:
+            callback = on_expire.callback if isinstance(on_expire, KeyedStandIn) else on_expire
+            check_callback(callback, is_awaited=engine.on_coroutine is not None, name="on_expire")
         self._engine = engine
         self._on_expire = on_expire
         self._entries: dict[Hashable, _Entry] = {}
@@ -109,12 +116,12 @@ class Keyed:
         entry = self._entries.get(key)
         return entry if entry is not None and entry.is_live and not entry.timer.cancelled() else None
 
-    def expire(self, entry: _Entry) -> None:
+    def expire(self, entry: _Entry) -> object:
         """
-        Deliver *entry*, unless it was overtaken.
+        Deliver *entry*, unless it was overtaken, and return what `on_expire` returned.
         """
         assert self._on_expire is not None
-        self._end(entry, self._on_expire)
+        return self._end(entry, self._on_expire)
 
     def refuse(self, entry: _Entry) -> None:
         """
@@ -122,11 +129,11 @@ class Keyed:
         """
         self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedStandIn) else None)
 
-    def _end(self, entry: _Entry, tell: Callable[[Any, Any], object] | None) -> None:
+    def _end(self, entry: _Entry, tell: Callable[[Any, Any], object] | None) -> object:
         failure = None
         with self._lock:
             if not entry.is_live or entry.timer.pending():
-                return
+                return None
             entry.is_live = False
             try:
                 other = self._entries.pop(entry.key, None)
@@ -135,8 +142,7 @@ class Keyed:
             except BaseException as error:  # noqa: BLE001 - a key that raises: what is due is delivered first
                 failure = error
         try:
-            if tell is not None:
-                tell(entry.key, entry.value)
+            return None if tell is None else tell(entry.key, entry.value)
         finally:
             if failure is not None:
                 raise failure
@@ -157,8 +163,8 @@ class _Entry(StandIn):
         self.value = value
         self.is_live = True
 
-    def __call__(self) -> None:
-        self.keyed.expire(self)
+    def __call__(self) -> object:
+        return self.keyed.expire(self)
 
     def ended(self, pending: Pending) -> Pending:
         """

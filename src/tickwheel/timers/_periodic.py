@@ -14,12 +14,17 @@ three are those of tokio's `MissedTickBehavior`:
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tickwheel.clock import NEVER, seconds, to_deadline, to_float
+from tickwheel.errors import ClosedError
 from tickwheel.timers._contract import Engine, Timer
+from tickwheel.timers._coroutines import check_callback, is_coroutine
 from tickwheel.timers._locks import OUTER, new_lock
+from tickwheel.timers._run import Run
 from tickwheel.timers._standin import StandIn
 from tickwheel.typing import Callback, Pending, Seconds
 
@@ -95,7 +100,8 @@ class Periodic(StandIn):
     """
     The handle of a series: what `call_every` returns. All methods may be called from any thread.
 
-    The next firing is set when the callback has returned: a series never runs twice at once, and goes on if it raises.
+    The next firing is set when the callback has returned, or the coroutine that it returned has ended: a series never
+    runs twice at once, and goes on if it raises.
     """
 
     def __init__(
@@ -115,9 +121,7 @@ class Periodic(StandIn):
         if times is not None and times < 1:
             message = f"times is {times!r}: pass 1 or more, or None for no end"
             raise ValueError(message)
-        if not callable(callback):
-            message = f"callback is {callback!r}: pass something that can be called"
-            raise TypeError(message)
+        check_callback(callback, is_awaited=engine.on_coroutine is not None)
         self.fired = 0
         """How many times it has fired."""
         self.missed = 0
@@ -167,19 +171,24 @@ class Periodic(StandIn):
         """
         return self._timer.when()
 
-    def __call__(self) -> None:
+    def __call__(self) -> object:
         """
-        Fire, and set the next firing.
+        Fire, and set the next firing; if the callback returns a coroutine, at the end of that.
         """
         with self._lock:
             if self._is_over:
-                return
+                return None
             self.fired += 1
             self._is_over = self.fired == self._times
+        result = None
         try:
-            self._callback(*self._args)
+            result = self._callback(*self._args)
         finally:
-            self._go_on()
+            if self._engine.on_coroutine is None or not is_coroutine(result):
+                self._go_on(self._reschedule)
+            else:
+                result = Run(result, self._go_on_anew)
+        return result
 
     def ended(self, pending: Pending) -> Pending:
         """
@@ -194,19 +203,37 @@ class Periodic(StandIn):
         """
         with self._lock:
             self.missed += not self._is_over
-        self._go_on()
+        self._go_on(self._reschedule)
 
-    def _go_on(self) -> None:
+    def _go_on_anew(self) -> None:
+        with suppress(ClosedError):
+            self._go_on(self._set)
+
+    def _reschedule(self, when: float) -> bool:
+        """
+        Set the next firing from inside of this one, as a new life of the same timer.
+        """
+        return self._timer.reschedule(when)
+
+    def _set(self, when: float) -> bool:
+        """
+        Set the next firing when this one has ended.
+        """
+        self._timer = self._engine.call_at(when, self)
+        return True
+
+    def _go_on(self, set_next: Callable[[float], bool]) -> None:
         now = self._engine.clock.monotonic_ns()
         with self._lock:
             if self._is_over:
                 return
             self.missed += self._phase.go_on(now)
             try:
-                if not self._timer.reschedule(self._next()):
+                if not set_next(self._next()):
                     self._is_over = self._is_cancelled = True
-            except BaseException:
+            except BaseException as error:
                 self._is_over = True
+                self._is_cancelled = isinstance(error, ClosedError)
                 raise
 
     def _next(self) -> float:

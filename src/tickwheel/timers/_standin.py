@@ -5,6 +5,7 @@ Callbacks of ours that stand for one of the user's.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from tickwheel.typing import Pending
@@ -43,9 +44,14 @@ class StandIn(ABC):
 class KeyedStandIn(ABC):
     """
     What a wheel is given as `on_expire` where there is more to do than to call the user's.
+
+    Attributes:
+        callback: The user's.
     """
 
-    __slots__ = ()
+    __slots__ = ("callback",)
+
+    callback: Callable[[Any, Any], object]
 
     @abstractmethod
     def __call__(self, key: Any, value: Any, /) -> object:

@@ -26,6 +26,7 @@ from tickwheel.clock import to_float, to_timeout
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError, TickwheelError
 from tickwheel.timers._bound import BoundCallback, DeadlineCallback
 from tickwheel.timers._contract import Timer
+from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._ending import Ending
 from tickwheel.typing import Seconds
 
@@ -183,13 +184,17 @@ class Context:
         """
         Call *callback* with *args* in *delay* seconds, unless the context ends before. Errors as of the wheel's.
         """
-        return BoundCallback(self.ending, callback, args).start(self.timers().call_later, delay)
+        return self._bound(callback, args).start(self.timers().call_later, delay)
 
     def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: *Ts) -> Timer:
         """
         Call *callback* with *args* at *when*, unless the context ends before. Errors as of the wheel's.
         """
-        return BoundCallback(self.ending, callback, args).start(self.timers().call_at, when)
+        return self._bound(callback, args).start(self.timers().call_at, when)
+
+    def _bound(self, callback: Callable[..., object], args: tuple[Any, ...]) -> BoundCallback:
+        check_callback(callback, is_awaited=getattr(self.timers(), "awaits_coroutines", True))
+        return BoundCallback(self.ending, callback, args)
 
     def timers(self) -> Timers:
         """

@@ -1,0 +1,54 @@
+"""
+Callbacks that are coroutine functions, and what is said of them where nobody awaits.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Coroutine
+from typing import Any, TypeGuard
+
+__all__ = ["check_callback", "is_coroutine", "is_coroutine_function", "refusal"]
+
+
+def is_coroutine(value: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
+    """
+    Return whether *value* is a coroutine.
+    """
+    return isinstance(value, Coroutine)
+
+
+def is_coroutine_function(callback: object) -> bool:
+    """
+    Return whether *callback* is a function written with `async def`, a method or a partial of one.
+    """
+    return inspect.iscoroutinefunction(callback)
+
+
+def refusal(callback: object, name: str = "callback") -> str:
+    """
+    Return what there is to say about a *callback* that makes a coroutine where nobody awaits it.
+    """
+    return (
+        f"{name} is {callback!r}, which makes a coroutine, and nobody here would await it: "
+        "pass executor=TaskExecutor(), or use a wheel that fires on an event loop, such as TimerWheel.asyncio()"
+    )
+
+
+def check_callback(callback: object, *, is_awaited: bool, name: str = "callback") -> None:
+    """
+    Refuse what cannot be called.
+
+    Args:
+        callback: What a user gave.
+        is_awaited: Whether somebody awaits the coroutine that it may make.
+        name: What it is called in the error.
+
+    Raises:
+        TypeError: If *callback* is not callable, or a coroutine function that nobody would await.
+    """
+    if not callable(callback):
+        message = f"{name} is {callback!r}: pass something that can be called"
+        raise TypeError(message)
+    if not is_awaited and is_coroutine_function(callback):
+        raise TypeError(refusal(callback, name))

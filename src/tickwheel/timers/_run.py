@@ -1,0 +1,73 @@
+"""
+A coroutine whose end is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from types import TracebackType
+from typing import Any
+
+__all__ = ["Run"]
+
+
+class Run(Coroutine[Any, Any, Any]):
+    """
+    A coroutine that calls *then* once when it ends, also by being closed or cancelled before it has begun.
+
+    A `finally` inside of an `async def` would not run then.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], then: Callable[[], object]) -> None:
+        self._coroutine = coroutine
+        self._then: Callable[[], object] | None = then
+
+    def __repr__(self) -> str:
+        return f"<Run of {self._coroutine!r}>"
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        try:
+            return (yield from self._coroutine.__await__())
+        finally:
+            self._end()
+
+    def send(self, value: Any) -> Any:
+        """
+        Go on with it.
+        """
+        return self._step(self._coroutine.send, value)
+
+    def throw(
+        self,
+        kind: BaseException | type[BaseException],
+        value: BaseException | object = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> Any:
+        """
+        Raise an exception in it.
+        """
+        if value is None and traceback is None:
+            return self._step(self._coroutine.throw, kind)
+        return self._step(self._coroutine.throw, kind, value, traceback)
+
+    def close(self) -> None:
+        """
+        End it.
+        """
+        try:
+            self._coroutine.close()
+        finally:
+            self._end()
+
+    def _step(self, step: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return step(*args)
+        except BaseException:  # it has returned, or raised
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then()
