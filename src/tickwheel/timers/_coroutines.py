@@ -5,10 +5,10 @@ Callbacks that are coroutine functions, and what is said of them where nobody aw
 from __future__ import annotations
 
 import inspect
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeGuard
 
-__all__ = ["check_callback", "is_coroutine", "is_coroutine_function", "refusal"]
+__all__ = ["check_callback", "handed_on", "is_coroutine", "is_coroutine_function", "refusal"]
 
 
 def is_coroutine(value: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
@@ -52,3 +52,24 @@ def check_callback(callback: object, *, is_awaited: bool, name: str = "callback"
         raise TypeError(message)
     if not is_awaited and is_coroutine_function(callback):
         raise TypeError(refusal(callback, name))
+
+
+def handed_on(
+    result: Any,
+    callback: object,
+    timer: object,
+    on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None,
+) -> Any:
+    """
+    Return the *result* of a *callback*, or None if it was a coroutine, which is given to *on_coroutine*.
+
+    Raises:
+        TypeError: If there is nobody to give it to. It was closed.
+    """
+    if not is_coroutine(result):
+        return result
+    if on_coroutine is None:
+        result.close()
+        raise TypeError(refusal(callback))
+    on_coroutine(result, timer)
+    return None

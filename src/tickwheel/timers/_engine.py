@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVarTuple
 from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_deadline, to_delay
 from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
 from tickwheel.timers._bulk import BulkVerbs
-from tickwheel.timers._coroutines import check_callback, is_coroutine, refusal
+from tickwheel.timers._coroutines import check_callback, handed_on
 from tickwheel.timers._filing import Filing
 from tickwheel.timers._locks import INNER, new_lock
 from tickwheel.timers._slack import loosened
@@ -333,17 +333,7 @@ class WheelEngine(BulkVerbs):
         return result
 
     def _call(self, timer: WheelTimer, callback: Callback, args: tuple[Any, ...]) -> Any:
-        """
-        Call *callback*, and hand on the coroutine that it may return.
-        """
-        result = callback(*args)
-        if not is_coroutine(result):
-            return result
-        if self.on_coroutine is None:
-            result.close()
-            raise TypeError(refusal(callback))
-        self.on_coroutine(result, timer)
-        return None
+        return handed_on(callback(*args), callback, timer, self.on_coroutine)
 
     def _report(self, error: Exception, timer: WheelTimer) -> None:
         (self.on_error or log_error)(error, timer)
