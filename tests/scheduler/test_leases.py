@@ -83,11 +83,11 @@ def test_renewed(make, record):
     assert store._owner is None
 
 
-def test_no_renewal_without_an_end(make, url):
+def test_no_renewal_without_an_end(make):
     """
-    A lease that a lock of the system holds needs no thread.
+    A lease that nothing can take away needs no thread.
     """
-    scheduler = make(url).start()
+    scheduler = make("memory://").start()
     assert scheduler._core._owner.leases._thread is None
 
 

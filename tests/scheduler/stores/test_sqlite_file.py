@@ -192,20 +192,6 @@ def test_writer_that_does_not_end(path, make):
     assert set_one(store).outcome is model.Outcome.REPLACED
 
 
-def test_deleted_while_open(path, make):
-    """
-    The renewal of an owner whose file was deleted or replaced fails loudly.
-    """
-    store = make()
-    store.acquire("owner")
-    path.rename(path.with_suffix(".moved"))
-    with pytest.raises(StoreError, match="was moved or deleted while it was open"):
-        store.renew("owner")
-    path.write_bytes(path.with_suffix(".moved").read_bytes())
-    with pytest.raises(StoreError, match="was moved or deleted while it was open"):
-        store.renew("owner")
-
-
 def test_replaced_lock_file_ends_the_lease(path, make):
     """
     An owner whose lock file was deleted no longer holds the lock that others would see, and gives up.

@@ -1,9 +1,10 @@
 """
 The leases: the right to fire, taken, kept and given back.
 
-A store that a lock of the system guards gives leases without an end; they need no renewing, and no thread.
-Others are renewed at a third of their length. They are trusted on the monotonic clock only, from before
-the call that granted them, up to a margin before their end: a paused process finds out before it acts, not after.
+A store that a lock of the system guards gives leases without an end; they are renewed as often as the store asks for,
+only to notice that they were lost. Others are renewed at a third of their length. They are trusted on the monotonic
+clock only, from before the call that granted them, up to a margin before their end: a paused process finds out before
+it acts, not after.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import Lease
 
 __all__ = ["Leases"]
+
+_LENGTH_S: Final = 3.0
+"""How long a lease is taken to be where none is held."""
 
 _MARGIN: Final = 0.2
 """The last part of a lease that is not trusted: clocks of two machines drift, and a firing takes its time to begin."""
@@ -61,7 +65,8 @@ class Leases:
             StoreError: If the store does not answer.
         """
         self._take(self._store.acquire)
-        if any(lease.until is not None for lease in self.held) or self._store.abilities.has_many_owners:
+        abilities = self._store.abilities
+        if abilities.has_many_owners or abilities.renew_s or any(lease.until is not None for lease in self.held):
             self._thread = threading.Thread(target=self._renew, name="tickwheel-leases", daemon=True)
             self._thread.start()
 
@@ -90,7 +95,7 @@ class Leases:
         self._store.release(self._owner)
 
     def _renew(self) -> None:
-        while not self._stopped.wait(self._length_s() / 3):
+        while not self._stopped.wait(self._pause_s()):
             try:
                 self._take(self._renewed)
             except StoreError as error:
@@ -127,6 +132,8 @@ class Leases:
         for shard, epoch in sorted(old - new):
             self._hooks.tell(OwnershipLost(shard, epoch))
 
-    def _length_s(self) -> float:
+    def _pause_s(self) -> float:
         lengths = [(lease.until - lease.granted_at) / 1000 for lease in self.held if lease.until is not None]
-        return min(lengths, default=3.0)
+        if lengths:
+            return min(lengths) / 3
+        return self._store.abilities.renew_s or _LENGTH_S / 3

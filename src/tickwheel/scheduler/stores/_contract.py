@@ -27,6 +27,8 @@ class Abilities:
         has_many_writers: Whether two threads may call `apply` at once; it is faster so.
         has_many_owners: Whether several schedulers may own shards of one store.
         joins_transactions: Whether a write can join the caller's own transaction.
+        renew_s: How often to renew leases without an end, which can be lost all the same: a file may be deleted. None
+            where they cannot.
     """
 
     loss_window: str = ""
@@ -34,6 +36,7 @@ class Abilities:
     has_many_owners: bool = False
     has_many_writers: bool = False
     joins_transactions: bool = False
+    renew_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

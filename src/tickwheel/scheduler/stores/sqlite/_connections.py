@@ -14,6 +14,7 @@ from typing import Final
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._standing import Standing
 from tickwheel.scheduler.stores.sqlite._errors import told
+from tickwheel.scheduler.stores.sqlite._open_file import OpenFile
 
 __all__ = ["Connections"]
 
@@ -48,7 +49,8 @@ class Connections:
             # Some builds overwrite what is deleted by default, at the cost of writing pages for that alone.
             self.writer.execute("PRAGMA secure_delete = FAST")
             self.limit_log(_CHECKPOINT_PAGES)
-            self.inode = _inode(path)
+            self.writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # this opens the log
+            self.file = OpenFile(path, url)
         except BaseException:
             self.writer.close()
             raise
@@ -60,6 +62,7 @@ class Connections:
         """
         with self.write_lock:
             self.standing.check()
+            self.file.check()
             connection = self.writer
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -78,6 +81,7 @@ class Connections:
         """
         Lend a connection that only reads.
         """
+        self.file.look()
         with self._lock:
             self.standing.check()
             connection = self._idle.pop() if self._idle else None
@@ -115,18 +119,6 @@ class Connections:
             raise
         return connection
 
-    def check_file(self) -> None:
-        """
-        Raise `StoreError` if the file's name leads to another file by now: what we write would be lost with ours.
-        """
-        try:
-            is_same = _inode(self._path) == self.inode
-        except OSError:
-            is_same = False
-        if not is_same:
-            what = f"{self._url} was moved or deleted while it was open"
-            raise StoreError(what, "stop, put the file back with its -wal, and start again")
-
     def close(self) -> None:
         """
         Close all that are idle, and the others when they come back. Twice is allowed.
@@ -156,8 +148,6 @@ def _check_path(path: Path, url: str) -> None:
     if not path.parent.is_dir():
         what = f"{url} is in {str(path.parent)!r}, which is no directory"
         raise StoreError(what, "make the directory first")
-
-
-def _inode(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_dev, status.st_ino
+    if path.exists() and (names := path.stat().st_nlink) > 1:
+        what = f"{url} has {names} names (hard links), and SQLite keeps a log for each name"
+        raise StoreError(what, "leave it one; a symbolic link may be another")

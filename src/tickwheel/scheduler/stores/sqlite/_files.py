@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.stores.sqlite._open_file import inode_of
 
 __all__ = ["Bell", "OwnerLock", "lock_error", "ring"]
 
@@ -45,13 +46,7 @@ class OwnerLock:
         """
         Whether this object holds the lock, on the file that has the name now.
         """
-        if self._fd is None:
-            return False
-        held = os.fstat(self._fd)
-        with suppress(OSError):
-            named = self._path.stat()
-            return (held.st_ino, held.st_dev) == (named.st_ino, named.st_dev)
-        return False
+        return self._fd is not None and _is_same(self._fd, self._path)
 
     def take(self, owner: str) -> None:
         """
@@ -126,6 +121,9 @@ class Bell:
         Listen to others; return whether the file system lets us.
         """
         with suppress(OSError):
+            with suppress(FileNotFoundError):
+                if self._path.is_fifo():  # of an owner who died or lost the lock, and may take it down later
+                    self._path.unlink()
             with suppress(FileExistsError):
                 os.mkfifo(self._path)
                 self._path.chmod(stat.S_IMODE(self._database.stat().st_mode))
@@ -136,6 +134,15 @@ class Bell:
             else:
                 os.close(fd)
         return self._ears is not None
+
+    def hang_again(self) -> bool:
+        """
+        Listen to others where they ring now, if that is not where they rang before; return whether it was not.
+        """
+        if self._ears is None or self._is_named():
+            return False
+        self.take_down()
+        return self.hang()
 
     def wait(self, timeout_s: float) -> bool:
         """
@@ -163,12 +170,13 @@ class Bell:
 
     def take_down(self) -> None:
         """
-        Listen to nobody any more; to be done while the lock is still held, or the next owner's bell would go.
+        Listen to nobody any more; the next owner's bell stays.
         """
         with self._lock:
             if self._ears is not None:
                 with suppress(OSError):
-                    self._path.unlink()
+                    if self._is_named():
+                        self._path.unlink()
                 self._old.append(self._ears)
                 self._ears = None
                 self._tidy()
@@ -184,6 +192,9 @@ class Bell:
                 self._is_closed = True
                 self._old += [self._woken, self._waker]
                 self._tidy()
+
+    def _is_named(self) -> bool:
+        return self._ears is not None and _is_same(self._ears, self._path)
 
     def _listen(self, ears: int | None, timeout_s: float) -> bool:
         poll = select.poll()
@@ -213,6 +224,11 @@ def ring(database: Path) -> None:
                 os.write(fd, b"\0")
         finally:
             os.close(fd)
+
+
+def _is_same(fd: int, path: Path) -> bool:
+    held = os.fstat(fd)
+    return inode_of(str(path)) == (held.st_dev, held.st_ino)
 
 
 def _beside(database: Path, suffix: str) -> Path:

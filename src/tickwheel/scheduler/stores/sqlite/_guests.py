@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from tickwheel.scheduler.errors import TransactionError
+from tickwheel.scheduler.stores.sqlite._open_file import inode_of
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 
 __all__ = ["Follower", "Guest", "joining"]
@@ -51,7 +52,7 @@ class Guest:
 
 
 @contextmanager
-def joining(connection: object, inode: tuple[int, int]) -> Iterator[Guest]:
+def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Guest]:
     """
     Lend a guest in the transaction of *connection*; what raises leaves the transaction as it was.
 
@@ -109,24 +110,16 @@ def _enter(connection: sqlite3.Connection, guest: Guest) -> None:
         raise
 
 
-def _check_file(guest: Guest, inode: tuple[int, int]) -> None:
+def _check_file(guest: Guest, inode: tuple[int, int] | None) -> None:
     files = {os.fsdecode(name): os.fsdecode(file) for _, name, file in guest.execute("PRAGMA database_list")}
-    if _inode(files["main"]) == inode:
+    if inode_of(files["main"]) == inode:
         return
-    attached = [name for name, file in files.items() if _inode(file) == inode]
+    attached = [name for name, file in files.items() if inode_of(file) == inode]
     if attached:
         what = f"has the file of the jobs attached as {attached[0]!r}"
         raise TransactionError(what, "connect to it instead: a commit over two files is not one commit")
     what = f"is connected to {files['main'] or 'a database in memory'!r}"
     raise TransactionError(what, "pass one to the file of the jobs, or leave conn out")
-
-
-def _inode(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - an empty path is no folder here
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 class Follower:

@@ -35,6 +35,9 @@ __all__ = ["SqliteStore"]
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 
+_RENEW_S: Final = 0.4
+"""How often an owner looks whether its file and its lock are still there: a loss is noticed within a second."""
+
 
 class SqliteStore:
     """
@@ -83,7 +86,7 @@ class SqliteStore:
         """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
         self.url = f"sqlite:///{os.fspath(path)}"
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
-        self.abilities = Abilities(loss_window=window, has_notify=True, joins_transactions=True)
+        self.abilities = Abilities(loss_window=window, has_notify=True, joins_transactions=True, renew_s=_RENEW_S)
 
     def open(self) -> None:
         with translated(self.url):
@@ -123,7 +126,8 @@ class SqliteStore:
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections = self._open_connections()
-        with translated(self.url), joining(connection, connections.inode) as guest:
+        connections.file.check()
+        with translated(self.url), joining(connection, connections.file.inode) as guest:
             batch = Batch(guest, self.now_ms(), is_owner=False)
             answers = batch.apply(writes, is_guessing=False)
         if batch.has_notes:
@@ -177,6 +181,7 @@ class SqliteStore:
         if self._lease is not None and owner == self._owner:
             return self.renew(owner)
         connections = self._open_connections()
+        connections.file.check()
         self._lock.take(owner)
         try:
             with translated(self.url), connections.writing() as connection:
@@ -194,10 +199,18 @@ class SqliteStore:
     def renew(self, owner: str) -> list[Lease]:
         if self._lease is None or owner != self._owner:
             return []
-        self._open_connections().check_file()
-        if not self._lock.is_held or self._ledger()[4] != self._lease.epoch:
+        try:
+            self._open_connections().file.check()
+            is_ours = self._lock.is_held and self._ledger()[4] == self._lease.epoch
+        except StoreError as error:
+            if not error.is_transient:
+                self._step_down()
+            raise
+        if not is_ours:
             self._step_down()
             return []
+        if self._bell.hang_again():
+            self._bell.wake()
         self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
         return [self._lease]
 

@@ -1,0 +1,198 @@
+"""
+A SQLite file, or one of those beside it, that was deleted, moved or replaced while it was open.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+
+import pytest
+
+from tickwheel.observe._events import OwnershipLost, StoreFailed
+from tickwheel.scheduler import Scheduler, model
+from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+
+
+@pytest.fixture
+def path(tmp_path):
+    """
+    Return where a store's file may be, in a folder of its own.
+    """
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return folder / "jobs.db"
+
+
+@pytest.fixture
+def make(path):
+    """
+    Return what opens stores on *path*; they are closed in the end.
+    """
+    opened = []
+
+    def make_one():
+        store = SqliteStore(path)
+        opened.append(store)
+        store.open()
+        return store
+
+    yield make_one
+    for store in opened:
+        store.close()
+
+
+def beside(path, suffix):
+    """
+    Return the file beside *path*.
+    """
+    return path.with_name(path.name + suffix)
+
+
+def replace(path):
+    """
+    Put a copy in place of *path*, as restoring a backup does.
+    """
+    copy = path.with_name("copy")
+    shutil.copy(path, copy)
+    copy.rename(path)
+
+
+LOSSES = {
+    "deleted": lambda path: path.unlink(),
+    "renamed": lambda path: path.rename(path.with_name("elsewhere")),
+    "replaced": replace,
+    "folder moved": lambda path: path.parent.rename(path.parent.with_name("moved")),
+    "log deleted": lambda path: beside(path, "-wal").unlink(),
+    "log replaced": lambda path: replace(beside(path, "-wal")),
+    "index deleted": lambda path: beside(path, "-shm").unlink(),
+}
+
+
+@pytest.fixture(params=LOSSES)
+def lose(request, path):
+    """
+    Return what takes the file away, and the words of the error.
+    """
+    part = {"log": "its -wal ", "index": "its -shm "}.get(request.param.split()[0], "")
+    return lambda: LOSSES[request.param](path), f"{part}was moved, deleted or replaced while it was open: stop all"
+
+
+def set_one(store, key="key"):
+    """
+    Set a job.
+    """
+    return store.apply([model.Set(model.Job(key, 0, 0))])[0]
+
+
+def test_clients_notice_before_they_write(make, lose):
+    """
+    A client answers nothing about a file that is no more: neither a write, nor a read, nor an owner's beginning.
+    """
+    take_away, words = lose
+    store = make()
+    set_one(store)
+    take_away()
+    for call in (lambda: set_one(store), lambda: store.get("key"), lambda: store.acquire("late"), store.count):
+        with pytest.raises(StoreError, match=words) as caught:
+            call()
+        assert not caught.value.is_transient
+
+
+def test_owner_notices_within_a_second(path, lose):
+    """
+    An idle owner says what is wrong with its file, and gives its shard up, without anybody asking it.
+    """
+    take_away, words = lose
+    seen, is_over = [], threading.Event()
+
+    def hear(event):
+        if isinstance(event, StoreFailed | OwnershipLost):
+            seen.append(event)
+        if isinstance(event, OwnershipLost):
+            is_over.set()
+
+    with Scheduler(f"sqlite:///{path}") as scheduler:
+        scheduler.subscribe(hear)
+        scheduler.handler("note")(print)
+        scheduler.set("far", delay=3_600, handler="note")
+        take_away()
+        start = time.monotonic()
+        assert is_over.wait(20.0)
+        assert time.monotonic() - start < 3.0  # on a busy machine; two renewals are 0.8 s
+        assert words.split(":")[0] in str(seen[0])
+
+
+def test_no_second_owner(path, make):
+    """
+    While the owner of a deleted file still believes in it, nobody else owns the new one; then it gives way.
+    """
+    store = make()
+    store.acquire("first")
+    path.unlink()
+    for suffix in ("-wal", "-shm"):
+        beside(path, suffix).unlink()
+    other = make()
+    with pytest.raises(StoreInUseError, match="is owned by first"):
+        other.acquire("second")
+    with pytest.raises(StoreError, match="was moved, deleted or replaced"):
+        store.renew("first")
+    assert store.renew("first") == []
+    assert len(other.acquire("second")) == 1
+
+
+def test_joined_transaction(path, make):
+    """
+    A write that joins a transaction on the new file of that name is refused by the store of the old one.
+    """
+    store = make()
+    replace(path)
+    with pytest.raises(StoreError, match="was moved, deleted or replaced"):
+        store.join(store._connections.writer, [model.Set(model.Job("key", 0, 0))])
+
+
+def test_deleted_bell_is_hung_again(path, make):
+    """
+    An owner whose bell was deleted hangs another at its next renewal, and hears who writes then.
+    """
+    store, peer = make(), make()
+    store.acquire("owner")
+    beside(path, "-wake").unlink()
+    assert len(store.renew("owner")) == 1
+    store.wait_for_change(0.0)  # the renewal wakes who listened at the old one
+    set_one(peer)
+    assert store.wait_for_change(20.0) is True
+
+
+def test_bell_of_the_heir_stays(path, make):
+    """
+    An owner that lost its lock leaves the bell of the next one where it hangs.
+    """
+    store, heir = make(), make()
+    store.acquire("owner")
+    beside(path, "-lock").unlink()
+    heir.acquire("heir")
+    assert store.renew("owner") == []
+    set_one(store)
+    assert heir.wait_for_change(20.0) is True
+
+
+def test_hard_link_is_refused(path, make):
+    """
+    A file with two names is refused by either, since each name would get a log of its own; a symbolic link is fine.
+    """
+    make()
+    link = path.with_name("link.db")
+    os.link(path, link)
+    for name in (path, link):
+        with pytest.raises(StoreError, match=r"has 2 names \(hard links\), and SQLite keeps a log for each"):
+            SqliteStore(name).open()
+    assert not beside(link, "-wal").exists()
+    link.unlink()
+    link.symlink_to(path)
+    other = SqliteStore(link)
+    other.open()
+    other.close()
