@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
 from simulation._worlds import Cluster
 
 from tickwheel.scheduler import _core
-from tickwheel.scheduler.engine import _stager, _storeclock
+from tickwheel.scheduler.engine import _stager, _storeclock, _watcher
 from tickwheel.scheduler.engine._armer import Armer
+from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._stager import Stager
@@ -54,7 +55,7 @@ def names(write: Any) -> list[str]:
 
 def cursor_from_now() -> Any:
     """
-    The stager takes its progress from the clock, a second ahead of what it has read.
+    The stager takes its progress from the clock, a second ahead of what it has read; nobody looks back.
     """
     read_on = Stager._read_on
 
@@ -62,7 +63,7 @@ def cursor_from_now() -> Any:
         read_on(self, number, shard)
         shard.cursor = (int(self._clock.now()) + self._horizon_ms + 1_000, _stager._LAST)
 
-    return mock.patch.object(Stager, "_read_on", careless)
+    return both(mock.patch.object(Stager, "_read_on", careless), never_looks_back())
 
 
 def knows_itself_by_host_and_pid() -> Any:
@@ -116,9 +117,34 @@ def forgets_the_rescue() -> Any:
 
 def hears_nothing() -> Any:
     """
-    The owner is not told what others write.
+    The owner is not told what others write, and nobody looks back.
     """
-    return mock.patch.object(Cluster, "_changes", return_value=Changes([], 0))
+    return both(mock.patch.object(Cluster, "_changes", return_value=Changes([], 0)), never_looks_back())
+
+
+def takes_notes_unfenced() -> Any:
+    """
+    Notes are taken by whoever asks for them, in whatever epoch.
+    """
+    return mock.patch.object(Cluster, "_may_take", return_value=True)
+
+
+def never_looks_back() -> Any:
+    """
+    There is no regular look: what a lost hint would have told is never learnt.
+    """
+    return both(mock.patch.object(Lookout, "look"), mock.patch.object(_watcher, "_NOTIFIED_S", 1e6))
+
+
+@contextmanager
+def both(*faults: AbstractContextManager[Any]) -> Iterator[None]:
+    """
+    Put several faults there: where there are two ways to learn of a job, one fault alone does no harm.
+    """
+    with ExitStack() as stack:
+        for fault in faults:
+            stack.enter_context(fault)
+        yield
 
 
 def answers_before_the_commit() -> Any:
@@ -240,6 +266,8 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "fires_twice": (fires_twice, {"twice"}),
     "forgets_the_rescue": (forgets_the_rescue, {"lost"}),
     "hears_nothing": (hears_nothing, {"lost", "late"}),
+    "takes_notes_unfenced": (takes_notes_unfenced, {"zombie"}),
+    "never_looks_back": (never_looks_back, {"lost", "late"}),
     "answers_before_the_commit": (answers_before_the_commit, {"answer"}),
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),
     "skips_a_run": (skips_a_run, {"series"}),

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from simulation import History, Plan, check_history, simulate
-from simulation.history import Answered, Called, Committed, Ended, Fault, Finished, Fired, Granted
+from simulation.history import Answered, Called, Committed, Ended, Fault, Finished, Fired, Granted, Taken
 
 from tickwheel.scheduler.model import Answer, Begin, Outcome, Set, Settle, Settled
 
@@ -124,6 +124,14 @@ def test_epoch_that_does_not_grow(events):
     """
     index = place(events, Granted, lambda event: event.at > 0)
     assert "zombie" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
+
+
+def test_notes_taken_by_a_zombie(events):
+    """
+    Notes that are taken under an epoch that is over are missing to the owner.
+    """
+    taken = Taken(events[-1].at, 0, -7, "n0.1")
+    assert "zombie" in kinds((*events, taken))
 
 
 def test_untruthful_answer(events):

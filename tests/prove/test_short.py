@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -69,6 +70,27 @@ def test_clock_steps():
     pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
     with redis_url() as url:
         code, line = proven("clock_steps.py", "--jobs", "80", "--seed", "1", "--store", url)
+    assert code == 0, line
+
+
+@pytest.mark.realtime
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["sqlite", "postgres", "redis"])
+def test_none_is_early(store):
+    """
+    No job fires before its instant by the clock of its store, whatever the fraction of a millisecond.
+    """
+    import servers  # noqa: PLC0415 - a module of this folder
+
+    command = ["early.py", "--jobs", "2000"]
+    with ExitStack() as stack:
+        if store == "postgres":
+            pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+            command += ["--store", f"{stack.enter_context(servers.postgres()).url('postgres')}&lease_s=1"]
+        elif store == "redis":
+            pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
+            command += ["--store", stack.enter_context(servers.redis_url())]
+        code, line = proven(*command)
     assert code == 0, line
 
 

@@ -158,12 +158,12 @@ class Noting(Leasing):
         super().__init__(length_ms=90)
         self.reads = []
 
-    def changes(self, shard, until, since):
+    def changes(self, shard, epoch, until, since):
         """
         Note the look for changes.
         """
         self.reads.append(("changes", since))
-        return super().changes(shard, until, since)
+        return super().changes(shard, epoch, until, since)
 
     def due(self, shard, until, after, limit):
         """

@@ -223,11 +223,19 @@ class SimulatedStore:
         found: list[Job] = self._read("due", shard, until, after, limit)
         return found
 
-    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
+        """
+        Read what is overdue.
+        """
+        found: list[Job] = self._read("overdue", shards, until, limit)
+        return found
+
+    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         """
         Read what others wrote.
         """
-        found: Changes = self._read("changes", shard, until, since)
+        arguments = (shard, epoch, until, since)
+        found: Changes = self._call("changes", lambda: self._world.read(self._inner, "changes", *arguments))
         return found
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from simulation._machine import SimulatedMachine
 from simulation._threads import Event
-from simulation.history import Committed, Freed, Granted, History
+from simulation.history import Committed, Freed, Granted, History, Taken
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
@@ -194,7 +194,7 @@ class Cluster:
         if name == "get":
             return self._shards[self.shard_of(arguments[0])].store.get(*arguments)
         if name == "changes":
-            return self._changes(*arguments)
+            return self._changes(connection, *arguments)
         if name == "count":
             counts = [shard.store.count() for shard in self._shards]
             return {state: sum(count[state] for count in counts) for state in counts[0]}
@@ -206,17 +206,34 @@ class Cluster:
         if name == "upcoming":
             found = [job for shard in self._shards for job in shard.store.upcoming(*arguments)]
             return sorted(found, key=lambda job: (job.due_at, job.generation))[: arguments[2]]
+        if name == "overdue":
+            return [
+                job
+                for number in arguments[0]
+                for job in self._shards[number].store.due(0, arguments[1], None, arguments[2])
+            ]
         if name == "count_due":
             return [
                 sum(each) for each in zip(*(shard.store.count_due(*arguments) for shard in self._shards), strict=True)
             ]
         return getattr(self._shards[arguments[0]].store, name)(*_in_one(name, arguments))
 
-    def _changes(self, shard: int, until: int, since: int | None) -> Changes:
-        notes = self._shards[shard].notes
-        keys = [] if since is None else notes[since:]
-        jobs = [self._shards[shard].store.get(key) for key in keys]
-        return Changes([job for job in jobs if job and job.state is State.PENDING and job.due_at < until], len(notes))
+    def _changes(self, connection: Connection, number: int, epoch: int, until: int, since: int | None) -> Changes:
+        """
+        Take the notes away, as PostgreSQL does: an answer that is lost on its way takes them along.
+        """
+        shard = self._shards[number]
+        if since is None or not self._may_take(connection, shard, epoch):
+            return Changes([], 0)
+        keys, shard.notes = shard.notes, []
+        if keys:
+            self._history.add(Taken(self._server.run.now_ns, number, epoch, connection.machine.name))
+        jobs = [shard.store.get(key) for key in keys]
+        return Changes([job for job in jobs if job and job.state is State.PENDING and job.due_at < until], 0)
+
+    @staticmethod
+    def _may_take(connection: Connection, shard: _Shard, epoch: int) -> bool:
+        return (shard.owner, shard.epoch) == (connection.owner, epoch)
 
     def _page(self, query: JobQuery) -> Page:
         jobs: list[Job] = []

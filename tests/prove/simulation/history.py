@@ -6,7 +6,8 @@ One record a line, as text of the same bytes for the same seed:
     call     somebody asked for something               answer   what he was told, or the error
     commit   one write took effect in the store         grant    a shard changed hands, or was freed
     fire     a handler began                            end      the engine told of an end that it had written
-    fault    something broke, or was mended             finish   all was mended, and had its time
+    take     a shard's notes of changes were read        fault    something broke, or was mended
+    finish   all was mended, and had its time
 """
 
 from __future__ import annotations
@@ -100,6 +101,17 @@ class Freed(Event):
     """
 
     shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken(Event):
+    """
+    Somebody was told what others wrote to a shard, and nobody will be told again.
+    """
+
+    shard: int
+    epoch: int
+    machine: str
 
 
 @dataclass(frozen=True, slots=True)

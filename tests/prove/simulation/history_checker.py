@@ -4,7 +4,7 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     lost        a job that was acknowledged is overdue, or still running, when all had its time
     early       a handler began before its instant
     twice       a handler began without an attempt of its own that was counted for it
-    zombie      a begin or an end counted although its epoch was not the shard's
+    zombie      a begin or an end counted, or notes were taken, although the epoch was not the shard's
     answer      a write was answered otherwise than the model of a store answers it, or a caller was told what never was
     ended       an end counted, or was told, for a run that never was
     series      a run of a recurring job was left out, or came at an instant that is none of its
@@ -32,6 +32,7 @@ from simulation.history import (
     Freed,
     Granted,
     History,
+    Taken,
 )
 from tickwheel.scheduler._checks import decode_payload
 from tickwheel.scheduler.model import Answer, Begin, Cancel, Job, Move, Outcome, Replay, Set, Settle, Settled, Write
@@ -108,7 +109,7 @@ class _Checker:
         self._stepped = 0
         self._end: Finished | None = None
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event) -> None:  # noqa: C901 - one for each kind of event
         """
         Take the next event.
         """
@@ -121,6 +122,8 @@ class _Checker:
                 self._ended(event)
             case Granted():
                 self._grant(event)
+            case Taken():
+                self._take(event)
             case Freed():
                 self._models[event.shard].epochs[event.shard] = _NOBODY
             case Called():
@@ -162,6 +165,11 @@ class _Checker:
             self._add("lost", event.at, f"shard {event.shard}: {event.rescued} of {rescued} running jobs were rescued")
         for job in model.jobs.values():
             self._await(job, event.at)
+
+    def _take(self, event: Taken) -> None:
+        if self._models[event.shard].epochs[event.shard] != event.epoch:
+            text = f"{event.machine} took notes of shard {event.shard} under epoch {event.epoch}"
+            self._add("zombie", event.at, text)
 
     def _commit(self, event: Committed) -> None:
         write, answer = event.write, event.answer

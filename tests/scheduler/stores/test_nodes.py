@@ -141,10 +141,10 @@ def test_what_an_owner_writes_after_its_lease(make):
     """
     zombie, heir = make("shards=1&lease_s=1"), make("lease_s=1")
     zombie.acquire("zombie")
-    until(lambda: heir.acquire("heir"))
-    heir.changes(0, 10, None)
+    (lease,) = until(lambda: heir.acquire("heir"))
+    heir.changes(0, lease.epoch, 10, None)
     set_one(zombie, due_at=5)
-    assert [job.key for job in heir.changes(0, 10, 0).jobs] == ["key"]
+    assert [job.key for job in heir.changes(0, lease.epoch, 10, 0).jobs] == ["key"]
 
 
 def test_two_schedulers_of_one_process(address):

@@ -249,4 +249,4 @@ def test_retries_after_a_lease(make, monkeypatch):
         (answer,) = store.apply([model.Settle(job, lease.epoch, model.Settled.AGAIN, attempt)])
         assert answer.outcome is model.Outcome.SETTLED
         job = answer.job
-    assert store.changes(0, 10, 0).jobs == [job] * 3
+    assert store.changes(0, lease.epoch, 10, 0).jobs == [job] * 3

@@ -64,7 +64,7 @@ def steps_of(store, call):
     [
         lambda store: store.due(0, 1_000, None, 50),
         lambda store: store.due(0, EVER, (50, 0), 20),
-        lambda store: store.changes(0, 1_000, 0),
+        lambda store: store.changes(0, 1, 1_000, 0),
         lambda store: store.count(),
         lambda store: store.get("near 7"),
         lambda store: store.page(model.JobQuery(prefix="near", limit=10)),

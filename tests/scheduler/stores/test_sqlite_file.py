@@ -264,10 +264,10 @@ def test_file_in_the_bells_place(path, make):
     store, peer = make(), make()
     store.acquire("owner")
     assert store.abilities.has_notify is False
-    mark = store.changes(0, 10, None).mark
+    mark = store.changes(0, 1, 10, None).mark
     set_one(peer)
     assert store.wait_for_change(0.0) is False
-    assert [job.key for job in store.changes(0, 10, mark).jobs] == ["key"]
+    assert [job.key for job in store.changes(0, 1, 10, mark).jobs] == ["key"]
     store.release("owner")
     assert in_the_way.read_text() == "mine"
 

@@ -137,7 +137,7 @@ def test_others_write_while_one_owns(store, start):
     Several processes set, move and cancel at once while another owns: nothing is lost, and the owner is woken.
     """
     store.acquire("the parent")
-    mark = store.changes(0, 2**62, None).mark
+    mark = store.changes(0, 1, 2**62, None).mark
     writers = [
         start(
             f"""
@@ -155,12 +155,12 @@ def test_others_write_while_one_owns(store, start):
     seen = {}
     while any(process.poll() is None for process in writers):
         store.wait_for_change(0.05)
-        changes = store.changes(0, 2**62, mark)
+        changes = store.changes(0, 1, 2**62, mark)
         seen |= {job.key: job for job in changes.jobs}
         mark = changes.mark
         store.apply([model.Set(model.Job("owner", 0, 9))])
     assert [process.stdout.readline() for process in writers] == ["done\n"] * 3
-    seen |= {job.key: job for job in store.changes(0, 2**62, mark).jobs}
+    seen |= {job.key: job for job in store.changes(0, 1, 2**62, mark).jobs}
     pending = {job.key: job for job in store.due(0, 2**62, None, 1_000)}
     assert len(pending) == 3 * (100 - 9) + 2
     missing = {key: job for key, job in pending.items() if key != "owner" and seen.get(key) != job}

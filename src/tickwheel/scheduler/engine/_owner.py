@@ -65,7 +65,7 @@ class Owner:
         self._executor = Executor(ground, self.near, self._settler, registry, loop)
         self._armer = Armer(ground, self.near, self._fire, self.leases.is_trusted, registry.limits_of)
         self._stager = Stager(ground, self.near, self._armer)
-        self._watcher = Watcher(ground, self._stager.changed)
+        self._watcher = Watcher(ground, self._stager.changed, self._stager.look_back)
         self._armer.on_room = self._stager.made_room
         self._armer.on_more(self._stager.start_over)
         self._armer.on_early = self._give_back

@@ -4,6 +4,7 @@ The stager: brings jobs near as their instants come into sight.
 For each shard that is owned there is a cursor: every pending job up to it is near, or was. A look reads on from the
 cursor to the horizon. Jobs that this process writes at or before the cursor are staged straight from their commit;
 those after it only pull the next look forward. What other processes write is told by the store, and read as changes.
+Whatever is missed by all of that is found by the lookout once it is overdue.
 The next look is a timer, set to when the first job after the cursor comes within the horizon; without one there is no
 timer.
 """
@@ -18,6 +19,7 @@ from tickwheel.errors import ClosedError
 from tickwheel.observe._events import StoreFailed
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Job
@@ -32,8 +34,6 @@ _LAST: Final = 2**63 - 1
 _RETRY_S: Final = 1.0
 _LOOK_MAX_S: Final = 60.0
 """With a job pending, at most this far from one look to the next: so a step of the wall clock is noticed in time."""
-_DOUBT_S: Final = 900.0
-"""So long the network may keep a request whose sender has given up; the watcher sees to a look a minute."""
 _STEP_MS: Final = 1_000
 """A clock that moved by so much against the monotonic one was set by somebody."""
 
@@ -75,20 +75,22 @@ class Stager:
         self._lock = threading.Lock()
         self._shards: dict[int, _Shard] = {}
         self._wake = threading.Event()
+        self._lookout = Lookout(ground, near, armer)
         self._has_changes = True
+        self._is_look_wanted = False
+        self._is_lookout_wanted = False
         self._is_full = False
         self._is_stopped = False
         self._timer: Timer | None = None
         self._look_at: float | None = None
         self._offset_ms: float | None = None
-        self._doubt_until = 0.0
         self._thread = threading.Thread(target=self._run, name="tickwheel-stager", daemon=True)
 
     def start(self) -> None:
         """
         Begin with a look at everything that is owned.
         """
-        self._wake.set()
+        self._want_look()
         self._thread.start()
 
     def stop(self, timeout_s: float | None) -> None:
@@ -110,7 +112,7 @@ class Stager:
             for lease in leases:
                 if self._shards[lease.shard].epoch != lease.epoch:
                     self._shards[lease.shard] = _Shard(lease.epoch)
-        self._wake.set()
+        self._want_look()
 
     def written(self, jobs: Sequence[Job]) -> None:
         """
@@ -154,17 +156,23 @@ class Stager:
         Take notice that other processes may have written.
         """
         self._has_changes = True
+        self._want_look()
+
+    def look_back(self) -> None:
+        """
+        Look for what is overdue in the store and not in memory.
+        """
+        self._is_lookout_wanted = True
         self._wake.set()
 
     def start_over(self) -> None:
         """
         Read everything up to the horizon again: something may have been written that nobody here was told.
 
-        What was sent and never answered may even take effect later, so that is done for some time at every look.
+        What was sent and never answered may even take effect later: that is found when it is overdue.
         """
-        self._doubt_until = self._clock.monotonic() + _DOUBT_S
         self._forget_cursors()
-        self._wake.set()
+        self._want_look()
 
     def made_room(self) -> None:
         """
@@ -172,20 +180,30 @@ class Stager:
         """
         if self._is_full and self._near.waiting <= self._near_max // 2:
             self._is_full = False
-            self._wake.set()
+            self._want_look()
 
     def _run(self) -> None:
         while self._wake.wait():
             self._wake.clear()
             if self._is_stopped:
                 return
+            is_look, self._is_look_wanted = self._is_look_wanted, False
+            is_lookout, self._is_lookout_wanted = self._is_lookout_wanted, False
             try:
-                self._look()
+                if is_look:
+                    self._look()
+                if is_lookout:
+                    self._look_back()
             except StoreError as error:
                 if self._hooks.is_active:
                     self._hooks.tell(StoreFailed("staging jobs", str(error)))
-                self._has_changes = True
-                self._set_timer(self._clock.monotonic() + _RETRY_S)
+                if is_look:
+                    self._has_changes = True
+                    self._set_timer(self._clock.monotonic() + _RETRY_S)
+
+    def _want_look(self) -> None:
+        self._is_look_wanted = True
+        self._wake.set()
 
     def _look(self) -> None:
         """
@@ -193,8 +211,6 @@ class Stager:
         """
         has_changes, self._has_changes = self._has_changes, False
         self._notice_step()
-        if self._clock.monotonic() < self._doubt_until:
-            self._forget_cursors()
         with self._lock:
             shards = list(self._shards.items())
             self._look_at = None  # before anything is read: a look that a commit asks for meanwhile is kept
@@ -208,6 +224,11 @@ class Stager:
                 soonest = following[0].due_at
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
+
+    def _look_back(self) -> None:
+        with self._lock:
+            epochs = {number: shard.epoch for number, shard in self._shards.items()}
+        self._lookout.look(epochs)
 
     def _forget_cursors(self) -> None:
         with self._lock:
@@ -232,7 +253,12 @@ class Stager:
         """
         Stage what others wrote at or before the cursor; what they wrote after it is met by reading on.
         """
-        changes = self._store.changes(number, shard.cursor[0] + 1, shard.mark)
+        try:
+            changes = self._store.changes(number, shard.epoch, shard.cursor[0] + 1, shard.mark)
+        except StoreError:  # a store may have told it, and not tell it again
+            with self._lock:
+                shard.cursor = (0, 0)
+            raise
         if changes.jobs:
             self._armer.add(self._near.stage(changes.jobs, shard.epoch, is_news=False))
         shard.mark = changes.mark
@@ -273,7 +299,7 @@ class Stager:
         now = self._clock.monotonic()
         look_at = min(self._clock.deadline(due_at - self._horizon_ms), now + _LOOK_MAX_S)
         if look_at <= now:
-            self._wake.set()
+            self._want_look()
         else:
             self._set_timer(look_at)
 
@@ -283,7 +309,7 @@ class Stager:
                 return
             old, self._look_at = self._timer, look_at
             try:
-                self._timer = self._timers.call_at(look_at, self._wake.set)
+                self._timer = self._timers.call_at(look_at, self._want_look)
             except ClosedError:
                 return
         if old is not None:

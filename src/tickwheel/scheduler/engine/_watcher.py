@@ -1,10 +1,11 @@
 """
-The watcher: notices what other processes write.
+The watcher: notices what other processes write, and has the stager look back regularly.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -15,21 +16,25 @@ from tickwheel.scheduler.errors import StoreError
 __all__ = ["Watcher"]
 
 _NOTIFIED_S: Final = 60.0
-"""How long one wait is where the store tells; a hint may be lost, so it looks all the same, seldom."""
+"""How often changes are read without a hint where the store gives one: hints may be lost, and then jobs that are far
+away are unknown."""
 _POLLED_S: Final = 0.5
-"""How long it is where the store cannot tell: what a job set elsewhere may be late if it is due at once."""
+"""How often they are where it gives none: what a job set elsewhere may be late if it is due at once."""
+_LOOK_S: Final = 2.0
+"""How often overdue jobs are looked for: with what counts as overdue, well within the 5 s of the promise."""
 _RETRY_S: Final = 1.0
 
 
 class Watcher:
     """
-    Waits in a thread of its own until others may have written, and calls *on_change*.
+    Waits in a thread of its own until others may have written, and calls *on_change*; every other second *on_look*.
     """
 
-    def __init__(self, ground: Ground, on_change: Callable[[], object]) -> None:
+    def __init__(self, ground: Ground, on_change: Callable[[], object], on_look: Callable[[], object]) -> None:
         self._store = ground.store
         self._hooks = ground.hooks
         self._on_change = on_change
+        self._on_look = on_look
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tickwheel-watcher", daemon=True)
 
@@ -49,14 +54,27 @@ class Watcher:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        wait_s = _NOTIFIED_S if self._store.abilities.has_notify else _POLLED_S
+        abilities = self._store.abilities
+        if abilities.is_private:
+            return
+        every_s = _NOTIFIED_S if abilities.has_notify else _POLLED_S
+        changes_at = time.monotonic() + every_s
+        look_at = time.monotonic() + _LOOK_S
         while not self._stopped.is_set():
             try:
-                self._store.wait_for_change(wait_s)
+                has_changes = self._store.wait_for_change(max(0.0, min(changes_at, look_at) - time.monotonic()))
             except StoreError as error:
                 if self._stopped.wait(_RETRY_S):
                     return
+                has_changes = True
                 if self._hooks.is_active:
                     self._hooks.tell(StoreFailed("waiting for changes", str(error)))
-            if not self._stopped.is_set():
+            now = time.monotonic()
+            if self._stopped.is_set():
+                return
+            if has_changes or now >= changes_at:
+                changes_at = now + every_s
                 self._on_change()
+            if now >= look_at:
+                look_at = now + _LOOK_S
+                self._on_look()

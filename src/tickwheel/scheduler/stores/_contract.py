@@ -24,6 +24,7 @@ class Abilities:
     Attributes:
         loss_window: What of the answered writes a power cut may lose, in words for an operator; "" where nothing.
         has_notify: Whether `wait_for_change` wakes before its timeout when another process wrote.
+        is_private: Whether nobody but this object can write to it, so that nobody needs to look for what others wrote.
         has_many_writers: Whether two threads may call `apply` at once; it is faster so.
         has_many_owners: Whether several schedulers may own shards of one store.
         joins_transactions: Whether a write can join the caller's own transaction.
@@ -34,6 +35,7 @@ class Abilities:
     loss_window: str = ""
     has_notify: bool = False
     has_many_owners: bool = False
+    is_private: bool = False
     has_many_writers: bool = False
     joins_transactions: bool = False
     renew_s: float | None = None
@@ -185,10 +187,19 @@ class Store(Protocol):
         Costs by what it returns, not by what lies in the future.
         """
 
-    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
+        """
+        Return the first *limit* pending jobs of each of *shards* with `due_at` below *until*, in no order.
+
+        One question for all shards, asked every other second: it costs by what it returns.
+        """
+
+    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         """
         Return the pending jobs of *shard* with `due_at` below *until* that others wrote after *since*.
 
+        Only its owner is told, whom *epoch* of its lease proves: to all others there are none, and nothing is forgotten
+        by their asking. That is looked at in the statement that forgets.
         It may return more (jobs of one's own, or the same ones twice), never fewer. None returns no jobs, and the mark
         of this moment: take it before the first `due`, so that whatever the scan misses comes after it.
         Costs by what was written since, not by what is pending.

@@ -42,7 +42,7 @@ class MemoryStore:
 
     abilities = Abilities(
         loss_window="everything, when the process ends",
-        has_notify=True,  # of what others write, which is nothing: nobody needs to look
+        is_private=True,
     )
     url = "memory://"
 
@@ -115,7 +115,10 @@ class MemoryStore:
                 found.append(job)
             return found
 
-    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
+        return self.due(0, until, None, limit)
+
+    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         return Changes([], 0)
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:

@@ -23,7 +23,7 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores._contract import Lease, Store
+from tickwheel.scheduler.stores._contract import Changes, Lease, Store
 
 __all__ = ["EVER", "OWNER", "Rig", "StoreTests", "refused"]
 
@@ -61,6 +61,12 @@ class Rig:
         """
         (answer,) = self.store.apply([write])
         return answer
+
+    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+        """
+        Ask for the changes of *shard* as its owner.
+        """
+        return self.store.changes(shard, self.leases[shard].epoch, until, since)
 
     def set(self, key: str, after: int = 60_000, mode: SetMode = SetMode.REPLACE, **fields: Any) -> Answer:
         """

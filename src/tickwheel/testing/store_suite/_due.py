@@ -81,6 +81,20 @@ class DueTests(StoreTests):
             rig.store.apply([Set(Job(f"at {due_at}", 0, due_at)) for due_at in reversed(instants)])
             assert sorted(job.due_at for job in rig.due(2**63 - 1)) == instants
 
+    def test_overdue(self) -> None:
+        """
+        What is pending and due before an instant comes for all shards asked for at once, so many of each at most.
+        """
+        with self.rig() as rig:
+            due = [rig.pending(f"key {after}", after) for after in (-9_000, -1, 0, 1)]
+            rig.running("running", -500)
+            rig.dead("dead")
+            found = rig.store.overdue(list(rig.leases), rig.now, 10)
+            assert sorted(found, key=lambda job: job.due_at) == due[:2]
+            for shard in rig.leases:
+                of_shard = [job for job in due[:2] if rig.store.shard_of(job.key) == shard]
+                assert rig.store.overdue([shard], rig.now, 1) == of_shard[:1]
+
     def test_upcoming(self) -> None:
         """
         What falls due in a range comes in order, and is counted by steps.
@@ -99,9 +113,9 @@ class DueTests(StoreTests):
         with self.rig() as rig:
             rig.pending("key")
             for shard in rig.leases:
-                start = rig.store.changes(shard, EVER, None)
+                start = rig.changes(shard, EVER, None)
                 assert start.jobs == []
-                assert rig.store.changes(shard, EVER, start.mark).jobs == []
+                assert rig.changes(shard, EVER, start.mark).jobs == []
 
 
 def same_shard(rig: Rig, count: int) -> list[str]:

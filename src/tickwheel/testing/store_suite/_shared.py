@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tickwheel.scheduler.errors import StoreInUseError
-from tickwheel.scheduler.model import Cancel, Job, Move, Outcome, Set, State
+from tickwheel.scheduler.model import Begin, Cancel, Job, Move, Outcome, Set, Settle, State
 from tickwheel.scheduler.stores._contract import Store
 from tickwheel.testing.store_machine import run_store_machine
 from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, refused
@@ -128,7 +128,7 @@ class SharedTests(StoreTests):
         with self.rig() as rig, self.peer(rig) as peer:
             rig.pending("to move", 90_000)
             dead = rig.dead("to replay")
-            marks = {shard: rig.store.changes(shard, EVER, None).mark for shard in rig.leases}
+            marks = {shard: rig.changes(shard, EVER, None).mark for shard in rig.leases}
             near = rig.now + 10_000
             answers = peer.apply(
                 [
@@ -143,16 +143,48 @@ class SharedTests(StoreTests):
             found: dict[str, Job] = {}
             later: dict[int, int] = {}
             for shard, mark in marks.items():
-                changes = rig.store.changes(shard, near, mark)
+                changes = rig.changes(shard, near, mark)
                 found |= {job.key: job for job in changes.jobs}
                 later[shard] = changes.mark
             assert found == {"near": answers[0].job, "to move": answers[2].job}
             rig.pending("own")  # the owner's own write may forget what it has seen
             for shard, mark in later.items():
-                assert all(job.key == "own" for job in rig.store.changes(shard, near, mark).jobs)
+                assert all(job.key == "own" for job in rig.changes(shard, near, mark).jobs)
             (answer,) = peer.apply([Set(Job("another", 0, rig.now + 4))])
             shard = rig.store.shard_of("another")
-            assert answer.job in rig.store.changes(shard, near, later[shard]).jobs
+            assert answer.job in rig.changes(shard, near, later[shard]).jobs
+
+    def test_changes_are_told_to_the_owner_alone(self) -> None:
+        """
+        Who owns nothing, or did so before, is told no changes, and takes none away from the owner by asking.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            shard = rig.store.shard_of("key")
+            former = rig.leases[shard].epoch
+            rig.store.release(OWNER)
+            rig.leases = {lease.shard: lease for lease in rig.store.acquire("the second owner")}
+            mark = rig.changes(shard, EVER, None).mark
+            (answer,) = peer.apply([Set(Job("key", 0, rig.now))])
+            epoch = rig.leases[shard].epoch
+            for since in (mark, EVER):
+                assert peer.changes(shard, epoch, EVER, since).jobs == []
+                assert rig.store.changes(shard, former, EVER, since).jobs == []
+            assert rig.changes(shard, EVER, mark).jobs == [answer.job]
+
+    def test_begins_are_the_owners(self) -> None:
+        """
+        A begin and a settle count in the name of the owner alone, whoever knows its epoch.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            job = rig.running("key")
+            staged = rig.pending("pending")
+            for write in (
+                Begin(staged, rig.lease("pending").epoch),
+                Settle(job, rig.lease("key").epoch),
+            ):
+                (answer,) = peer.apply([write])
+                assert answer.outcome is Outcome.NOT_OWNER
+            assert rig.settle(job).outcome is Outcome.SETTLED
 
     def test_wakes_the_owner(self) -> None:
         """

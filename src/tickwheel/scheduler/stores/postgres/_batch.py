@@ -106,6 +106,7 @@ class Batch:
     def __init__(
         self,
         shard_of: Callable[[str], int],
+        owner: str | None,
         owned: frozenset[int],
         *,
         sets_new: bool = False,
@@ -116,12 +117,14 @@ class Batch:
 
         Args:
             shard_of: The shard of a key.
+            owner: In whose name begins and ends are written, if anybody's.
             owned: Those whose owner hears of these writes anyway.
             sets_new: Whether keys that are set are guessed to have no job: a wrong guess ends the transaction.
             is_guest: Whether the transaction is somebody else's, who may leave it open: it locks nothing that all
                 writers need.
         """
         self._shard_of = shard_of
+        self._owner = owner
         self._owned = owned
         self._sets_new = sets_new
         self._is_guest = is_guest
@@ -158,9 +161,9 @@ class Batch:
 
     def _epochs(self, writes: Sequence[Write]) -> Steps[dict[int, int]]:
         epochs = {write.epoch for write in writes if isinstance(write, (Begin, Settle))}
-        if not epochs:
+        if not epochs or self._owner is None:
             return {}
-        return dict((yield Statement(SQL["epochs"], (sorted(epochs),))).rows)
+        return dict((yield Statement(SQL["epochs"], (sorted(epochs), self._owner))).rows)
 
     def _guess(self, name: str, jobs: list[Job], changes: dict[State, int]) -> Steps[None]:
         # In the order in which all lock what they write.

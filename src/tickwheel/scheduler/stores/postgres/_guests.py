@@ -38,7 +38,7 @@ def joined(
         raise TransactionError("has a transaction that only reads", "begin one that may write")
     for _ in range(_TRIES):
         yield Statement("SAVEPOINT tickwheel")
-        batch = Batch(shard_of, frozenset(), is_guest=True)
+        batch = Batch(shard_of, None, frozenset(), is_guest=True)
         try:
             answers = yield from batch.apply(writes, is_guessing=False)
         except BaseException as error:

@@ -96,7 +96,7 @@ class PostgresStore:
         for turn in range(_TRIES):
             try:
                 with self._open_connections().writing() as connection:
-                    batch = Batch(self._shard_of, self._surely_owned(), sets_new=self._sets_new)
+                    batch = Batch(self._shard_of, self._owner, self._surely_owned(), sets_new=self._sets_new)
                     answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
             except WrongGuessError:
                 continue
@@ -147,11 +147,18 @@ class PostgresStore:
             rows = connection.execute(SQL["jobs_due"], values).fetchall()
         return [job_of(row) for row in rows]
 
-    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
+        values = {"shards": list(shards), "until": in_int64(until), "limit": limit}
+        with self._open_connections().reading() as connection:
+            rows = connection.execute(SQL["jobs_overdue"], values).fetchall()
+        return [job_of(row) for row in rows]
+
+    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         if since is None:
             return Changes([], 0)
+        values = {"shard": shard, "owner": self._owner, "epoch": epoch, "until": in_int64(until)}
         with self._open_connections().reading() as connection:
-            rows = connection.execute(SQL["take_notes"], (shard, in_int64(until))).fetchall()
+            rows = connection.execute(SQL["take_notes"], values).fetchall()
         return Changes([job_of(row) for row in rows], 0)
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:

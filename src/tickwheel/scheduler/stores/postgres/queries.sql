@@ -13,11 +13,13 @@ SELECT pg_current_xact_id()::text;
 SELECT number, pg_xact_status(number::xid8) FROM unnest(%s::text[]) AS number;
 
 -- name: now
-SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+-- Cut, since a cast rounds: a clock that is half a millisecond ahead fires early.
+SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: epochs
--- Held until the transaction ends: nobody takes a shard over while its owner writes. No two shards share an epoch.
-SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner IS NOT NULL ORDER BY shard FOR NO KEY UPDATE;
+-- Held until the transaction ends: nobody takes a shard over while its owner writes. No two shards share an epoch, and
+-- where a failover has lost one and given it again, the owner's name tells the two apart.
+SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner = %s ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: jobs_by_key
 -- Locked in the order in which begins and ends lock theirs.
@@ -28,7 +30,7 @@ FROM tickwheel_job WHERE key = ANY(%s) ORDER BY shard, due_at, generation FOR UP
 -- name: generations
 -- The first, all of them unless they follow each other, and the time.
 SELECT min(number), CASE WHEN max(number) - min(number) >= count(*) THEN array_agg(number ORDER BY number) END,
-    (extract(epoch FROM statement_timestamp()) * 1000)::bigint
+    floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint
 FROM (SELECT nextval('tickwheel_generation') AS number FROM generate_series(1, %s)) AS drawn;
 
 -- name: raise_generation
@@ -132,6 +134,15 @@ FROM (
 ) AS job
 ORDER BY due_at, generation LIMIT %(limit)s;
 
+-- name: jobs_overdue
+SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM unnest(%(shards)s::integer[]) AS number CROSS JOIN LATERAL (
+    SELECT * FROM tickwheel_job
+    WHERE shard = number AND due_at < %(until)s AND state = 0
+    ORDER BY due_at, generation LIMIT %(limit)s
+) AS job;
+
 -- name: count_due
 SELECT (due_at - %(since)s) / %(step)s AS step, count(*)
 FROM tickwheel_shard AS s JOIN tickwheel_job AS j ON j.shard = s.shard
@@ -139,14 +150,19 @@ WHERE due_at >= %(since)s AND due_at < %(until)s AND state = 0
 GROUP BY step;
 
 -- name: take_notes
+-- By the shard's owner alone: whoever was one, and has not noticed, would take them away from its successor.
 WITH note AS (
-    DELETE FROM tickwheel_note WHERE shard = %s RETURNING key, generation
+    DELETE FROM tickwheel_note WHERE shard = (
+        SELECT s.shard FROM tickwheel_shard AS s
+        WHERE s.shard = %(shard)s AND s.owner = %(owner)s AND s.epoch = %(epoch)s
+    )
+    RETURNING key, generation
 )
 SELECT j.key, j.generation, j.due_at, j.payload, j.target, j.handler, j.attempt, j.retry, j.expires_at,
     j.recurrence, j.state,
     j.error, j.trace, j.first_set_at
 FROM note CROSS JOIN LATERAL (SELECT * FROM tickwheel_job WHERE tickwheel_job.key = note.key) AS j
-WHERE j.generation = note.generation AND j.state = 0 AND j.due_at < %s;
+WHERE j.generation = note.generation AND j.state = 0 AND j.due_at < %(until)s;
 
 -- name: shards
 SELECT count(*) FROM tickwheel_shard;
@@ -154,7 +170,7 @@ SELECT count(*) FROM tickwheel_shard;
 -- name: owners
 SELECT s.shard, CASE WHEN s.lease_until >= t.now THEN s.owner END, s.epoch,
     CASE WHEN s.owner IS NOT NULL AND s.lease_until >= t.now THEN s.lease_until END
-FROM tickwheel_shard AS s, (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS t
+FROM tickwheel_shard AS s, (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS t
 ORDER BY s.shard;
 
 -- name: make_shards

@@ -131,10 +131,13 @@ class RedisStore:
         first = b"-" if after is None else b"[" + instant(in_int64(after[0])) + struct.pack(">Q", after[1] + 1)
         return self._due(first, until, limit, shard)
 
-    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
+        return self._due(b"-", until, limit, *shards)
+
+    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         if since is None:
             return Changes([], self._read([])[2])
-        frames, mark = self._open_connections().run("changes", shard, since)
+        frames, mark = self._open_connections().run("changes", shard, self._owner or "", epoch, since)
         jobs = [row.job for row in read_rows(frames)]
         return Changes([job for job in jobs if job.state is State.PENDING and job.due_at < until], int(mark))
 

@@ -34,22 +34,23 @@ class Batch:
     One transaction's writes; whoever makes it begins, commits and rolls back.
     """
 
-    def __init__(self, connection: sqlite3.Connection | Guest, now: int, *, is_owner: bool) -> None:
+    def __init__(self, connection: sqlite3.Connection | Guest, now: int, *, owner: str | None) -> None:
         """
         Read the ledger.
 
         Args:
             connection: With a transaction open for writing.
             now: The store's clock, in ms.
-            is_owner: Whether this process fires the jobs; otherwise the owner is left a note of what became pending.
+            owner: In whose name it is written, if this process fires the jobs; where somebody else owns the file,
+                begins and ends are refused, and the owner is left a note of what became pending.
         """
         self._connection = connection
         self._now = now
-        self._is_owner = is_owner
         self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger"]).fetchone()
         self._generation: int
-        self._generation, *self._counts, epoch, owner = self._ledger
-        self._epochs = {} if owner is None else {0: epoch}
+        self._generation, *self._counts, epoch, actual = self._ledger
+        self._is_owner = owner is not None and owner == actual
+        self._epochs = {0: epoch} if self._is_owner else {}
         self.has_notes = False
 
     @property

@@ -128,7 +128,7 @@ class SqliteStore:
         connections = self._open_connections()
         connections.file.check()
         with translated(self.url), joining(connection, connections.file.inode) as guest:
-            batch = Batch(guest, self.now_ms(), is_owner=False)
+            batch = Batch(guest, self.now_ms(), owner=None)
             answers = batch.apply(writes, is_guessing=False)
         if batch.has_notes:
             self._open_follower(connections).follow(batch.generation)
@@ -158,11 +158,14 @@ class SqliteStore:
             rows = connection.execute(SQL["jobs_due"], (shard, min(until, _INT64_MAX), *after, limit)).fetchall()
         return [job_of(row) for row in rows]
 
-    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
+        return self.due(0, until, None, limit)
+
+    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         with translated(self.url), self._open_connections().reading() as connection:
             mark = connection.execute(SQL["read_ledger"]).fetchone()[0]
-            if since is None:
-                return Changes([], mark)
+            if since is None or self._lease is None or self._lease.epoch != epoch:
+                return Changes([], mark if since is None else since)
             rows = connection.execute(SQL["jobs_noted"], (shard, min(until, _INT64_MAX), since)).fetchall()
         self._seen = max(self._seen, since)
         return Changes([job_of(row) for row in rows], mark)
@@ -231,7 +234,7 @@ class SqliteStore:
 
     def _apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         with self._open_connections().writing() as connection:
-            batch = Batch(connection, self.now_ms(), is_owner=self._lease is not None)
+            batch = Batch(connection, self.now_ms(), owner=None if self._lease is None else self._owner)
             answers = batch.apply(writes, is_guessing=is_guessing)
             if self._seen and self._lease is not None:
                 connection.execute(SQL["delete_notes"], (self._seen,))

@@ -1,7 +1,8 @@
 -- Does a batch of writes, or nothing of it: everything is looked at before anything is written.
 -- Input:  owner           who writes, or nothing
 --         base, drawn     the last generation that was seen, and how many follow it in this batch
---         assumed         shard, epoch or nothing, ...: what the batch believes of the shards it speaks of
+--         assumed         shard, epoch or nothing, ...: what the batch believes of the shards it speaks of; nothing
+--                         where they are another owner's
 --         begins          {shard, member, member, ...}, ...: pending jobs that begin
 --         ends            key, place without attempt, ...: running jobs that are done
 --         others          key, shard, head before, running mark before, blob, running mark, ...: nothing where there
@@ -24,7 +25,8 @@ end
 
 local actual, is_as_assumed = {'epochs'}, true
 for i = 1, #assumed, 2 do
-    local epoch = owner_of(assumed[i]) ~= '' and redis.call('HGET', at('shard:' .. assumed[i]), 'epoch') or ''
+    local is_own = owner ~= '' and owner_of(assumed[i]) == owner
+    local epoch = is_own and redis.call('HGET', at('shard:' .. assumed[i]), 'epoch') or ''
     is_as_assumed = is_as_assumed and epoch == assumed[i + 1]
     append(actual, assumed[i], epoch)
 end

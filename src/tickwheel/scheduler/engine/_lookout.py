@@ -1,0 +1,77 @@
+"""
+The lookout: finds jobs that are overdue in the store and not in memory.
+
+The stager learns of most jobs from cursors, commits and notes. Each of these can miss one: a hint is lost, a former
+owner takes a note away, a write takes effect long after its sender gave up. So the store itself is asked every other
+second what is overdue: one question for all shards, which costs by what it returns, and on a good day that is nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final
+
+from tickwheel.scheduler.engine._armer import Armer
+from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._near import Near
+from tickwheel.scheduler.model import Job
+
+__all__ = ["Lookout"]
+
+_OVERDUE_MS: Final = 1_000
+"""What is pending for so long after its instant is looked at: what goes its usual way has been begun by then."""
+_PAGE: Final = 200
+_BUDGET_S: Final = 0.1
+"""How long one look may read on behind jobs that wait for a place; the next one goes on where it stopped."""
+
+_Place = tuple[int, int]
+
+
+class Lookout:
+    """
+    Looks back. Called by one thread at a time.
+    """
+
+    def __init__(self, ground: Ground, near: Near, armer: Armer) -> None:
+        self._store = ground.store
+        self._near = near
+        self._armer = armer
+        self._clock = ground.clock
+        self._near_max = ground.options.near_max
+        self._places: dict[int, _Place] = {}
+        """Up to where each crowd of waiting jobs has been looked through."""
+
+    def look(self, epochs: Mapping[int, int]) -> None:
+        """
+        Stage what is overdue and unknown in the shards that are held under *epochs*.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        if not epochs or self._near.waiting >= self._near_max:
+            return
+        started = self._clock.monotonic()
+        until = self._clock.now_ms() - _OVERDUE_MS
+        by_shard: defaultdict[int, list[Job]] = defaultdict(list)
+        for job in self._store.overdue(list(epochs), until, _PAGE):
+            by_shard[self._store.shard_of(job.key)].append(job)
+        self._places = {shard: place for shard, place in self._places.items() if len(by_shard[shard]) >= _PAGE}
+        for shard, jobs in by_shard.items():
+            page = jobs
+            self._stage(page, epochs[shard])
+            while len(page) >= _PAGE:
+                place = self._places.get(shard, _last_of(page))
+                page = self._store.due(shard, until, place, _PAGE)
+                self._stage(page, epochs[shard])
+                self._places[shard] = _last_of(page) if len(page) >= _PAGE else _last_of(jobs)
+                if self._clock.monotonic() - started > _BUDGET_S:
+                    break
+
+    def _stage(self, jobs: list[Job], epoch: int) -> None:
+        if jobs and self._near.waiting < self._near_max:
+            self._armer.add(self._near.stage(jobs, epoch, is_news=False))
+
+
+def _last_of(jobs: list[Job]) -> _Place:
+    return max((job.due_at, job.generation) for job in jobs)

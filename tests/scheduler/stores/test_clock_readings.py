@@ -1,0 +1,111 @@
+"""
+Every store's clock is cut to whole milliseconds and never rounded up, whatever the fraction: by its own arithmetic.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from tickwheel.scheduler.stores import MemoryStore, open_store
+from tickwheel.scheduler.stores.postgres._queries import SQL
+from tickwheel.scheduler.stores.redis._scripts import SCRIPTS
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+
+READINGS = 100_000
+EPOCH_US = 1_790_000_000_000_000
+FRACTIONS = (0, 1, 499, 500, 501, 999)
+
+
+def instants_us():
+    """
+    Return that many instants in microseconds, those around the middle and the end of a millisecond first.
+    """
+    dice = random.Random(1)
+    edges = [EPOCH_US + 1_000 * n + fraction for n in range(100) for fraction in FRACTIONS]
+    return edges + [EPOCH_US + dice.randrange(10**12) for _ in range(READINGS - len(edges))]
+
+
+class Readings:
+    """
+    A clock whose wall is set.
+    """
+
+    def __init__(self):
+        self.us = 0
+
+    def wall_ns(self):
+        """
+        Return it in nanoseconds, the last of the microsecond.
+        """
+        return self.us * 1000 + 999
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_clock_of_this_machine(kind, tmp_path):
+    """
+    A store that reads this machine's clock cuts it.
+    """
+    clock = Readings()
+    store = MemoryStore(clock) if kind == "memory" else SqliteStore(str(tmp_path / "jobs.db"), clock=clock)
+    for clock.us in instants_us():
+        assert store.now_ms() == clock.us // 1000
+
+
+def test_clock_of_postgres(postgres):
+    """
+    Every statement that reads PostgreSQL's clock cuts it.
+    """
+    found = {
+        expression
+        for text in SQL.values()
+        for expression in re.findall(r"[\w(]*extract\(.*?_timestamp\(\).*?::bigint", text)
+    }
+    assert sum(text.count("_timestamp()") for text in SQL.values()) == 3
+    assert len(found) == 2  # by the clock and by the statement's beginning
+    values = ", ".join(f"({us})" for us in instants_us())
+    for expression in found:
+        ms = re.sub(r"\w+_timestamp\(\)", "'epoch'::timestamptz + us * interval '1 microsecond'", expression)
+        query = f"SELECT count(*), count(*) FILTER (WHERE {ms} <> us / 1000) FROM (VALUES {values}) AS t (us)"  # noqa: S608 - ours
+        assert postgres.execute(query) == [(READINGS, 0)]
+
+
+def test_clock_of_redis(redis_server):
+    """
+    The scripts of the Redis store cut its clock.
+    """
+    text = SCRIPTS["read"].text.decode()
+    now_ms = text[text.index("local function now_ms()") :].partition("\nend\n")[0] + "\nend"
+    stand_in = "local at = 1; local redis = {call = function() return {ARGV[at], ARGV[at + 1]} end}"
+    loop = """
+        local wrong = 0
+        for i = 1, #ARGV, 2 do
+            at = i
+            local us = tonumber(ARGV[i + 1])
+            if now_ms() ~= ARGV[i] * 1000 + (us - us % 1000) / 1000 then
+                wrong = wrong + 1
+            end
+        end
+        return {#ARGV / 2, wrong}
+    """
+    instants, wrong, read = instants_us(), 0, 0
+    for first in range(0, READINGS, 2_000):
+        parts = [str(part) for us in instants[first : first + 2_000] for part in divmod(us, 1_000_000)]
+        here, there = redis_server.execute("EVAL", f"{stand_in}\n{now_ms}\n{loop}", 0, *parts)
+        read, wrong = read + here, wrong + there
+    assert (read, wrong) == (READINGS, 0)
+
+
+def test_clock_that_the_client_reads(redis_server, monkeypatch):
+    """
+    What a client reads of Redis' clock is cut as well.
+    """
+    store = open_store(redis_server.url("?prefix=clock"))
+    for us in instants_us()[:600]:
+        time = [str(part).encode() for part in divmod(us, 1_000_000)]
+        monkeypatch.setattr(store._connections, "call", lambda _, time=time: time)
+        assert store.now_ms() == us // 1000
+    monkeypatch.undo()
+    store.close()
