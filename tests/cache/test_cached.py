@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from tickwheel.cache import TTLCache, cached, call_key
+from tickwheel.cache import CacheInfo, TTLCache, cached, call_key, typed_call_key
 from tickwheel.testing import ManualClock
 
 
@@ -135,3 +135,84 @@ def test_keys_of_calls():
     assert call_key(1, a=2, b=3) == call_key(1, b=3, a=2)
     assert len({call_key(), call_key(1), call_key(a=1), call_key(("a", 1)), call_key("a", 1)}) == 5
     assert pickled(call_key(1, a=2)) == call_key(1, a=2)
+
+
+def test_what_is_no_cache_is_refused():
+    """
+    The decorator refuses None, and whatever else is no cache of ours, before it sees the function.
+    """
+    for cache in (None, {}, TTLCache):
+        with pytest.raises(TypeError, match=r"cache is .*: pass a TTLCache or TLRUCache"):
+            cached(cache)
+    with pytest.raises(TypeError, match="and typed is True: let the key have the types of the arguments in it"):
+        cached(TTLCache(10, 60.0), key=call_key, typed=True)
+
+
+def test_a_result_that_does_not_fit_is_returned():
+    """
+    A cache that is too small, or keeps nothing, costs no call its result; the results are counted as uncached.
+    """
+    for cache in (TTLCache(0, 60.0), TTLCache(3, 60.0, getsizeof=len)):
+
+        @cached(cache)
+        def double(text):
+            return text * 2
+
+        @cached(cache)
+        async def double_async(text):
+            return text * 2
+
+        assert (double("ab"), asyncio.run(double_async("abc"))) == ("abab", "abcabc")
+        assert (len(cache), cache.stats().loads.uncached) == (0, 2)
+
+
+def test_typed_arguments():
+    """
+    With typed=True 1, 1.0 and True are different arguments, by position and by name.
+    """
+
+    @cached(TTLCache(100, 60.0), typed=True)
+    def name_of(value, **more):
+        return type(value).__name__ + "".join(type(each).__name__ for each in more.values())
+
+    assert [name_of(1), name_of(1.0), name_of(True)] == ["int", "float", "bool"]
+    assert [name_of(1, b=1), name_of(1, b=1.0), name_of(value=1)] == ["intint", "intfloat", "int"]
+    assert name_of.cache_key(1) == typed_call_key(1) != typed_call_key(1.0)
+    assert typed_call_key(a=1, b=2.0) == typed_call_key(b=2.0, a=1)
+    assert pickled(typed_call_key(1, a=2)) == typed_call_key(1, a=2)
+
+
+def test_cache_info():
+    """
+    cache_info counts as that of functools.lru_cache; cache_clear begins again.
+    """
+
+    @cached(TTLCache(2, 60.0))
+    def same(n):
+        return n
+
+    assert same.cache_info() == (0, 0, 2, 0)
+    for n in (1, 1, 2, 3, 1):
+        same(n)
+    assert same.cache_info() == CacheInfo(hits=1, misses=4, maxsize=2, currsize=2)
+    assert str(same.cache_info()) == "CacheInfo(hits=1, misses=4, maxsize=2, currsize=2)"
+    same.cache_clear()
+    same(1)
+    assert (same.cache_info(), same.cache.stats().hits) == ((0, 1, 2, 1), 1)
+    assert (same.__wrapped__(5), same.cache_info().misses) == (5, 1)
+
+
+def test_a_method_that_is_cached():
+    """
+    On a method the object is an argument, and the attributes are there on the bound method.
+    """
+
+    class Squares:
+        @cached(TTLCache(10, 60.0))
+        def square(self, n):
+            return n * n
+
+    squares = Squares()
+    assert (squares.square(3), squares.square(3), Squares().square(3)) == (9, 9, 9)
+    assert squares.square.cache_info()[:2] == (1, 2)
+    assert Squares.square.cache_key(squares, 3) in squares.square.cache

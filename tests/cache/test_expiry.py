@@ -191,18 +191,55 @@ def test_ttu_on_the_system_clock():
 
 @pytest.mark.parametrize(
     ("now", "step"),
-    [(0, 1), (-5, 1), (0.0, 0.25), (1.7e9, 2**-10), (1_700_000_000 * 10**9, 10**9), (10**12, 1)],
-    ids=["integers", "below zero", "floats", "seconds", "time_ns", "single nanoseconds"],
+    [(0, 1), (-5, 1), (0.0, 0.25), (1.7e9, 2**-10), (1_700_000_000 * 10**9, 10**9), (5 * 10**9, 1), (10**30, 10**6)],
+    ids=["integers", "below zero", "floats", "seconds", "large steps", "large integers", "larger than nanoseconds"],
 )
-def test_timers_of_any_unit(now, step):
+def test_timers_count_in_seconds(now, step):
     """
-    A timer may count integers, floats, or nanoseconds.
+    A timer may count from anywhere, in integers or floats: what it returns are seconds, however many.
     """
     cache = TTLCache(10, 2 * step, timer=lambda: now)
     cache["a"] = 1
+    assert cache.remaining("a") == 2 * step
     now += step
     assert "a" in cache
     now += step
+    assert "a" not in cache
+
+
+@pytest.mark.parametrize("timer", [time.monotonic_ns, time.perf_counter_ns, time.time_ns])
+def test_a_timer_of_nanoseconds_is_refused(timer):
+    """
+    The functions of the standard library that return nanoseconds are refused, with the remedy.
+    """
+    message = f"timer is time.{timer.__name__}: pass a function that returns seconds, or give the cache a clock"
+    for make in (lambda: TTLCache(10, 60.0, timer=timer), lambda: TLRUCache(10, lambda *_: 0, timer=timer)):
+        with pytest.raises(TypeError, match=message):
+            make()
+
+
+def test_a_timer_that_passes_292_years_is_refused():
+    """
+    A timer that turns out to count nanoseconds is refused by the next call, instead of keeping everything for ever.
+    """
+    now = 10**9
+    cache = TTLCache(10, 60, timer=lambda: now)
+    cache["a"] = 1
+    now += 10 * 10**9
+    with pytest.raises(ValueError, match="timer returned 11000000000, 292 years after 1000000000: return seconds, or"):
+        cache.get("a")
+
+
+def test_a_clock_says_nanoseconds_by_its_type():
+    """
+    A clock that starts low, and counts in nanoseconds, ends lives on time.
+    """
+    clock = ManualClock(start_ns=5)
+    cache = TTLCache(10, 60, clock=clock)
+    cache["a"] = 1
+    clock.advance(59.999)
+    assert "a" in cache
+    clock.advance(0.001)
     assert "a" not in cache
 
 

@@ -19,7 +19,7 @@ TTLS = [
     (-1, ValueError, "ttl is -1: pass 0 or more, math.inf for no end"),
     (-math.inf, ValueError, "ttl is -inf: pass 0 or more, math.inf for no end"),
     (None, TypeError, "ttl is None: pass seconds as a number, math.inf for no end"),
-    ("5", TypeError, "ttl is '5': pass seconds as a number, not str"),
+    ("5", TypeError, "ttl is '5': pass seconds as a number or a timedelta, not str"),
 ]
 
 

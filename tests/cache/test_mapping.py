@@ -181,11 +181,16 @@ def test_a_copy_has_the_lives_that_were_left():
 
 def test_repr_shows_what_is_there(make):
     """
-    The repr names class, items, bound and size.
+    The repr names class, items, bound and size, and of a TTLCache the ttl; of many items it shows twenty.
     """
-    cache = make(3)
+    cache = make(100)
+    ttl = ", ttl=60.0" if isinstance(cache, TTLCache) else ""
     cache["a"] = 1
-    assert repr(cache) == f"{type(cache).__name__}({{'a': 1}}, maxsize=3, currsize=1)"
+    assert repr(cache) == f"{type(cache).__name__}({{'a': 1}}, maxsize=100, currsize=1{ttl})"
+    cache["b"] = cache
+    assert repr(cache) == f"{type(cache).__name__}({{'a': 1, 'b': ...}}, maxsize=100, currsize=2{ttl})"
+    cache.update({n: n for n in range(50)})
+    assert repr(cache).endswith(f"17: 17, ...}}, maxsize=100, currsize=52{ttl})")
 
 
 def test_memory_is_given_back(make):

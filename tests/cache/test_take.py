@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from tickwheel.cache import TTLCache
-from tickwheel.errors import ReentrantError, ValueTooLargeError
+from tickwheel.errors import ReentrantError
 
 
 class Crowd:
@@ -123,12 +123,18 @@ def test_keys_do_not_wait_for_one_another():
 
 def test_a_loaded_value_that_does_not_fit():
     """
-    A value that is too large is an error of take, and not kept.
+    A value that is too large is returned to all who asked, not kept, and counted.
     """
     cache = TTLCache(3, 60.0, getsizeof=len)
-    with pytest.raises(ValueTooLargeError):
-        cache.take("a", lambda _: "long")
-    assert len(cache) == 0
+    assert cache.take("a", lambda _: "long") == "long"
+    assert (len(cache), cache.stats().loads.uncached) == (0, 1)
+
+    async def load(_key):
+        return "longer"
+
+    assert asyncio.run(cache.take_async("a", load)) == "longer"
+    assert (len(cache), cache.stats().loads.uncached) == (0, 2)
+    assert TTLCache(0, 60.0).take("a", str) == "a"
 
 
 def test_none_is_a_value():

@@ -11,6 +11,8 @@ use tickwheel_core::{Id, NEVER};
 use crate::cache_probe::{known_hash, Probe};
 use crate::cache_rules::{Hooks, Rules};
 use crate::cache_store::{Left, Reason, Store, Terms};
+use crate::cache_table::tag_of;
+use crate::cache_watch::Ticket;
 use crate::cell::GilCell;
 use crate::clock::system_ns;
 use crate::errors::raise;
@@ -48,8 +50,26 @@ pub(crate) struct Entry<'a, 'py> {
     pub(crate) key: &'a Bound<'py, PyAny>,
     pub(crate) value: &'a Bound<'py, PyAny>,
     pub(crate) life: Life,
-    /// Whether a value that is there is left alone.
-    pub(crate) is_default: bool,
+    pub(crate) unless: Unless<'a>,
+}
+
+/// What keeps a value out.
+#[derive(Clone, Copy)]
+pub(crate) enum Unless<'a> {
+    Never,
+    /// The key has a value.
+    Found,
+    /// The key was written or removed since.
+    Written(&'a Ticket),
+}
+
+/// What came of putting a value in.
+pub(crate) enum Put<'py> {
+    Done,
+    /// The key has this value, which was left alone.
+    Kept(Bound<'py, PyAny>),
+    /// The key was written or removed meanwhile.
+    Overtaken,
 }
 
 impl Cache {
@@ -60,7 +80,7 @@ impl Cache {
 
     /// One of the rules. A copy of all of them would wait for the stores that make it.
     #[inline]
-    fn rule<R: Copy>(&self, py: Python<'_>, which: impl FnOnce(&Rules) -> R) -> R {
+    pub(crate) fn rule<R: Copy>(&self, py: Python<'_>, which: impl FnOnce(&Rules) -> R) -> R {
         self.rules.with(py, |rules| which(rules))
     }
 
@@ -159,6 +179,7 @@ impl Cache {
         let py = key.py();
         let hash = key.hash()?;
         let now = self.now(py)?;
+        self.store.with(py, |store| store.watches.note(tag_of(hash))); // also of a key that is only being loaded
         let Some(index) = self.find(key, hash)? else {
             return Ok(None);
         };
@@ -209,9 +230,9 @@ impl Cache {
         outcome
     }
 
-    /// Put a value in. Returns the value of a key that was left alone.
+    /// Put a value in.
     #[inline]
-    pub(crate) fn put<'py>(slf: &Bound<'py, Self>, entry: Entry<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    pub(crate) fn put<'py>(slf: &Bound<'py, Self>, entry: Entry<'_, 'py>) -> PyResult<Put<'py>> {
         let (py, this, key) = (slf.py(), slf.get(), entry.key);
         let hash = key.hash()?;
         let size = if this.rule(py, |rules| rules.has_sizer) { this.size_by_hook(py, entry.value)? } else { 1.0 };
@@ -228,13 +249,23 @@ impl Cache {
         }
         let found = this.find(key, hash)?;
         let mut left = Vec::new();
-        let (kept, former, is_earlier) = this.store.with(py, |store| {
-            let kept = found.filter(|_| entry.is_default).and_then(|index| store.hit(py, index, terms.now));
-            if kept.is_some() {
-                return (kept, None, false);
+        let (outcome, former, is_earlier) = this.store.with(py, |store| {
+            match entry.unless {
+                Unless::Never => {}
+                Unless::Found => {
+                    if let Some(kept) = found.and_then(|index| store.hit(py, index, terms.now)) {
+                        return (Put::Kept(kept), None, false);
+                    }
+                }
+                Unless::Written(ticket) => {
+                    if store.watches.is_written(ticket) {
+                        return (Put::Overtaken, None, false);
+                    }
+                }
             }
+            store.watches.note(tag_of(hash));
             let former = place(store, entry, hash, found, terms, &mut left);
-            (None, former, store.is_earlier(terms))
+            (Put::Done, former, store.is_earlier(terms))
         });
         if let (Some(value), true) = (&former, this.rule(py, |rules| rules.has_on_leave)) {
             left.insert(0, Left { key: key.clone().unbind(), value: value.clone_ref(py), reason: Reason::Replaced });
@@ -244,7 +275,7 @@ impl Cache {
             this.wake(py)?;
         }
         this.report(py, left)?;
-        Ok(kept)
+        Ok(outcome)
     }
 
     /// Tell the driver that something is due before it comes.

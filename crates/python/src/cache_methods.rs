@@ -6,10 +6,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::cache::{Cache, Entry, Life};
+use crate::cache::{Cache, Entry, Life, Put, Unless};
 use crate::cache_iter::CacheIterator;
 use crate::cache_rules::{Hooks, Rules};
-use crate::cache_store::{Left, Reason, Store};
+use crate::cache_store::{Reason, Store};
+use crate::cache_table::tag_of;
+use crate::cache_watch::Ticket;
 use crate::cell::GilCell;
 
 #[pymethods]
@@ -25,12 +27,13 @@ impl Cache {
     }
 
     /// Begin, empty, by the rules given: for `__init__`.
-    #[pyo3(signature = (maxsize, *, is_sliding=false, **options))]
+    #[pyo3(signature = (maxsize, *, is_sliding=false, grace_ns=0, **options))]
     fn _open(
         &self,
         py: Python<'_>,
         maxsize: f64,
         is_sliding: bool,
+        grace_ns: u64,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
         let (rules, hooks) = options.map_or(Ok((Rules::NONE, Hooks::default())), Hooks::of)?;
@@ -39,7 +42,7 @@ impl Cache {
         self.rules.with(py, |cell| *cell = rules);
         self.store.with(py, |store| store.system_clock = system_clock);
         let mut store = Store::new(maxsize, self.now(py)?);
-        (store.system_clock, store.is_sliding) = (system_clock, is_sliding);
+        (store.system_clock, store.is_sliding, store.grace) = (system_clock, is_sliding, grace_ns);
         let former = self.store.with(py, |cell| std::mem::replace(cell, store));
         drop((former, former_hooks));
         Ok(())
@@ -55,7 +58,7 @@ impl Cache {
 
     #[inline]
     fn __setitem__<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
-        Self::put(slf, Entry { key, value, life: Life::Usual, is_default: false }).map(drop)
+        Self::put(slf, Entry { key, value, life: Life::Usual, unless: Unless::Never }).map(drop)
     }
 
     fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -70,8 +73,9 @@ impl Cache {
 
     /// Return the number of keys that have not expired.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        self.purge(py, None, None)?;
-        Ok(self.store.with(py, |store| store.len()))
+        let now = self.now(py)?;
+        self.purge(py, Some(now), None)?;
+        Ok(self.store.with(py, |store| store.living(now)))
     }
 
     /// Return the value of *key*, or *default*.
@@ -103,18 +107,77 @@ impl Cache {
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let value = default.unwrap_or_else(|| slf.py().None().into_bound(slf.py()));
-        let kept = Self::put(slf, Entry { key, value: &value, life: Life::Usual, is_default: true })?;
-        Ok(kept.unwrap_or(value))
+        match Self::put(slf, Entry { key, value: &value, life: Life::Usual, unless: Unless::Found })? {
+            Put::Kept(kept) => Ok(kept),
+            Put::Done | Put::Overtaken => Ok(value),
+        }
     }
 
-    /// Set *key* to *value* for about *life_ns* nanoseconds, give or take the jitter.
-    fn _put<'py>(
+    /// Set *key* to *value*, for a life of *ttl* seconds of its own, or by the cache's rule.
+    #[pyo3(signature = (key, value, ttl=None))]
+    fn set<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
-        life_ns: u64,
+        ttl: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
-        Self::put(slf, Entry { key, value, life: Life::About(life_ns), is_default: false }).map(drop)
+        let life = match ttl {
+            Some(ttl) => Life::About(Self::span(slf, ttl)?),
+            None if slf.get().rule(slf.py(), |rules| rules.has_item_methods) => {
+                return slf.call_method1(intern!(slf.py(), "__setitem__"), (key, value)).map(drop);
+            }
+            None => Life::Usual,
+        };
+        Self::put(slf, Entry { key, value, life, unless: Unless::Never }).map(drop)
+    }
+
+    /// Return a dict of those of the *keys* that are there, with their values.
+    fn get_many<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        self.look_up_all(keys)
+    }
+
+    /// Set all items of a mapping, as `set` does.
+    #[pyo3(signature = (items, ttl=None))]
+    fn set_many<'py>(
+        slf: &Bound<'py, Self>,
+        items: &Bound<'py, PyAny>,
+        ttl: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let life = ttl.map_or(Ok(Life::Usual), |ttl| Self::span(slf, ttl).map(Life::About))?;
+        Self::put_all(slf, items, life)
+    }
+
+    /// Return the value of *key*, also after its life, with how many nanoseconds of that are left; None if there is none.
+    fn grade<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64)>> {
+        self.graded(key)
+    }
+
+    /// Watch *key*, whose value is going to be loaded, for writes; returns a ticket, which `end_load` takes back.
+    fn begin_load(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Ticket> {
+        Self::watch(slf, key)
+    }
+
+    /// Watch no longer.
+    #[allow(clippy::needless_pass_by_value)] // it comes out of Python objects
+    fn end_load(&self, py: Python<'_>, ticket: Ticket) {
+        self.store.with(py, |store| store.watches.end(&ticket));
+    }
+
+    /// Return whether the watched key was written or removed.
+    #[allow(clippy::needless_pass_by_value)]
+    fn is_overtaken(&self, py: Python<'_>, ticket: Ticket) -> bool {
+        self.store.with(py, |store| store.watches.is_written(&ticket))
+    }
+
+    /// Set *key* to the *value* loaded for it, unless it was written or removed since; return whether it was set.
+    #[allow(clippy::needless_pass_by_value)]
+    fn keep_loaded<'py>(
+        slf: &Bound<'py, Self>,
+        ticket: Ticket,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<bool> {
+        Self::settle(slf, &ticket, key, value)
     }
 
     /// Set *key* to *value* as it was: with *left_ns* nanoseconds left of a life of *life_ns*.
@@ -125,7 +188,7 @@ impl Cache {
         life_ns: u64,
         left_ns: u64,
     ) -> PyResult<()> {
-        Self::put(slf, Entry { key, value, life: Life::Exactly(left_ns), is_default: false })?;
+        Self::put(slf, Entry { key, value, life: Life::Exactly(left_ns), unless: Unless::Never })?;
         let found = slf.get().find(key, key.hash()?)?;
         slf.get().store.with(slf.py(), |store| found.map(|index| store.set_life(index, life_ns)));
         Ok(())
@@ -138,14 +201,14 @@ impl Cache {
 
     /// Take out the key used longest ago, with its value; None if there is none.
     fn _pop_least(&self, py: Python<'_>) -> PyResult<Option<(Py<PyAny>, Py<PyAny>)>> {
-        self.purge(py, None, None)?;
-        let left = self.store.with(py, |store| store.least().map(|index| store.remove(index, Reason::Removed)));
-        let Some(Left { key, value, reason }) = left else {
-            return Ok(None);
-        };
-        let pair = (key.clone_ref(py), value.clone_ref(py));
-        self.report(py, vec![Left { key, value, reason }])?;
-        Ok(Some(pair))
+        let now = self.now(py)?;
+        self.purge(py, Some(now), None)?;
+        let mut left = Vec::new();
+        self.store.with(py, |store| store.take_least(now, &mut left));
+        let taken = left.last().filter(|last| last.reason == Reason::Removed);
+        let pair = taken.map(|taken| (taken.key.clone_ref(py), taken.value.clone_ref(py)));
+        self.report(py, left)?;
+        Ok(pair)
     }
 
     /// Remove everything.
@@ -179,23 +242,28 @@ impl Cache {
         let hash = key.hash()?;
         let now = self.now(key.py())?;
         let found = self.find(key, hash)?;
-        Ok(self.store.with(key.py(), |store| store.remaining(found?, now)))
+        Ok(self.store.with(key.py(), |store| {
+            store.watches.asked(tag_of(hash));
+            store.remaining(found?, now)
+        }))
     }
 
-    /// Begin the life of *key* anew, of *life_ns* nanoseconds or as long as before; return whether it was there.
-    #[pyo3(signature = (key, life_ns=None))]
-    fn _touch(&self, key: &Bound<'_, PyAny>, life_ns: Option<u64>) -> PyResult<bool> {
-        let py = key.py();
+    /// Begin the life of *key* anew, of *ttl* seconds or as long as before; return whether it was there. It is a use.
+    #[pyo3(signature = (key, ttl=None))]
+    fn touch<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>, ttl: Option<&Bound<'py, PyAny>>) -> PyResult<bool> {
+        let (py, this) = (slf.py(), slf.get());
+        let life_ns = ttl.map(|ttl| Self::span(slf, ttl)).transpose()?;
         let hash = key.hash()?;
-        let now = self.now(py)?;
-        let found = self.find(key, hash)?;
+        let now = this.now(py)?;
+        let found = this.find(key, hash)?;
         let mut left = Vec::new();
-        let (is_there, is_earlier) = self.store.with(py, |store| {
+        let (is_there, is_earlier) = this.store.with(py, |store| {
             let Some(index) = found.filter(|&index| store.is_living(index, now)) else {
                 return (false, false);
             };
             store.use_now(index);
             if life_ns == Some(0) {
+                store.watches.note(tag_of(hash));
                 left.push(store.remove(index, Reason::Expired));
                 return (true, false);
             }
@@ -203,9 +271,9 @@ impl Cache {
             (true, store.is_before_armed(deadline))
         });
         if is_earlier {
-            self.wake(py)?;
+            this.wake(py)?;
         }
-        self.report(py, left)?;
+        this.report(py, left)?;
         Ok(is_there)
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Rules {
     pub(crate) has_on_leave: bool,
     /// Whether `expire` or `popitem` are a subclass's own.
     pub(crate) is_overridden: bool,
+    /// Whether `__setitem__` or another method of single items is a subclass's own.
+    pub(crate) has_item_methods: bool,
 }
 
 impl Rules {
@@ -30,6 +32,7 @@ impl Rules {
         has_lifetime: false,
         has_on_leave: false,
         is_overridden: false,
+        has_item_methods: false,
     };
 }
 
@@ -61,13 +64,15 @@ impl Hooks {
             on_leave: object("on_leave")?,
             on_earlier: object("on_earlier")?,
         };
+        let is_set = |name: &str| options.get_item(name)?.map_or(Ok(false), |is| is.extract());
         let rules = Rules {
             life: options.get_item("life_ns")?.map_or(Ok(NEVER), |life| life.extract())?,
             jitter: options.get_item("jitter")?.map_or(Ok(0.0), |jitter| jitter.extract())?,
             has_sizer: hooks.sizer.is_some(),
             has_lifetime: hooks.lifetime.is_some(),
             has_on_leave: hooks.on_leave.is_some(),
-            is_overridden: options.get_item("is_overridden")?.map_or(Ok(false), |is| is.extract())?,
+            is_overridden: is_set("is_overridden")?,
+            has_item_methods: is_set("has_item_methods")?,
         };
         Ok((rules, hooks))
     }

@@ -3,14 +3,12 @@
 //! Nothing here runs Python: objects are moved in and out, and what has left is handed to the caller, who drops it outside.
 
 use pyo3::prelude::*;
-use tickwheel_core::{Id, Pop, Wheel, NEVER};
+use tickwheel_core::{Id, Wheel, NEVER};
 
 use crate::cache_order::Order;
 use crate::cache_table::{tag_of, Table};
+use crate::cache_watch::Watches;
 use crate::memory::prefetch;
-
-/// How many entries before its turn memory is asked for one that expires.
-const AHEAD: usize = 16;
 
 /// Why an entry left; `tickwheel.cache.Reason` has the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +25,9 @@ pub(crate) struct Item {
     pub(crate) key: Py<PyAny>,
     pub(crate) value: Py<PyAny>,
     /// How long it lives from its set or last touch, in nanoseconds.
-    life: u64,
+    pub(crate) life: u64,
     /// What is kept of the key's hash.
-    tag: u32,
+    pub(crate) tag: u32,
 }
 
 /// A key and value that the cache has let go, for the caller to report and drop.
@@ -47,12 +45,6 @@ pub(crate) struct Terms {
     pub(crate) size: f64,
 }
 
-impl Terms {
-    fn deadline(self) -> u64 {
-        self.now.saturating_add(self.life).min(NEVER)
-    }
-}
-
 /// The counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -65,15 +57,15 @@ pub(crate) struct Counts {
 pub(crate) struct Store {
     pub(crate) wheel: Wheel<Item>,
     pub(crate) table: Table,
-    order: Order,
+    pub(crate) order: Order,
     /// The sizes of values by index; where it ends, and so in most caches from the start, all are 1.
-    sizes: Vec<f64>,
+    pub(crate) sizes: Vec<f64>,
     /// The sum of all sizes.
     pub(crate) size: f64,
     pub(crate) maxsize: f64,
     pub(crate) counts: Counts,
     /// Nothing is due before this: a bound, which may be too low.
-    due_from: u64,
+    pub(crate) due_from: u64,
     /// When the driver comes; `NEVER` while none is told, 0 while there is none to tell.
     armed: u64,
     random: u64,
@@ -81,6 +73,9 @@ pub(crate) struct Store {
     pub(crate) system_clock: Option<libc::clockid_t>,
     /// Whether a lookup begins a life anew.
     pub(crate) is_sliding: bool,
+    /// How long an entry is kept after its life, for `grade` alone. What the wheel has is when it leaves: the end of both.
+    pub(crate) grace: u64,
+    pub(crate) watches: Watches,
 }
 
 impl Store {
@@ -98,6 +93,8 @@ impl Store {
             random: now | 1,
             system_clock: Some(libc::CLOCK_MONOTONIC),
             is_sliding: false,
+            grace: 0,
+            watches: Watches::default(),
         }
     }
 
@@ -125,7 +122,13 @@ impl Store {
 
     #[inline]
     pub(crate) fn is_living(&self, index: u32, now: u64) -> bool {
-        self.wheel.deadline_at(index) > now
+        self.wheel.deadline_at(index) > now.saturating_add(self.grace)
+    }
+
+    /// When an entry leaves that begins a life now.
+    #[inline]
+    fn deadline(&self, now: u64, life: u64) -> u64 {
+        now.saturating_add(life).saturating_add(self.grace).min(NEVER)
     }
 
     /// The value of an entry, if that lives: a use of it.
@@ -152,13 +155,13 @@ impl Store {
 
     /// Put a new key in, which is not there; room was made.
     pub(crate) fn insert(&mut self, key: Py<PyAny>, hash: isize, value: Py<PyAny>, terms: Terms) {
-        let tag = tag_of(hash);
-        let index = self.wheel.insert(terms.deadline(), Item { key, value, life: terms.life, tag }).index();
+        let (tag, deadline) = (tag_of(hash), self.deadline(terms.now, terms.life));
+        let index = self.wheel.insert(deadline, Item { key, value, life: terms.life, tag }).index();
         self.table.insert(tag, index);
         self.order.add(index);
         self.set_size(index, terms.size);
         self.size += terms.size;
-        self.due_from = self.due_from.min(terms.deadline());
+        self.due_from = self.due_from.min(deadline);
     }
 
     /// Give an entry another value and a new life, which is a use of it, and return the former value.
@@ -179,7 +182,8 @@ impl Store {
     pub(crate) fn renew(&mut self, index: u32, now: u64, life: Option<u64>) -> u64 {
         let item = self.wheel.payload_at_mut(index);
         item.life = life.unwrap_or(item.life);
-        let deadline = now.saturating_add(item.life).min(NEVER);
+        let life = item.life;
+        let deadline = self.deadline(now, life);
         self.wheel.reschedule(self.wheel.id_at(index), deadline);
         self.due_from = self.due_from.min(deadline);
         deadline
@@ -190,14 +194,6 @@ impl Store {
         self.wheel.payload_at_mut(index).life = life;
     }
 
-    /// Take an entry out.
-    pub(crate) fn remove(&mut self, index: u32, reason: Reason) -> Left {
-        let item = self.wheel.cancel(self.wheel.id_at(index)).expect("the table knows only living entries");
-        self.detach(index, reason);
-        self.table.remove(item.tag, index);
-        Left { key: item.key, value: item.value, reason }
-    }
-
     /// The entry used longest ago.
     pub(crate) fn least(&self) -> Option<u32> {
         self.order.oldest()
@@ -206,7 +202,16 @@ impl Store {
     /// How long an entry still lives.
     pub(crate) fn remaining(&self, index: u32, now: u64) -> Option<u64> {
         let deadline = self.wheel.deadline_at(index);
-        (deadline > now).then(|| if deadline >= NEVER { NEVER } else { deadline - now })
+        let gone = now.saturating_add(self.grace);
+        (deadline > gone).then(|| if deadline >= NEVER { NEVER } else { deadline - gone })
+    }
+
+    /// How many entries live; with a grace all are looked at.
+    pub(crate) fn living(&self, now: u64) -> usize {
+        match self.grace {
+            0 => self.len(),
+            _ => self.order.iter().filter(|&index| self.is_living(index, now)).count(),
+        }
     }
 
     /// What an id names, if it lives: key, value, its life, and how much of that is left.
@@ -250,68 +255,13 @@ impl Store {
 
     #[inline]
     pub(crate) fn is_earlier(&mut self, terms: Terms) -> bool {
-        terms.life > 0 && self.is_before_armed(terms.deadline())
+        terms.life > 0 && self.is_before_armed(self.deadline(terms.now, terms.life))
     }
 
     /// Whether a value of this size fits in, beside all or in place of one.
     pub(crate) fn has_room(&self, size: f64, found: Option<u32>) -> bool {
         let former = found.map_or(0.0, |index| self.size_at(index));
         self.size - former + size <= self.maxsize
-    }
-
-    /// Take out what is due at `now`, at most `limit` of it, by deadline.
-    pub(crate) fn expire(&mut self, now: u64, limit: usize, left: &mut Vec<Left>) {
-        if now < self.due_from {
-            return;
-        }
-        let enough = left.len().saturating_add(limit);
-        // The table forgets them by the handful, so that memory fetches many of its places at once.
-        let (mut places, mut gone) = ([(0, 0); 32], 0);
-        self.wheel.begin_turn(now);
-        while left.len() < enough {
-            prefetch(self.wheel.address_ahead(AHEAD));
-            let Pop::Expired(entry) = self.wheel.pop(&mut usize::MAX.clone()) else {
-                break;
-            };
-            let (item, index) = (entry.payload, entry.id.index());
-            self.detach(index, Reason::Expired);
-            if gone == places.len() {
-                self.table.remove_all(&places);
-                gone = 0;
-            }
-            places[gone] = (item.tag, index);
-            self.table.prefetch(item.tag);
-            gone += 1;
-            left.push(Left { key: item.key, value: item.value, reason: Reason::Expired });
-        }
-        self.table.remove_all(&places[..gone]);
-        self.wheel.end_turn();
-        self.due_from = self.wheel.next_expiration().unwrap_or(NEVER);
-        self.table.shrink();
-    }
-
-    /// Take out one due entry, or else the one used longest ago, until `more` fits.
-    pub(crate) fn make_room(&mut self, more: f64, now: u64, left: &mut Vec<Left>) {
-        while self.size + more > self.maxsize {
-            let before = left.len();
-            self.expire(now, 1, left);
-            if left.len() > before {
-                continue;
-            }
-            let Some(index) = self.least() else { break };
-            left.push(self.remove(index, Reason::Size));
-        }
-    }
-
-    /// Take out everything, as removed.
-    pub(crate) fn clear(&mut self) -> Vec<Left> {
-        let entries = self.wheel.drain();
-        self.counts.left[Reason::Removed as usize] += entries.len() as u64;
-        self.table = Table::new();
-        (self.order, self.sizes) = (Order::new(), Vec::new());
-        (self.size, self.due_from) = (0.0, NEVER);
-        let items = entries.into_iter().map(|entry| entry.payload);
-        items.map(|Item { key, value, .. }| Left { key, value, reason: Reason::Removed }).collect()
     }
 
     /// The ids of all entries, the one used longest ago first.
@@ -330,19 +280,8 @@ impl Store {
         }
     }
 
-    /// Take what has left the wheel out of everything but the table.
     #[inline]
-    fn detach(&mut self, index: u32, reason: Reason) {
-        self.counts.left[reason as usize] += 1;
-        self.order.remove(index);
-        self.size -= self.size_at(index);
-        if self.wheel.is_empty() {
-            self.size = 0.0; // floats drift
-        }
-    }
-
-    #[inline]
-    fn size_at(&self, index: u32) -> f64 {
+    pub(crate) fn size_at(&self, index: u32) -> f64 {
         self.sizes.get(index as usize).copied().unwrap_or(1.0)
     }
 

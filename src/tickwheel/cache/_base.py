@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, ItemsView, Iterator, MutableMapping, ValuesView
-from dataclasses import replace
-from datetime import timedelta
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from dataclasses import asdict, replace
+from itertools import islice
+from reprlib import recursive_repr
+from typing import Any, Final, TypeVar, overload
 
-from tickwheel import _core
 from tickwheel.cache._alarm import Alarm
 from tickwheel.cache._by_items import ITEM_METHODS, VERBS
-from tickwheel.cache._flights import Flights
+from tickwheel.cache._cachetools import register
+from tickwheel.cache._loads import Loads
+from tickwheel.cache._native import NativeCache
 from tickwheel.cache._options import Leaving, Options
 from tickwheel.cache._reason import REASONS
-from tickwheel.cache._stats import CacheStats
+from tickwheel.cache._stats import CacheInfo, CacheStats, LoadStats
 from tickwheel.cache._timer import CacheTimer, TimerClock, duration_ns
 from tickwheel.cache._views import KEYS, RECORDS, CacheItems, CacheValues
 from tickwheel.clock import NEVER, seconds
@@ -30,21 +32,27 @@ __all__ = ["BaseCache"]
 
 K = TypeVar("K")
 V = TypeVar("V")
+D = TypeVar("D")
 
 _NOTHING: Final = object()
+_SHOWN: Final = 20
+"""So many items a repr shows."""
 
 
-class BaseCache(_core.Cache, MutableMapping[K, V]):
+class BaseCache(NativeCache[K, V]):
     """
     A bounded mapping whose entries end by themselves; `TTLCache` and `TLRUCache` say when.
 
     Every method may be called from any thread; each is one step, whatever other threads do meanwhile.
-    `take` is the exception, whose loader runs outside.
+    `take` and its kin are the exception, whose loaders run outside.
     """
 
     _options: Options
     _timer: CacheTimer
     _clock: TimerClock | None
+    _loads: Loads
+    _since: tuple[int, int]
+    _has_item_methods: bool
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """
@@ -59,8 +67,10 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
     def _begin(self, options: Options, getsizeof: Callable[[V], float] | None) -> None:
         if getsizeof is not None:
             self.getsizeof = getsizeof  # type: ignore[method-assign, assignment]
+        register(BaseCache)
         self._options = options
-        self._flights = Flights()
+        self._loads = Loads(options.refresh)
+        self._since = (0, 0)
         wheel = TimerWheel(clock=options.clock) if options.clock is not None else options.wheel
         self._wheel = wheel
         clock: Any = None
@@ -72,6 +82,10 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
             self._timer = CacheTimer(options.timer or time.monotonic)
             if options.timer not in {None, time.monotonic}:
                 clock = self._clock = TimerClock(self._timer)
+        self._has_item_methods = any(getattr(type(self), name) is not getattr(BaseCache, name) for name in ITEM_METHODS)
+        if self._has_item_methods and options.refresh is not None:
+            message = f"{type(self).__name__} has item methods of its own: a cache with refresh= cannot go through them"
+            raise TypeError(message)
         has_callbacks = options.on_expire is not None or options.on_evict is not None
         self._open(
             float(options.maxsize),
@@ -82,6 +96,8 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
             on_leave=Leaving(options) if has_callbacks else None,
             on_earlier=Alarm(self, wheel).set if wheel is not None else None,
             is_overridden=type(self).expire is not BaseCache.expire or type(self).popitem is not BaseCache.popitem,
+            has_item_methods=self._has_item_methods,
+            grace_ns=self._loads.grace_ns,
             **self._life_rules(),
         )
         if wheel is not None:
@@ -142,7 +158,7 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
         """
         Return a view of keys and values; going through it is as `__iter__`.
         """
-        return CacheItems(self, self._iterate, self.peek)
+        return CacheItems(self, self._iterate, self.find_loaded)
 
     def values(self) -> ValuesView[V]:
         """
@@ -150,27 +166,22 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
         """
         return CacheValues(self, self._iterate)
 
+    @recursive_repr()
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({dict(self.items())!r}, maxsize={self.maxsize!r}, currsize={self.currsize!r})"
+        items = [f"{key!r}: {value!r}" for key, value in islice(self.items(), _SHOWN + 1)]
+        shown = ", ".join([*items[:_SHOWN], "..."] if len(items) > _SHOWN else items)
+        size = f"maxsize={self.maxsize!r}, currsize={self.currsize!r}"
+        return f"{type(self).__name__}({{{shown}}}, {size}{self._shown_life()})"
 
-    def set(self, key: K, value: V, ttl: float | timedelta | None = None) -> None:
-        """
-        Set *key* to *value*, for a life of its own.
+    def _shown_life(self) -> str:
+        return ""
 
-        Args:
-            key: Anything that can be hashed.
-            value: Anything.
-            ttl: Seconds, or what the timer counts in; None for the cache's own rule.
-
-        Raises:
-            ValueError: If *ttl* is NaN or negative.
-            ValueTooLargeError: If the value alone is larger than maxsize.
-        """
-        if ttl is None:
-            self[key] = value
-        else:
-            self._put(key, value, self._span_ns(ttl))
-
+    @overload
+    def pop(self, key: K) -> V: ...
+    @overload
+    def pop(self, key: K, default: V) -> V: ...
+    @overload
+    def pop(self, key: K, default: D) -> V | D: ...
     def pop(self, key: K, default: Any = _NOTHING) -> Any:
         """
         Remove *key* and return its value, or *default*; without one, raise KeyError.
@@ -213,43 +224,63 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
         left = self.remaining_ns(key)
         return None if left is None else seconds(left)
 
-    def touch(self, key: K, ttl: float | timedelta | None = None) -> bool:
-        """
-        Begin the life of *key* anew, which is a use of it.
-
-        Args:
-            key: Which.
-            ttl: How long it lives from now; None for as long as it was given.
-
-        Returns:
-            Whether it was there.
-        """
-        return self._touch(key, None if ttl is None else self._span_ns(ttl))
-
     def take(self, key: K, loader: Callable[[K], V]) -> V:
         """
         Return the value of *key*; where there is none, that of `loader(key)`, which is then kept.
 
-        Of several threads that miss a key one calls its loader, the others wait. What it raises is raised in all of
-        them, and nothing is kept; only a KeyboardInterrupt and its like stays with its thread, and another one loads.
+        Of all threads and tasks that miss a key, here or in `take_async`, one calls its loader, and the others wait.
+        What it raises is raised in all of them, and nothing is kept; only a KeyboardInterrupt and its like stays with
+        its thread, and another one loads. A value that does not fit in is returned and not kept. Nor is one whose key
+        was set, removed or touched to death while it was loaded: then the value that was set is returned, and who asks
+        after that does not get the older one.
 
         Raises:
             ReentrantError: If the loader takes the key that it is loading.
-            ValueTooLargeError: If the loaded value is larger than maxsize.
         """
-        value: Any = self.get(key, _NOTHING)
-        return self._flights.load(self, key, loader) if value is _NOTHING else value  # type: ignore[no-any-return]
+        if not self._loads.has_rules:
+            value: Any = self.get(key, _NOTHING)
+            if value is not _NOTHING:
+                return value  # type: ignore[no-any-return]
+        return self._loads.take_one(self, key, loader)  # type: ignore[no-any-return]
 
     async def take_async(self, key: K, loader: Callable[[K], Awaitable[V]]) -> V:
         """
         Return the value of *key*; where there is none, that of `await loader(key)`, which is then kept.
 
-        Of several tasks that miss a key on one event loop one load is shared. What it raises is raised in all of
-        them, a cancellation from inside the loader too, and nothing is kept. A task that is cancelled while it waits
-        leaves the load to the others; with the last one the load is cancelled. Errors are those of `take`.
+        The load is a task of its own, shared as that of `take`. A cancellation from inside the loader is raised in all
+        tasks of the loop. A task that is cancelled while it waits leaves the load to the others; with the last one the
+        load is cancelled. Errors are those of `take`.
         """
-        value: Any = self.get(key, _NOTHING)
-        return await self._flights.load_async(self, key, loader) if value is _NOTHING else value  # type: ignore[no-any-return]
+        if not self._loads.has_rules:
+            value: Any = self.get(key, _NOTHING)
+            if value is not _NOTHING:
+                return value  # type: ignore[no-any-return]
+        return await self._loads.take_one_async(self, key, loader)  # type: ignore[no-any-return]
+
+    def take_many(self, keys: Iterable[K], loader: Callable[[list[K]], Mapping[K, V]]) -> dict[K, V]:
+        """
+        Return a dict of the values of *keys*; those that are missing are loaded together, and kept.
+
+        Args:
+            keys: Which; each once.
+            loader: Called at most once, with the list of keys that are missing and that nobody else is loading; returns
+                a mapping of those that it has found. The others are not in the result, and not kept.
+
+        Raises:
+            ReentrantError: If the loader takes a key that it is loading.
+            TypeError: If the loader returns no mapping.
+        """
+        return self._loads.take(self, keys, loader)
+
+    async def take_many_async(
+        self, keys: Iterable[K], loader: Callable[[list[K]], Awaitable[Mapping[K, V]]]
+    ) -> dict[K, V]:
+        """
+        Return a dict of the values of *keys*; those that are missing are loaded together by a loader that is awaited.
+
+        Otherwise as `take_many`, and as `take_async`.
+        """
+        return await self._loads.take_async(self, keys, loader)
 
     def stats(self) -> CacheStats:
         """
@@ -257,12 +288,27 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
         """
         hits, misses, left = self._counts()
         evictions = dict(zip(REASONS[1:], left[1:], strict=True))
-        return CacheStats(hits, misses, left[0], evictions)
+        return CacheStats(hits, misses, left[0], evictions, LoadStats(**asdict(self._loads.tally)))
+
+    def info(self) -> CacheInfo:
+        """
+        Return hits and misses, since `cached`'s `cache_clear` if that was called, with maxsize and currsize.
+        """
+        hits, misses, _ = self._counts()
+        return CacheInfo(hits - self._since[0], misses - self._since[1], self.maxsize, self.currsize)
+
+    def restart_info(self) -> None:
+        """
+        Let `info` count from 0.
+        """
+        self._since = self._counts()[:2]
 
     def find_loaded(self, key: Any) -> tuple[Any] | None:
         """
         Return `(value,)` if *key* has one, else None, and count nothing: for the loads of `take`.
         """
+        if self._has_item_methods:  # then they count
+            return (self[key],) if key in self else None
         value = self.peek(key, _NOTHING)
         return None if value is _NOTHING else (value,)
 
@@ -272,8 +318,6 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
         return duration_ns(reading, "time", is_signed=True)
 
     def _span_ns(self, duration: Any, name: str = "ttl") -> int:
-        if self._clock is not None:
-            return self._clock.span_ns(duration, name)
         return duration_ns(duration, name)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -282,7 +326,7 @@ class BaseCache(_core.Cache, MutableMapping[K, V]):
 
         The copy expires when it is used: a wheel or clock stays with its process.
         """
-        ours = ("_options", "_timer", "_clock", "_flights", "_wheel")
+        ours = ("_options", "_timer", "_clock", "_loads", "_since", "_wheel", "_has_item_methods")
         return {
             "options": replace(self._options, wheel=None, clock=None),
             "timer": self._timer if self._clock is not None else None,

@@ -1,5 +1,5 @@
 """
-get, pop and setdefault for subclasses that have their own way with single items.
+get, pop, setdefault and the bulk forms for subclasses that have their own way with single items.
 
 The native ones reach into the storage. A subclass with its own `__getitem__`, say, expects them to come through there,
 as they do in cachetools.
@@ -7,6 +7,8 @@ as they do in cachetools.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 __all__ = ["ITEM_METHODS", "VERBS"]
@@ -30,6 +32,8 @@ def pop(self: Any, key: Any, default: Any = _NOTHING) -> Any:
         value = self[key]
         del self[key]
         return value
+    with suppress(KeyError):
+        del self[key]  # so that a load of it which is under way keeps nothing
     if default is _NOTHING:
         raise KeyError(key)
     return default
@@ -45,4 +49,19 @@ def setdefault(self: Any, key: Any, default: Any = None) -> Any:
     return default
 
 
-VERBS: Final = {"get": get, "pop": pop, "setdefault": setdefault}
+def get_many(self: Any, keys: Iterable[Any]) -> dict[Any, Any]:
+    """
+    Return a dict of those of the *keys* that are there, with their values.
+    """
+    return {key: self[key] for key in keys if key in self}
+
+
+def set_many(self: Any, items: Mapping[Any, Any], ttl: Any = None) -> None:
+    """
+    Set all items of a mapping, as `set` does.
+    """
+    for key, value in items.items():
+        self.set(key, value, ttl)
+
+
+VERBS: Final = {"get": get, "get_many": get_many, "pop": pop, "set_many": set_many, "setdefault": setdefault}

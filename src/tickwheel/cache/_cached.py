@@ -7,38 +7,65 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable
-from typing import Any, Final, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
+from tickwheel import _core
 from tickwheel.cache._base import BaseCache
+from tickwheel.cache._keys import call_key, typed_call_key
+from tickwheel.cache._stats import CacheInfo
 
-__all__ = ["cached", "call_key"]
+__all__ = ["CachedFunction", "cached", "chosen_key", "clear", "refuse_generators", "refuse_what_is_no_cache"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+R_co = TypeVar("R_co", covariant=True)
 
 
-class _Keywords:
+class CachedFunction(Protocol[P, R_co]):
     """
-    Stands between positional and keyword arguments in a key.
+    A function whose results are kept, as `cached` returns it: a function with these attributes.
     """
 
-    def __repr__(self) -> str:
-        return "<keywords>"
+    cache: BaseCache[Any, Any]
+    """Where they are kept."""
+    cache_key: Callable[..., Hashable]
+    """Makes the key of a call from its arguments."""
+    __name__: str
 
-    def __reduce__(self) -> str:
-        return "_KEYWORDS"
+    @property
+    def __wrapped__(self) -> Callable[P, R_co]:
+        """
+        Return the function itself.
+        """
+
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R_co:
+        """
+        Return the result, kept or new.
+        """
+
+    def cache_clear(self) -> None:
+        """
+        Remove everything from the cache, and let `cache_info` count from 0.
+        """
+
+    def cache_info(self) -> CacheInfo:
+        """
+        Return hits and misses of the cache, its bound and its size.
+        """
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None, /) -> Self: ...
+    @overload
+    def __get__(
+        self: CachedFunction[Concatenate[S, Q], R], instance: S, owner: Any = None, /
+    ) -> CachedFunction[Q, R]: ...
 
 
-_KEYWORDS: Final = _Keywords()
-
-
-def call_key(*args: Hashable, **keywords: Hashable) -> tuple[Hashable, ...]:
-    """
-    Return the key of a call: its arguments; keywords in any order are the same call.
-    """
-    return (*args, _KEYWORDS, *sorted(keywords.items())) if keywords else args
-
-
-def cached(cache: BaseCache[Any, Any], *, key: Callable[..., Hashable] = call_key) -> Callable[[F], F]:
+def cached(
+    cache: BaseCache[Any, Any], *, key: Callable[..., Hashable] | None = None, typed: bool = False
+) -> Callable[[Callable[P, R]], CachedFunction[P, R]]:
     """
     Keep what a function, or a coroutine function, returns, in *cache*.
 
@@ -46,26 +73,66 @@ def cached(cache: BaseCache[Any, Any], *, key: Callable[..., Hashable] = call_ke
         def rate(currency): ...
 
     Calls at the same time with the same arguments are one: see `TTLCache.take` and `take_async`. What raises is not
-    kept. The function gets the attributes `cache`, `cache_key` (the *key* function) and `cache_clear`.
+    kept, and a result that does not fit in is returned all the same. The function gets the attributes of
+    `CachedFunction`.
 
     Args:
         cache: Where; several functions that share one need keys that differ.
-        key: Makes a key of the arguments, which by default must all be hashable.
+        key: Makes a key of the arguments; None for `call_key`, for which all must be hashable.
+        typed: Whether 1, 1.0 and True are different arguments: `typed_call_key`.
 
     Raises:
-        TypeError: If the function is a generator, whose result can be used only once.
+        TypeError: If *cache* is not one of ours, both *key* and *typed* are given, or the function is a generator,
+            whose result can be used only once.
     """
+    refuse_what_is_no_cache(cache)
+    make_key = chosen_key(key, is_typed=typed)
 
-    def decorate(function: F) -> F:
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            message = f"{function!r} is a generator function: what it returns can be used only once"
-            raise TypeError(message)
+    def decorate(function: Callable[P, R]) -> CachedFunction[P, R]:
+        refuse_generators(function)
         wrap = _wrap_async if inspect.iscoroutinefunction(function) else _wrap
-        wrapper: Any = functools.update_wrapper(wrap(function, cache, key), function)
-        wrapper.cache, wrapper.cache_key, wrapper.cache_clear = cache, key, cache.clear
+        wrapper: Any = functools.update_wrapper(wrap(function, cache, make_key), function)
+        wrapper.cache, wrapper.cache_key = cache, make_key
+        wrapper.cache_info, wrapper.cache_clear = cache.info, functools.partial(clear, cache)
         return wrapper  # type: ignore[no-any-return]
 
     return decorate
+
+
+def refuse_what_is_no_cache(cache: object) -> None:
+    """
+    Raise TypeError unless *cache* has what a cached function needs.
+    """
+    if not isinstance(cache, _core.Cache):
+        message = f"cache is {cache!r}: pass a TTLCache or TLRUCache"
+        raise TypeError(message)
+
+
+def refuse_generators(function: Callable[..., Any]) -> None:
+    """
+    Raise TypeError for a function whose result can be used only once.
+    """
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        message = f"{function!r} is a generator function: what it returns can be used only once"
+        raise TypeError(message)
+
+
+def chosen_key(key: Callable[..., Hashable] | None, *, is_typed: bool) -> Callable[..., Hashable]:
+    """
+    Return what makes the keys.
+    """
+    if key is not None and is_typed:
+        message = f"key is {key!r} and typed is True: let the key have the types of the arguments in it"
+        raise TypeError(message)
+    return key or (typed_call_key if is_typed else call_key)
+
+
+def clear(cache: BaseCache[Any, Any]) -> None:
+    """
+    Remove everything, and let the cache's `info` count from 0.
+    """
+    cache.clear()
+    cache.restart_info()
 
 
 def _wrap(

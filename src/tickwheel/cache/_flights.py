@@ -1,20 +1,24 @@
 """
-One load for each missing key: who asks while it runs waits for it.
+One load for each missing key: who asks while it runs waits for it, thread or task.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Hashable
-from concurrent.futures import Future
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias
 
+from tickwheel.cache._flight import Flight, Load, Ticket
+from tickwheel.cache._stats import LoadTally
 from tickwheel.drivers._fork import tell_after_fork
-from tickwheel.errors import ReentrantError
+from tickwheel.errors import ReentrantError, ValueTooLargeError
 from tickwheel.timers._locks import OUTER, new_lock
 
-__all__ = ["Flights"]
+__all__ = ["Flights", "Loading", "LoadsAll"]
+
+LoadsAll: TypeAlias = Callable[[list[Any]], Any]
+"""Gets keys, returns a mapping of those that it has found, or something to await that does."""
 
 
 class Loading(Protocol):
@@ -27,20 +31,25 @@ class Loading(Protocol):
         Return `(value,)` if the key has got a value by now, else None, which counts as no miss.
         """
 
-    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def begin_load(self, key: Any, /) -> Ticket: ...
+    def end_load(self, ticket: Ticket, /) -> None: ...
+    def is_overtaken(self, ticket: Ticket, /) -> bool: ...
+    def keep_loaded(self, ticket: Ticket, key: Any, value: Any, /) -> bool: ...
 
 
 class Flights:
     """
-    The loads that are under way for one cache: by key, and for coroutines by event loop too.
+    The loads that are under way for one cache, by key.
 
     The cache is handed in with each call: to hold it here would make a cycle of it.
     """
 
     def __init__(self) -> None:
+        self.tally = LoadTally()
         self._lock = new_lock(OUTER)
-        self._loads: dict[Hashable, _Load] = {}
-        self._tasks: dict[tuple[asyncio.AbstractEventLoop, Hashable], _LoadTask] = {}
+        self._loads: dict[Hashable, Load] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._orphans: list[Ticket] = []
         tell_after_fork(self)
 
     def after_fork(self) -> None:
@@ -48,115 +57,212 @@ class Flights:
         Forget the loads of threads that are not in this process.
         """
         here = threading.get_ident()
-        self._loads = {key: load for key, load in self._loads.items() if load.thread == here}
+        lost = [key for key, load in self._loads.items() if load.flight.thread != here]
+        self._orphans += [self._loads.pop(key).ticket for key in lost]
 
-    def load(self, cache: Loading, key: Hashable, loader: Callable[[Any], Any]) -> Any:
+    def count(self, name: str, number: int = 1) -> None:
         """
-        Return `loader(key)`, called by the first thread that asks; the others wait for its outcome.
+        Add to a count of the tally.
         """
-        while True:
-            with self._lock:
-                found = cache.find_loaded(key)
-                if found is not None:
-                    return found[0]
+        with self._lock:
+            setattr(self.tally, name, getattr(self.tally, name) + number)
+
+    def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
+        """
+        Return the values of *keys*; of those that nobody loads yet by `load_all`, called in this thread.
+        """
+        todo, values = list(keys), {}
+        while todo:
+            found, ours, theirs = self._board(cache, todo, Flight())
+            values.update(found)
+            if ours:
+                values.update(self.run(cache, ours, load_all))
+            todo = []
+            self._join(theirs)
+            try:
+                for key, load in theirs.items():
+                    outcome = _outcome(load)
+                    if outcome is None:
+                        todo.append(key)
+                    else:
+                        values[key] = outcome[0]
+            finally:
+                self._leave(theirs)
+        return values
+
+    async def take_async(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
+        """
+        Do the same by `await load_all`, run in a task of its own, which ends early only if nobody waits any more.
+        """
+        todo, values = list(keys), {}
+        while todo:
+            found, ours, theirs = self._board(cache, todo, Flight(asyncio.get_running_loop()))
+            values.update(found)
+            if ours:
+                self.start(cache, ours, load_all)
+            todo = []
+            self._join(awaited := {**ours, **theirs})
+            try:
+                for key, load in awaited.items():
+                    outcome = await _awaited(load)
+                    if outcome is not None:
+                        values[key] = outcome[0]
+                    elif key in theirs:
+                        todo.append(key)
+            finally:
+                self._leave(awaited)
+        return values
+
+    def board(self, cache: Loading, keys: Iterable[Hashable], flight: Flight) -> dict[Any, Load]:
+        """
+        Return a load of *flight* for each of the *keys* that nobody loads yet: for the background.
+        """
+        ours: dict[Any, Load] = {}
+        with self._lock:
+            for key in keys:
                 load = self._loads.get(key)
-                is_first = load is None
-                if load is None:
-                    load = self._loads[key] = _Load()
-            if is_first:
-                return self._lead(cache, key, loader, load)
-            if load.thread == threading.get_ident():
-                call = f"take({key!r})"
-                raise ReentrantError(call)
-            outcome = load.future.result()
-            if outcome is not None:
-                return outcome[0]
+                if load is None or cache.is_overtaken(load.ticket):
+                    ours[key] = self._loads[key] = Load(flight, cache.begin_load(key))
+        return ours
 
-    def _lead(self, cache: Loading, key: Hashable, loader: Callable[[Any], Any], load: _Load) -> Any:
-        value, error, is_loaded = None, None, False
+    def _board(
+        self, cache: Loading, keys: list[Any], flight: Flight
+    ) -> tuple[dict[Any, Any], dict[Any, Load], dict[Any, Load]]:
+        found: dict[Any, Any] = {}
+        ours: dict[Any, Load] = {}
+        theirs: dict[Any, Load] = {}
         try:
-            value = loader(key)
-            cache[key] = value
-            is_loaded = True
+            with self._lock:
+                while self._orphans:
+                    cache.end_load(self._orphans.pop())
+                for key in keys:
+                    value = cache.find_loaded(key)
+                    if value is not None:
+                        found[key] = value[0]
+                        continue
+                    load = self._loads.get(key)
+                    if load is not None:
+                        _refuse_a_circle(key, load.flight, flight)
+                    # What was written or removed since a load began is not its answer to who asks now.
+                    if (
+                        load is not None
+                        and load.flight.can_be_waited_for(flight.loop)
+                        and not cache.is_overtaken(load.ticket)
+                    ):
+                        theirs[key] = load
+                    else:
+                        ours[key] = self._loads[key] = Load(flight, cache.begin_load(key))
+        except BaseException:
+            self._end(cache, ours)
+            raise
+        return found, ours, theirs
+
+    def run(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> dict[Any, Any]:
+        """
+        Load in this thread, tell all who wait, and return the values.
+        """
+        error: BaseException | None = None
+        try:
+            return self._keep(cache, loads, load_all(list(loads)))
         except Exception as failure:
             error = failure
+            self.count("failed")
+            raise
+        finally:  # what is no Exception ends this thread's work, not that of others: one of them loads instead
+            self._end(cache, loads, error)
+
+    def start(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> asyncio.Task[Any]:
+        """
+        Load in a task of the running loop; return it.
+        """
+        task = asyncio.ensure_future(self._run_async(cache, loads, load_all))
+        for load in loads.values():
+            load.flight.task = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _run_async(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> None:
+        error: BaseException | None = None
+        try:
+            self._keep(cache, loads, await load_all(list(loads)))
+        except Exception as failure:  # noqa: BLE001 - it is raised in all who wait
+            error = failure
+            self.count("failed")
+        except asyncio.CancelledError as cancellation:  # by who gave up last, by the loop's end, or from inside
+            error = cancellation
             raise
         finally:
-            with self._lock:
+            self._end(cache, loads, error)
+
+    def _keep(self, cache: Loading, loads: dict[Any, Load], loaded: Any) -> dict[Any, Any]:
+        if not isinstance(loaded, Mapping):
+            message = f"the loader returned {loaded!r}: return a mapping of keys to values"
+            raise TypeError(message)
+        self.count("loaded", len(loads))
+        values = {}
+        for key, load in loads.items():
+            if key in loaded:
+                values[key] = self._settle(cache, key, load, loaded[key])
+                load.future.set_result((values[key],))
+        return values
+
+    def _settle(self, cache: Loading, key: Any, load: Load, value: Any) -> Any:
+        try:
+            if cache.keep_loaded(load.ticket, key, value):
+                return value
+        except ValueTooLargeError:
+            self.count("uncached")
+            return value
+        self.count("overtaken")
+        found = cache.find_loaded(key)
+        return value if found is None else found[0]
+
+    def _end(self, cache: Loading, loads: dict[Any, Load], error: BaseException | None = None) -> None:
+        with self._lock:
+            for key, load in loads.items():
                 if self._loads.get(key) is load:
                     del self._loads[key]
-            # What is no Exception ends this thread's work, not that of others: one of them loads instead.
-            if error is not None:
-                load.future.set_exception(error)
-            else:
-                load.future.set_result((value,) if is_loaded else None)
-        return value
+                cache.end_load(load.ticket)
+        for load in loads.values():
+            if not load.future.done():
+                if error is not None:
+                    load.future.set_exception(error)
+                else:
+                    load.future.set_result(None)
 
-    async def load_async(self, cache: Loading, key: Hashable, loader: Callable[[Any], Awaitable[Any]]) -> Any:
-        """
-        Return `await loader(key)`, run in a task of its own, which ends early only if nobody waits any more.
-        """
-        name = (asyncio.get_running_loop(), key)
+    def _join(self, loads: dict[Any, Load]) -> None:
         with self._lock:
-            found = cache.find_loaded(key)
-            if found is not None:
-                return found[0]
-            load = self._tasks.get(name)
-            if load is None or load.task.done() or load.task.cancelling():
-                load = self._tasks[name] = _LoadTask(_run(cache, key, loader))
-                load.task.add_done_callback(lambda task: self._end(name, task))
-        if load.task is asyncio.current_task():
-            call = f"take_async({key!r})"
-            raise ReentrantError(call)
-        return await load.wait()
+            for flight in {load.flight for load in loads.values()}:
+                flight.waiting += 1
 
-    def _end(self, name: tuple[asyncio.AbstractEventLoop, Hashable], task: asyncio.Task[Any]) -> None:
+    def _leave(self, loads: dict[Any, Load]) -> None:
         with self._lock:
-            load = self._tasks.get(name)
-            if load is not None and load.task is task:
-                del self._tasks[name]
-        if not task.cancelled():
-            task.exception()  # so that an error is not reported as lost when all who waited have given up
+            for flight in {load.flight for load in loads.values()}:
+                flight.leave()
 
 
-async def _run(cache: Loading, key: Hashable, loader: Callable[[Any], Any]) -> Any:
-    value = await loader(key)
-    cache[key] = value
-    return value
+def _refuse_a_circle(key: Any, theirs: Flight, ours: Flight) -> None:
+    is_own_thread = theirs.loop is None and theirs.thread == ours.thread
+    is_own_task = theirs.task is not None and theirs.loop is ours.loop and theirs.task is asyncio.current_task()
+    if is_own_thread or is_own_task:
+        call = f"{'take' if ours.loop is None else 'take_async'}({key!r})"
+        raise ReentrantError(call)
 
 
-class _Load:
-    """
-    A load by a thread; the outcome is `(value,)`, an error, or None where somebody else has to load.
-    """
-
-    __slots__ = ("future", "thread")
-
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
-        self.future: Future[tuple[Any] | None] = Future()
+def _outcome(load: Load) -> tuple[Any] | None:
+    try:
+        return load.future.result()
+    except asyncio.CancelledError:  # of a task; a thread loads instead
+        return None
 
 
-class _LoadTask:
-    """
-    A load by a task, and how many wait for it.
-    """
-
-    __slots__ = ("task", "waiting")
-
-    def __init__(self, load: Any) -> None:
-        self.waiting = 0
-        self.task: asyncio.Task[Any] = asyncio.ensure_future(load)
-
-    async def wait(self) -> Any:
-        """
-        Wait for the outcome; the last one who gives up cancels the load.
-        """
-        self.waiting += 1
-        try:
-            await asyncio.wait({self.task})
-        finally:
-            self.waiting -= 1
-            if self.waiting == 0 and not self.task.done():
-                self.task.cancel()
-        return self.task.result()
+async def _awaited(load: Load) -> tuple[Any] | None:
+    try:
+        return await asyncio.wrap_future(load.future)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        is_ours = task is not None and task.cancelling() > 0
+        if is_ours or not load.future.done() or load.flight.loop is asyncio.get_running_loop():
+            raise
+        return None  # the task of another loop was cancelled, which perhaps ended: load here instead

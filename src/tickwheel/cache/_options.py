@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any
 
 from tickwheel.cache._reason import REASONS, Reason
+from tickwheel.cache._refresh import Refresh
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
 from tickwheel.timers._engine import log_error
@@ -36,6 +37,7 @@ class Options:
     on_evict: Callable[[Any, Any, Reason], object] | None = None
     wheel: TimerWheel | None = None
     clock: Clock | None = None
+    refresh: Refresh | None = None
 
     def __post_init__(self) -> None:
         _check_number("maxsize", self.maxsize, "math.inf for no bound")
@@ -46,6 +48,9 @@ class Options:
         if not 0 <= self.jitter <= 1:
             message = f"jitter is {self.jitter!r}: pass a fraction of the ttl in 0..1, such as 0.05"
             raise ValueError(message)
+        if self.refresh is not None and not isinstance(self.refresh, Refresh):
+            message = f"refresh is {self.refresh!r}: pass a tickwheel.cache.Refresh"
+            raise TypeError(message)
         sources = [name for name in ("timer", "wheel", "clock") if getattr(self, name) is not None]
         if len(sources) > 1:
             message = f"time would come from {' and '.join(sources)}: pass one of them"

@@ -5,11 +5,68 @@ What a cache has done.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tickwheel.cache._reason import Reason
 
-__all__ = ["CacheStats"]
+__all__ = ["CacheInfo", "CacheStats", "LoadStats", "LoadTally"]
+
+
+@dataclass(slots=True)
+class LoadTally:
+    """
+    The counts of loads, while they are counted; `LoadStats` says what each is.
+    """
+
+    loaded: int = 0
+    failed: int = 0
+    uncached: int = 0
+    overtaken: int = 0
+    stale: int = 0
+    refreshes: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStats:
+    """
+    What the loaders of `take`, its kin and `cached` have done.
+
+    Attributes:
+        loaded: Keys whose loader has returned.
+        failed: Calls of loaders that raised.
+        uncached: Values that did not fit in, and were returned without being kept.
+        overtaken: Values that were not kept because their key was written or removed while they were loaded.
+        stale: Values that were returned after their life, by `Refresh.stale_while_revalidate` or `stale_if_error`.
+        refreshes: Loads begun in the background.
+        refused: Loads not begun in the background because `Refresh.loads_max` were running.
+    """
+
+    loaded: int = 0
+    failed: int = 0
+    uncached: int = 0
+    overtaken: int = 0
+    stale: int = 0
+    refreshes: int = 0
+    refused: int = 0
+
+
+class CacheInfo(NamedTuple):
+    """
+    What `functools.lru_cache` says of a function: `cache_info()`.
+
+    Attributes:
+        hits: Calls that were answered by the cache.
+        misses: All others.
+        maxsize: The bound of the cache.
+        currsize: Its size.
+    """
+
+    hits: int
+    misses: int
+    maxsize: float
+    currsize: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +75,18 @@ class CacheStats:
     The counts of a cache since it was made.
 
     Attributes:
-        hits: Lookups that found a value: `cache[key]`, `get`, `setdefault`, `take`.
-        misses: Lookups that did not.
+        hits: Lookups that found a value: `cache[key]`, `get`, `setdefault`, `take`, one for each key of the bulk forms.
+        misses: Lookups that did not; also one that is answered by a value after its life.
         expirations: Entries whose life was over, counted when they were removed.
         evictions: All others that have left, by their reason.
+        loads: What loaders have done.
     """
 
     hits: int
     misses: int
     expirations: int
     evictions: Mapping[Reason, int]
+    loads: LoadStats = field(default_factory=LoadStats)
 
     @property
     def hit_rate(self) -> float:

@@ -5,6 +5,7 @@ A timer of one's own as the time of a cache: any function whose results can be c
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from numbers import Real
@@ -14,8 +15,8 @@ from tickwheel.clock import NEVER, to_deadline
 
 __all__ = ["CacheTimer", "TimerClock", "duration_ns"]
 
-SECOND: Final = 1_000_000_000
 ENDS: Final = (math.inf, -math.inf)
+_REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"
 
 
 class CacheTimer:
@@ -49,6 +50,16 @@ class CacheTimer:
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
 
+    @property
+    def function(self) -> Callable[[], Any]:
+        """
+        Return the function.
+        """
+        return self._function
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._function!r})"
+
     def __getattr__(self, name: str) -> Any:
         if name == "_function":  # asked before there is one, by copy or pickle
             raise AttributeError(name)
@@ -62,25 +73,34 @@ class TimerClock:
     """
     The clock that a timer makes: its readings in nanoseconds, for the wheel.
 
-    What counts is the difference to the first reading, a number or a timedelta; what is before that is that.
-    Numbers are seconds. Integers too large for that, past 292 years, are nanoseconds, as of `time.monotonic_ns`.
+    What counts is the difference to the first reading, a number of seconds or a timedelta; what is before that is that.
 
     Args:
-        timer: Tells the time; it is read once to see what it is.
+        timer: Tells the time; it is read once.
+
+    Raises:
+        TypeError: If it is one of the standard library's functions that return nanoseconds.
     """
 
     def __init__(self, timer: CacheTimer) -> None:
+        _refuse_nanoseconds(timer)
         self._timer = timer
         self._first = timer()
         self.is_numeric = isinstance(self._first, Real)
-        is_ns = isinstance(self._first, int) and self._first > NEVER // SECOND
-        self._unit = 1 if is_ns else SECOND
 
     def monotonic_ns(self) -> int:
         """
         Return the time.
+
+        Raises:
+            ValueError: If more than 292 years have passed since the first reading.
         """
-        return self.to_ns(self._timer())
+        reading = self._timer()
+        now = self.to_ns(reading)
+        if now >= NEVER and self.is_numeric:
+            message = f"timer returned {reading!r}, 292 years after {self._first!r}: return seconds, {_REMEDY}"
+            raise ValueError(message)
+        return now
 
     def wall_ns(self) -> int:
         """
@@ -93,23 +113,23 @@ class TimerClock:
         Return a reading of the timer in nanoseconds, never below 0; of two readings the later is never less.
         """
         passed = reading if reading in ENDS else reading - self._first
-        return duration_ns(passed, "time", self._unit, is_signed=True)
-
-    def span_ns(self, duration: Any, name: str) -> int:
-        """
-        Return a duration in the timer's unit in nanoseconds.
-        """
-        return duration_ns(duration, name, self._unit)
+        return duration_ns(passed, "time", is_signed=True)
 
 
-def duration_ns(duration: Any, name: str, unit: int = SECOND, *, is_signed: bool = False) -> int:
+def _refuse_nanoseconds(timer: CacheTimer) -> None:
+    name = getattr(timer, "__name__", "")
+    if name.endswith("_ns") and getattr(time, name, None) == timer.function:
+        message = f"timer is time.{name}: pass a function that returns seconds, {_REMEDY}"
+        raise TypeError(message)
+
+
+def duration_ns(duration: Any, name: str, *, is_signed: bool = False) -> int:
     """
     Return a duration in nanoseconds, rounded up; `inf` is NEVER.
 
     Args:
-        duration: A number, or a timedelta.
+        duration: A number of seconds, or a timedelta.
         name: What to call it in an error.
-        unit: How many nanoseconds the number 1 means.
         is_signed: Whether a negative one counts as 0.
 
     Raises:
@@ -118,16 +138,12 @@ def duration_ns(duration: Any, name: str, unit: int = SECOND, *, is_signed: bool
     """
     if isinstance(duration, timedelta):
         ns = duration // timedelta(microseconds=1) * 1000
-    elif unit == 1 and isinstance(duration, int):
-        ns = duration
     else:
         if duration is None:
             message = f"{name} is None: pass seconds as a number, math.inf for no end"
             raise TypeError(message)
         ns = to_deadline(duration, name)  # refuses NaN and what is no number, by name
         ns = -1 if duration < 0 else ns
-        if unit == 1 and ns < NEVER:
-            ns = -(-ns // SECOND)
     if ns < 0 and not is_signed:
         message = f"{name} is {duration!r}: pass 0 or more, math.inf for no end"
         raise ValueError(message)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from tickwheel.cache._base import BaseCache
 from tickwheel.cache._options import Options
 from tickwheel.cache._reason import Reason
+from tickwheel.cache._refresh import Refresh
 from tickwheel.cache._timer import duration_ns
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
@@ -37,6 +38,7 @@ class TLRUCache(BaseCache[K, V]):
         on_evict: As for `TTLCache`.
         wheel: As for `TTLCache`.
         clock: As for `TTLCache`.
+        refresh: As for `TTLCache`.
 
     Raises:
         ValueError: If *maxsize* is NaN or negative.
@@ -54,13 +56,15 @@ class TLRUCache(BaseCache[K, V]):
         on_evict: Callable[[K, V, Reason], object] | None = None,
         wheel: TimerWheel | None = None,
         clock: Clock | None = None,
+        refresh: Refresh | None = None,
     ) -> None:
         if not callable(ttu):
             message = f"ttu is {ttu!r}: pass a function of key, value and time that returns the deadline"
             raise TypeError(message)
         self._ttu = ttu
         self._begin(
-            Options(maxsize, timer, on_expire=on_expire, on_evict=on_evict, wheel=wheel, clock=clock), getsizeof
+            Options(maxsize, timer, 0.0, False, on_expire, on_evict, wheel, clock, refresh),
+            getsizeof,
         )
 
     @property

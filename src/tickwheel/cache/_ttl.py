@@ -5,14 +5,15 @@ TTLCache: every entry lives for the same time, unless it is set for another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, TypeVar
 
 from tickwheel.cache._base import BaseCache
 from tickwheel.cache._options import Options
 from tickwheel.cache._reason import Reason
+from tickwheel.cache._refresh import Refresh
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
+from tickwheel.typing import Seconds
 
 __all__ = ["TTLCache"]
 
@@ -34,8 +35,9 @@ class TTLCache(BaseCache[K, V]):
 
     Args:
         maxsize: How many entries there may be, or the sum of their sizes; `math.inf` for no bound, 0 to keep nothing.
-        ttl: How long an entry lives, in seconds or what *timer* counts in, or a timedelta; `math.inf` for ever.
-        timer: Tells the time; None for the monotonic clock. One that returns datetimes needs a timedelta as *ttl*.
+        ttl: How long an entry lives, in seconds or a timedelta; `math.inf` for ever.
+        timer: Tells the time, in seconds; None for the monotonic clock. One that returns datetimes needs a timedelta
+            as *ttl*. For nanoseconds there is *clock*.
         getsizeof: Returns the size of a value, 0 or more; None: each counts 1.
         sliding: Whether a lookup begins the entry's life anew.
         jitter: By what fraction a life is shorter or longer, at random: 0.05 spreads what was set together over 10 %
@@ -44,16 +46,17 @@ class TTLCache(BaseCache[K, V]):
         on_evict: Called so for entries that leave before their time, with another reason.
         wheel: Expires entries on time, in its thread or loop; the cache goes by its clock.
         clock: As *wheel*: a new one on this clock.
+        refresh: How loads go about values that are about to end, or have ended; None: not at all.
 
     Raises:
         ValueError: If a number is NaN, negative, or a *jitter* over 1.
-        TypeError: If one is no number, or time would come from two places.
+        TypeError: If one is not a number, time would come from two places, or *timer* returns nanoseconds.
     """
 
     def __init__(
         self,
         maxsize: float,
-        ttl: float | timedelta,
+        ttl: Seconds,
         timer: Callable[[], Any] | None = None,
         getsizeof: Callable[[V], float] | None = None,
         *,
@@ -63,9 +66,10 @@ class TTLCache(BaseCache[K, V]):
         on_evict: Callable[[K, V, Reason], object] | None = None,
         wheel: TimerWheel | None = None,
         clock: Clock | None = None,
+        refresh: Refresh | None = None,
     ) -> None:
         self._ttl = ttl
-        self._begin(Options(maxsize, timer, jitter, sliding, on_expire, on_evict, wheel, clock), getsizeof)
+        self._begin(Options(maxsize, timer, jitter, sliding, on_expire, on_evict, wheel, clock, refresh), getsizeof)
 
     @property
     def ttl(self) -> Any:
@@ -73,6 +77,9 @@ class TTLCache(BaseCache[K, V]):
         Return how long an entry lives unless it is set for another time.
         """
         return self._ttl
+
+    def _shown_life(self) -> str:
+        return f", ttl={self._ttl!r}"
 
     def _life_rules(self) -> dict[str, Any]:
         life_ns = self._span_ns(self._ttl)

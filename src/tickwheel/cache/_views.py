@@ -9,8 +9,6 @@ from typing import Any, Final, TypeVar
 
 __all__ = ["ITEMS", "KEYS", "RECORDS", "VALUES", "CacheItems", "CacheValues"]
 
-_NOTHING: Final = object()
-
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -26,22 +24,23 @@ class CacheItems(ItemsView[K, V]):
     The items of a cache; going through them is no use of them.
     """
 
-    __slots__ = ("_iterate", "_peek")
+    __slots__ = ("_find", "_iterate")
 
     def __init__(
         self,
         cache: Mapping[K, V],
         iterate: Callable[[int], Iterator[tuple[K, V]]],
-        peek: Callable[[object, object], object],
+        find: Callable[[object], tuple[object] | None],
     ) -> None:
         super().__init__(cache)
         self._iterate = iterate
-        self._peek = peek
+        self._find = find
 
     def __contains__(self, item: object) -> bool:
-        key, value = item if isinstance(item, tuple) and len(item) == 2 else (_NOTHING, _NOTHING)  # noqa: PLR2004 - a pair
-        found = self._peek(key, _NOTHING)
-        return found is not _NOTHING and (found is value or bool(found == value))
+        if not isinstance(item, tuple) or len(item) != 2:  # noqa: PLR2004 - a pair
+            return False
+        found = self._find(item[0])
+        return found is not None and (found[0] is item[1] or bool(found[0] == item[1]))
 
     def __iter__(self) -> Iterator[tuple[K, V]]:
         return self._iterate(ITEMS)

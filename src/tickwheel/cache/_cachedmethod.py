@@ -1,0 +1,178 @@
+"""
+A decorator that keeps what a method returns, in a cache of its object.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Hashable
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from tickwheel.cache._base import BaseCache
+from tickwheel.cache._cached import (
+    CachedFunction,
+    chosen_key,
+    clear,
+    refuse_generators,
+    refuse_what_is_no_cache,
+)
+from tickwheel.cache._stats import CacheInfo
+
+__all__ = ["CachedMethod", "cachedmethod"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class CachedMethod(Generic[S, P, R]):
+    """
+    A method whose results are kept in a cache of its object, as `cachedmethod` returns it.
+
+    Args:
+        method: Whose results.
+        cache: Returns the cache of an object.
+        key: Makes the key of a call from its arguments, the object apart.
+    """
+
+    def __init__(
+        self,
+        method: Callable[Concatenate[S, P], R],
+        cache: Callable[[Any], BaseCache[Any, Any]],
+        key: Callable[..., Hashable],
+    ) -> None:
+        functools.update_wrapper(self, method)
+        self._method = method
+        self._cache = cache
+        self._key = key
+        self._bound = _BoundAsync if inspect.iscoroutinefunction(method) else _Bound
+
+    def __repr__(self) -> str:
+        return f"<cachedmethod {self._method!r}>"
+
+    def __call__(self, instance: S, /, *args: P.args, **keywords: P.kwargs) -> R:
+        """
+        Return the result for an object, kept or new.
+        """
+        return self._bind(instance)(*args, **keywords)
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None, /) -> Self: ...
+    @overload
+    def __get__(self, instance: S, owner: Any = None, /) -> CachedFunction[P, R]: ...
+    def __get__(self, instance: S | None, owner: Any = None, /) -> Self | CachedFunction[P, R]:
+        """
+        Return the method of an object; of the class, this.
+        """
+        return self if instance is None else self._bind(instance)
+
+    def _bind(self, instance: S) -> CachedFunction[P, R]:
+        cache = self._cache(instance)
+        refuse_what_is_no_cache(cache)
+        bound: Any = self._bound(instance, self._method, cache, self._key)
+        return bound  # type: ignore[no-any-return]
+
+
+class _Bound:
+    """
+    The method of one object: made for each look-up, so it is small. What else one asks of it, the method answers.
+    """
+
+    __slots__ = ("_instance", "_method", "cache", "cache_key")
+
+    def __init__(
+        self, instance: Any, method: Callable[..., Any], cache: BaseCache[Any, Any], key: Callable[..., Hashable]
+    ) -> None:
+        self._instance = instance
+        self._method = method
+        self.cache = cache
+        self.cache_key = key
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        """
+        Return the result, kept or new.
+        """
+        method, instance = self._method, self._instance
+        return self.cache.take(self.cache_key(*args, **keywords), lambda _: method(instance, *args, **keywords))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._method, name)
+
+    def __repr__(self) -> str:
+        return f"<cachedmethod {self._method!r} of {object.__repr__(self._instance)}>"
+
+    @property
+    def __wrapped__(self) -> Any:
+        """
+        Return the method without the cache.
+        """
+        return self._method.__get__(self._instance)
+
+    def cache_info(self) -> CacheInfo:
+        """
+        Return hits and misses of the object's cache, its bound and its size.
+        """
+        return self.cache.info()
+
+    def cache_clear(self) -> None:
+        """
+        Remove everything from the object's cache, and let `cache_info` count from 0.
+        """
+        clear(self.cache)
+
+
+class _BoundAsync(_Bound):
+    """
+    The coroutine method of one object.
+    """
+
+    __slots__ = ()
+
+    async def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        """
+        Return the result, kept or new.
+        """
+        method, instance = self._method, self._instance
+        key = self.cache_key(*args, **keywords)
+        return await self.cache.take_async(key, lambda _: method(instance, *args, **keywords))
+
+
+for _kind in (_Bound, _BoundAsync):
+    _kind.__doc__ = property(lambda self: self._method.__doc__)  # type: ignore[assignment]  # help() shows the method's
+
+
+def cachedmethod(
+    cache: Callable[[Any], BaseCache[Any, Any]], *, key: Callable[..., Hashable] | None = None, typed: bool = False
+) -> Callable[[Callable[Concatenate[S, P], R]], CachedMethod[S, P, R]]:
+    """
+    Keep what a method, or a coroutine method, returns, in a cache of its object.
+
+        class Prices:
+            def __init__(self):
+                self.cache = TTLCache(maxsize=1000, ttl=60.0)
+
+            @cachedmethod(lambda self: self.cache)
+            def rate(self, currency): ...
+
+    Unlike `cached` on a method it keeps no object alive, and objects need not be hashable. Otherwise as `cached`:
+    `prices.rate.cache_info()` and `cache_clear()` are about the cache of that object.
+
+    Args:
+        cache: Returns the cache of an object; methods that share one need keys that differ.
+        key: Makes a key of the arguments, the object apart; None for `call_key`.
+        typed: As for `cached`.
+
+    Raises:
+        TypeError: As for `cached`; for what *cache* returns, when the method is looked up.
+    """
+    if not callable(cache):
+        message = f"cache is {cache!r}: pass a function of the object that returns its cache"
+        raise TypeError(message)
+    make_key = chosen_key(key, is_typed=typed)
+
+    def decorate(method: Callable[Concatenate[S, P], R]) -> CachedMethod[S, P, R]:
+        refuse_generators(method)
+        return CachedMethod(method, cache, make_key)
+
+    return decorate

@@ -1,0 +1,75 @@
+"""
+Loading before a life ends, and what is answered after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from tickwheel.cache._timer import duration_ns
+
+__all__ = ["Refresh"]
+
+_YEAR_NS: Final = 366 * 24 * 3600 * 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """
+    How `take`, its kin and `cached` go about a value whose life is about to end, or has ended.
+
+        TTLCache(1000, ttl=60.0, refresh=Refresh(ahead=5.0, stale_while_revalidate=30.0, stale_if_error=600.0))
+
+    The second and third are those of RFC 5861. Only loads see a value after its life; for `cache[key]`, `get` and all
+    others it is gone. It counts in `currsize` and leaves, with `on_expire`, when it can be answered no more.
+    A background load runs in a thread of the cache's, or, for `take_async`, in a task of the loop; what it raises is
+    logged and counted, and the old value stays for as long as it may.
+
+    Args:
+        ahead: For so many seconds before its end a value is returned and a new one loaded in the background.
+        stale_while_revalidate: For so many seconds after its end too.
+        stale_if_error: For so many seconds after its end a value is returned if loading another one fails.
+        loads_max: How many loads run in the background at once; while they do, no other is begun.
+
+    Raises:
+        ValueError: If a duration is NaN, negative or over a year, or *loads_max* is below 1.
+        TypeError: If one is neither a number nor a timedelta.
+    """
+
+    ahead: float | timedelta = 0.0
+    stale_while_revalidate: float | timedelta = 0.0
+    stale_if_error: float | timedelta = 0.0
+    loads_max: int = 4
+
+    def __post_init__(self) -> None:
+        for name in ("ahead", "stale_while_revalidate", "stale_if_error"):
+            duration = getattr(self, name)
+            if duration_ns(duration, name) > _YEAR_NS:
+                message = f"{name} is {duration!r}: pass at most a year, so that values leave"
+                raise ValueError(message)
+        if self.loads_max < 1:
+            message = f"loads_max is {self.loads_max!r}: pass 1 or more"
+            raise ValueError(message)
+
+    @property
+    def ahead_ns(self) -> int:
+        """
+        Return `ahead` in nanoseconds.
+        """
+        return duration_ns(self.ahead, "ahead")
+
+    @property
+    def revalidate_ns(self) -> int:
+        """
+        Return `stale_while_revalidate` in nanoseconds.
+        """
+        return duration_ns(self.stale_while_revalidate, "stale_while_revalidate")
+
+    @property
+    def error_ns(self) -> int:
+        """
+        Return `stale_if_error` in nanoseconds.
+        """
+        return duration_ns(self.stale_if_error, "stale_if_error")

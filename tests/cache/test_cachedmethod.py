@@ -1,0 +1,133 @@
+"""
+The decorator for methods, each object with a cache of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import weakref
+
+import pytest
+
+from tickwheel.cache import TTLCache, cachedmethod, call_key
+
+
+class Prices:
+    """
+    Prices that count how often they are looked up.
+    """
+
+    __hash__ = None  # objects that cannot be hashed are fine
+
+    def __init__(self, factor=1):
+        self.factor = factor
+        self.calls = []
+        self.cache = TTLCache(10, 60.0)
+
+    @cachedmethod(lambda self: self.cache)
+    def price(self, name, *, times=1):
+        """
+        Return a price.
+        """
+        self.calls.append(name)
+        return len(name) * self.factor * times
+
+    @cachedmethod(lambda self: self.cache, key=lambda name: ("slow", name))
+    async def slow_price(self, name):
+        """
+        Return a price, later.
+        """
+        self.calls.append(name)
+        await asyncio.sleep(0)
+        return len(name) * self.factor
+
+    @cachedmethod(lambda self: self.cache, typed=True)
+    def kind(self, value):
+        """
+        Return the name of a type.
+        """
+        return type(value).__name__
+
+    @cachedmethod(lambda _: {})
+    def misguided(self):
+        """
+        Return nothing.
+        """
+
+
+def test_every_object_has_its_own_results():
+    """
+    Results are kept in the object's cache, by the arguments without the object.
+    """
+    one, two = Prices(1), Prices(2)
+    assert [one.price("abc"), one.price("abc"), two.price("abc"), Prices.price(two, "abc")] == [3, 3, 6, 6]
+    assert [one.price("abc", times=2), one.price("abc", times=2)] == [6, 6]
+    assert (one.calls, two.calls) == (["abc", "abc"], ["abc"])
+    assert call_key("abc") in one.cache
+    assert one.price.cache_key("abc") in two.price.cache
+    assert [one.kind(1), one.kind(1.0)] == ["int", "float"]
+
+
+def test_counts_and_clearing_are_of_one_object():
+    """
+    cache_info and cache_clear are about the cache of the object.
+    """
+    one, two = Prices(), Prices()
+    for prices in (one, two, two):
+        prices.price("a")
+    assert (one.price.cache_info(), two.price.cache_info()) == ((0, 1, 10, 1), (1, 1, 10, 1))
+    two.price.cache_clear()
+    assert (one.price.cache_info(), two.price.cache_info()) == ((0, 1, 10, 1), (0, 0, 10, 0))
+
+
+def test_coroutine_methods():
+    """
+    A coroutine method is awaited once for all who call it at the same time, and is seen to be one.
+    """
+    prices = Prices()
+
+    async def main():
+        return await asyncio.gather(*(prices.slow_price("ab") for _ in range(3)))
+
+    assert (asyncio.run(main()), prices.calls) == ([2, 2, 2], ["ab"])
+    assert inspect.iscoroutinefunction(prices.slow_price)
+    assert not inspect.iscoroutinefunction(prices.price)
+
+
+def test_it_looks_like_the_method():
+    """
+    Name and docstring are the method's, on the class and on an object, and repr names it.
+    """
+    prices = Prices()
+    for price in (Prices.price, prices.price):
+        assert (price.__name__, price.__doc__.strip()) == ("price", "Return a price.")
+    assert repr(Prices.price).startswith("<cachedmethod <function Prices.price at")
+
+
+def test_an_object_is_not_kept_alive():
+    """
+    Unlike with `cached`, an object whose methods were called goes when nobody holds it.
+    """
+    prices = Prices()
+    prices.price("a")
+    reference = weakref.ref(prices)
+    del prices
+    gc.collect()
+    assert reference() is None
+
+
+def test_what_is_refused():
+    """
+    A cache that is no function of the object, one that returns no cache of ours, and a generator.
+    """
+    with pytest.raises(TypeError, match="pass a function of the object that returns its cache"):
+        cachedmethod(TTLCache(10, 60.0))
+    with pytest.raises(TypeError, match=r"cache is \{\}: pass a TTLCache or TLRUCache"):
+        Prices().misguided()
+    with pytest.raises(TypeError, match="is a generator function"):
+
+        @cachedmethod(lambda self: self.cache)
+        def numbers(self):
+            yield self

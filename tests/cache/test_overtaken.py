@@ -1,0 +1,203 @@
+"""
+A load that ends after its key was written or removed keeps nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tickwheel.cache import TTLCache, cached
+
+WRITES = {
+    "item": lambda cache: cache.__setitem__("key", "new"),
+    "set": lambda cache: cache.set("key", "new", ttl=5.0),
+    "set without a ttl": lambda cache: cache.set("key", "new"),
+    "set_many": lambda cache: cache.set_many({"key": "new"}),
+    "setdefault": lambda cache: cache.setdefault("key", "new"),
+    "update": lambda cache: cache.update(key="new"),
+}
+REMOVALS = {
+    "pop of nothing": lambda cache: cache.pop("key", None),
+    "del after a set": lambda cache: (cache.__setitem__("key", "brief"), cache.__delitem__("key")),
+    "popitem after a set": lambda cache: (cache.__setitem__("key", "brief"), cache.popitem()),
+    "set for no time": lambda cache: cache.set("key", "brief", ttl=0),
+    "touch to death": lambda cache: (cache.__setitem__("key", "brief"), cache.touch("key", ttl=0)),
+    "clear": lambda cache: cache.clear(),
+}
+
+
+class Lower(TTLCache):
+    """
+    A cache that makes another key of the one it gets.
+    """
+
+    def __getitem__(self, key):
+        return super().__getitem__(key.lower())
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key.lower(), value)
+
+    def __delitem__(self, key):
+        super().__delitem__(key.lower())
+
+    def __contains__(self, key):
+        return super().__contains__(key.lower())
+
+
+def take_while(cache, act, key="key"):
+    """
+    Return what a take returns during whose load something is done.
+    """
+
+    def loader(_key):
+        act(cache)
+        return "old"
+
+    return cache.take(key, loader)
+
+
+def take_async_while(cache, act, key="key"):
+    """
+    Return what a take_async returns during whose load something is done.
+    """
+
+    async def loader(_key):
+        await asyncio.sleep(0)
+        act(cache)
+        return "old"
+
+    return asyncio.run(cache.take_async(key, loader))
+
+
+def take_many_while(cache, act, key="key"):
+    """
+    Return what a take_many returns during whose load something is done.
+    """
+
+    def loader(keys):
+        act(cache)
+        return dict.fromkeys(keys, "old")
+
+    return cache.take_many([key, "other"], loader)[key]
+
+
+def call_while(cache, act, key="key"):
+    """
+    Return what a cached function returns while something is done.
+    """
+
+    @cached(cache, key=lambda name: name)
+    def load(_name):
+        act(cache)
+        return "old"
+
+    return load(key)
+
+
+TAKES = {"take": take_while, "take_async": take_async_while, "take_many": take_many_while, "cached": call_while}
+
+
+@pytest.fixture(params=TAKES)
+def take(request):
+    """
+    Return what loads a key while something is done.
+    """
+    return TAKES[request.param]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_during_a_load_stays(take, write):
+    """
+    What was set while the load ran is there after it, is what the load returns, and the load is counted.
+    """
+    cache = TTLCache(10, 60.0)
+    assert take(cache, WRITES[write]) == "new"
+    assert (cache["key"], cache.stats().loads.overtaken) == ("new", 1)
+    cache.check()
+
+
+@pytest.mark.parametrize("remove", REMOVALS)
+def test_a_removal_during_a_load_stays(take, remove):
+    """
+    What was removed while the load ran, also if there was nothing yet, is not there after it.
+    """
+    cache = TTLCache(10, 60.0)
+    assert take(cache, REMOVALS[remove]) == "old"
+    assert ("key" in cache, cache.stats().loads.overtaken >= 1) == (False, True)
+    assert cache.take("key", lambda _: "fresh") == "fresh"
+    assert cache["key"] == "fresh"
+
+
+def test_what_is_no_news_of_the_key_changes_nothing(take):
+    """
+    Lookups, writes of other keys, and evictions for room leave a load its place.
+    """
+    cache = TTLCache(3, 60.0)
+
+    def act(cache):
+        cache.get("key")
+        cache.touch("key")
+        cache.update({n: n for n in range(10)})
+        cache.pop(9)
+
+    assert take(cache, act) == "old"
+    assert (cache["key"], cache.stats().loads.overtaken) == ("old", 0)
+
+
+@pytest.mark.parametrize("act", ["write", "removal"])
+def test_keys_that_a_subclass_makes(take, act):
+    """
+    Where a subclass makes one key of many, a write of any of them counts.
+    """
+    cache = Lower(10, 60.0)
+    if act == "write":
+        assert take(cache, lambda cache: cache.__setitem__("KEY", "new"), key="Key") == "new"
+        assert cache["kEY"] == "new"
+    else:
+        assert take(cache, lambda cache: cache.pop("KEY", None), key="Key") == "old"
+        assert "key" not in cache
+    assert take(cache, lambda cache: cache.__setitem__("another", 1), key="Third") == "old"
+    assert cache["THIRD"] == "old"
+
+
+def test_who_asks_after_a_removal_does_not_get_the_older_load():
+    """
+    A take that begins after a removal loads again instead of waiting for an older load, which then keeps nothing.
+    """
+    cache = TTLCache(10, 60.0)
+    begun, go_on = threading.Event(), threading.Event()
+    outcomes = []
+
+    def slow(_key):
+        begun.set()
+        go_on.wait(30.0)
+        return "old"
+
+    thread = threading.Thread(target=lambda: outcomes.append(cache.take("key", slow)))
+    thread.start()
+    begun.wait(30.0)
+    cache.pop("key", None)
+    assert cache.take("key", lambda _: "new") == "new"
+    go_on.set()
+    thread.join(30.0)
+    assert (outcomes, cache["key"]) == (["new"], "new")
+
+
+def test_no_watch_outlives_its_load():
+    """
+    After loads of any end a write of their key is counted by none.
+    """
+    cache = TTLCache(10, 60.0)
+    take_while(cache, lambda cache: cache.pop("key", None))
+    take_async_while(cache, WRITES["item"])
+    take_many_while(cache, REMOVALS["clear"])
+    with pytest.raises(ZeroDivisionError):
+        cache.take("error", lambda _: 1 / 0)
+    since, _ = ticket = cache.begin_load("another")
+    cache.update({"key": 1, "other": 1, "error": 1})
+    assert not cache.is_overtaken(ticket)
+    cache.end_load(ticket)
+    assert cache.begin_load("key")[0] == since

@@ -1,0 +1,402 @@
+"""
+Values that are loaded before their life ends, or answered after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+from datetime import timedelta
+
+import pytest
+
+from tickwheel.cache import Reason, Refresh, TLRUCache, TTLCache, cached
+from tickwheel.testing import ManualClock
+
+
+class Source:
+    """
+    What is loaded from: counts its calls, fails on request, and can be held.
+    """
+
+    def __init__(self):
+        self.calls = 0
+        self.error = None
+        self.ended = threading.Semaphore(0)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self, key):
+        """
+        Return the key with the number of the call.
+        """
+        self.calls += 1
+        number = self.calls
+        self.gate.wait(30.0)
+        if self.error is not None:
+            raise self.error
+        return f"{key} {number}"
+
+    async def load_async(self, key):
+        """
+        Do the same in a coroutine.
+        """
+        await asyncio.sleep(0)
+        return self(key)
+
+    def load_all(self, keys):
+        """
+        Do the same for many.
+        """
+        return {key: self(key) for key in keys}
+
+
+def wait_for_refresh(cache):
+    """
+    Wait until nothing is loaded in the background.
+    """
+    cache._loads._pool.close()
+    assert cache._loads._pool.join(30.0)
+    cache._loads._pool = None
+
+
+def turns():
+    """
+    Return what lets every task run until it waits.
+    """
+    return asyncio.sleep(0.0)
+
+
+def make(clock, **rules):
+    """
+    Return a cache whose entries live for ten seconds.
+    """
+    return TTLCache(100, 10.0, timer=clock.monotonic, refresh=Refresh(**rules))
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that is moved by hand.
+    """
+    return ManualClock()
+
+
+@pytest.fixture
+def source():
+    """
+    Return a source.
+    """
+    return Source()
+
+
+def test_refresh_ahead(clock, source):
+    """
+    In the last seconds of its life a value is returned at once, and a new one loaded behind it, once.
+    """
+    cache = make(clock, ahead=3.0)
+    assert cache.take("a", source) == "a 1"
+    clock.advance(6.9)
+    assert (cache.take("a", source), source.calls) == ("a 1", 1)
+    clock.advance(0.2)
+    source.gate.clear()
+    assert [cache.take("a", source) for _ in range(3)] == ["a 1"] * 3
+    source.gate.set()
+    wait_for_refresh(cache)
+    assert (cache["a"], cache.remaining("a"), source.calls) == ("a 2", 10.0, 2)
+    stats = cache.stats()
+    assert (stats.loads.refreshes, stats.loads.stale, stats.loads.loaded, stats.hits) == (1, 0, 2, 5)
+
+
+def test_without_a_reason_nothing_is_refreshed(clock, source):
+    """
+    After its life a value is loaded by who asks, if nothing else was asked for.
+    """
+    cache = make(clock, ahead=3.0)
+    cache.take("a", source)
+    clock.advance(10.0)
+    assert (cache.take("a", source), cache.stats().loads.refreshes) == ("a 2", 0)
+
+
+def test_stale_while_revalidate(clock, source):
+    """
+    For some seconds after its end a value is still returned, and a new one loaded behind it; after them it is gone.
+    """
+    cache = make(clock, stale_while_revalidate=5.0)
+    cache.take("a", source)
+    clock.advance(10.0)
+    assert cache.take("a", source) == "a 1"
+    wait_for_refresh(cache)
+    assert cache.take("a", source) == "a 2"
+    clock.advance(15.0)
+    assert cache.take("a", source) == "a 3"
+    stats = cache.stats()
+    assert (stats.loads.stale, stats.loads.refreshes, source.calls) == (1, 1, 3)
+
+
+def test_stale_if_error(clock, source):
+    """
+    For some seconds after its end a value is returned if loading fails; then the error is raised.
+    """
+    cache = make(clock, stale_if_error=60.0)
+    cache.take("a", source)
+    source.error = OSError("down")
+    clock.advance(69.9)
+    assert cache.take("a", source) == "a 1"
+    assert asyncio.run(cache.take_async("a", source.load_async)) == "a 1"
+    assert cache.take_many(["a"], source.load_all) == {"a": "a 1"}
+    clock.advance(0.1)
+    with pytest.raises(OSError, match="down"):
+        cache.take("a", source)
+    stats = cache.stats()
+    assert (stats.loads.stale, stats.loads.failed) == (3, 4)
+
+
+def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
+    """
+    What a background load raises goes to the log, and the value stays as long as it may.
+    """
+    cache = make(clock, ahead=3.0, stale_while_revalidate=5.0)
+    cache.take("a", source)
+    clock.advance(8.0)
+    source.error = OSError("down")
+    with caplog.at_level(logging.ERROR, "tickwheel"):
+        assert cache.take("a", source) == "a 1"
+        wait_for_refresh(cache)
+    assert (cache["a"], cache.stats().loads.failed) == ("a 1", 1)
+    assert caplog.records[0].exc_info[1] is source.error
+    clock.advance(6.0)
+    source.error = None
+    assert cache.take("a", source) == "a 1"
+    wait_for_refresh(cache)
+    assert cache.take("a", source) == "a 3"
+
+
+def test_only_loads_see_what_is_stale(clock):
+    """
+    After its life a value is gone for everything but take, and leaves for good when the time after it is over.
+    """
+    left = []
+    rules = Refresh(stale_if_error=5.0)
+    cache = TTLCache(
+        3, 10.0, timer=clock.monotonic, refresh=rules, on_expire=lambda *entry: left.append((*entry, clock.monotonic()))
+    )
+    begun = clock.monotonic()
+    cache.update(a=1, b=2)
+    clock.advance(10.0)
+    cache["c"] = 3
+    assert ("a" in cache, cache.get("a"), cache.peek("a"), cache.remaining("a"), cache.touch("a")) == (
+        False,
+        None,
+        None,
+        None,
+        False,
+    )
+    assert (list(cache), len(cache), cache.currsize, left, cache.get_many("abc")) == (["c"], 1, 3, [], {"c": 3})
+    cache.check()
+    assert (cache.popitem(), len(cache)) == (("c", 3), 0)
+    with pytest.raises(KeyError):
+        cache.popitem()
+    assert [(key, reason) for key, _, reason, _ in left] == [("a", Reason.EXPIRED), ("b", Reason.EXPIRED)]
+    left.clear()
+    cache["d"] = 4
+    clock.advance(14.9)
+    assert (len(cache), left) == (0, [])
+    clock.advance(0.1)
+    assert (len(cache), left) == (0, [("d", 4, Reason.EXPIRED, pytest.approx(begun + 25.0))])
+
+
+def test_what_was_removed_is_not_answered(clock, source):
+    """
+    A value that was removed, or replaced, is never returned again, whatever its grace.
+    """
+    cache = make(clock, stale_while_revalidate=50.0, stale_if_error=50.0)
+    cache.take("a", source)
+    clock.advance(11.0)
+    cache.pop("a", None)
+    source.error = OSError("down")
+    with pytest.raises(OSError, match="down"):
+        cache.take("a", source)
+    cache["b"] = 1
+    clock.advance(11.0)
+    cache.clear()
+    with pytest.raises(OSError, match="down"):
+        cache.take("b", source)
+
+
+def test_a_write_during_a_refresh_stays(clock, source):
+    """
+    A background load keeps nothing if its key was written while it ran.
+    """
+    cache = make(clock, ahead=5.0)
+    cache.take("a", source)
+    clock.advance(6.0)
+    source.gate.clear()
+    cache.take("a", source)
+    cache["a"] = "new"
+    source.gate.set()
+    wait_for_refresh(cache)
+    assert (cache["a"], cache.stats().loads.overtaken) == ("new", 1)
+
+
+def test_background_loads_are_bounded(clock, source):
+    """
+    Beyond so many at once no background load is begun, which is counted, and the value is returned all the same.
+    """
+    cache = make(clock, ahead=5.0, loads_max=2)
+    for key in "abcd":
+        cache.take(key, source)
+    clock.advance(6.0)
+    source.gate.clear()
+    assert [cache.take(key, source) for key in "abcd"] == ["a 1", "b 2", "c 3", "d 4"]
+    assert threading.active_count() < 10
+    source.gate.set()
+    wait_for_refresh(cache)
+    stats = cache.stats()
+    assert (stats.loads.refreshes, stats.loads.refused) == (2, 2)
+    assert [cache.take(key, source) for key in "cd"] == ["c 3", "d 4"]
+    wait_for_refresh(cache)
+    assert cache.stats().loads.refreshes == 4
+
+
+def test_refreshing_in_tasks(clock, source):
+    """
+    take_async refreshes in a task of its loop, bounded in the same way.
+    """
+    cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
+
+    async def main():
+        assert [await cache.take_async(key, source.load_async) for key in "ab"] == ["a 1", "b 2"]
+        clock.advance(6.0)
+        assert [await cache.take_async(key, source.load_async) for key in "ab"] == ["a 1", "b 2"]
+        for _ in range(5):
+            await turns()
+        assert (cache["a"], cache["b"]) == ("a 3", "b 2")
+        clock.advance(6.0)
+        assert await cache.take_async("b", source.load_async) == "b 2"
+        for _ in range(5):
+            await turns()
+        assert await cache.take_async("b", source.load_async) == "b 4"
+
+    asyncio.run(main())
+    stats = cache.stats()
+    assert (stats.loads.refreshes, stats.loads.refused, stats.loads.stale) == (2, 1, 1)
+
+
+def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
+    """
+    What a background task raises goes to the log, and nobody is told that an exception was lost.
+    """
+    cache = make(clock, ahead=5.0)
+
+    async def main():
+        await cache.take_async("a", source.load_async)
+        clock.advance(6.0)
+        source.error = OSError("down")
+        assert await cache.take_async("a", source.load_async) == "a 1"
+        for _ in range(5):
+            await turns()
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(main())
+    assert [record.name for record in caplog.records] == ["tickwheel"]
+
+
+def test_many_are_refreshed_by_one_call(clock):
+    """
+    take_many loads what is missing now, what is about to end in the background, and falls back on what it has.
+    """
+    cache = make(clock, ahead=3.0, stale_if_error=10.0)
+    calls = []
+
+    def load(keys):
+        calls.append(list(keys))
+        return dict.fromkeys(keys, len(calls))
+
+    assert cache.take_many("ab", load) == {"a": 1, "b": 1}
+    clock.advance(8.0)
+    assert cache.take_many("abc", load) == {"a": 1, "b": 1, "c": calls.index(["c"]) + 1}
+    wait_for_refresh(cache)
+    assert sorted(calls) == [["a", "b"], ["a", "b"], ["c"]]
+
+    def fail(_keys):
+        raise OSError("down")
+
+    clock.advance(12.0)
+    assert set(cache.take_many("abc", fail)) == {"a", "b", "c"}
+    with pytest.raises(OSError, match="down"):
+        cache.take_many("abcd", fail)
+
+
+def test_cached_functions_refresh(clock):
+    """
+    The decorator goes by the rules of its cache.
+    """
+    calls = []
+
+    @cached(make(clock, stale_while_revalidate=5.0))
+    def load(n):
+        calls.append(n)
+        return len(calls)
+
+    assert load(5) == 1
+    clock.advance(12.0)
+    assert load(5) == 1
+    wait_for_refresh(load.cache)
+    assert load(5) == 2
+
+
+def test_refreshing_other_caches(clock, source):
+    """
+    TLRUCache takes the same rules; sliding lives and lives of their own are counted from what they are.
+    """
+    cache = TLRUCache(
+        10, lambda _key, _value, now: now + 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=5)
+    )
+    cache.take("a", source)
+    clock.advance(12.0)
+    source.error = OSError("down")
+    assert cache.take("a", source) == "a 1"
+    source.error = None
+    sliding = TTLCache(10, 10.0, timer=clock.monotonic, sliding=True, refresh=Refresh(ahead=timedelta(seconds=2)))
+    sliding.take("a", source)
+    for _ in range(3):
+        clock.advance(9.0)
+        assert sliding.take("a", source) == "a 3"
+    sliding.set("b", "own", ttl=1.5)
+    assert sliding.take("b", source) == "own"
+
+
+@pytest.mark.parametrize(
+    ("rules", "error", "message"),
+    [
+        ({"ahead": -1}, ValueError, "ahead is -1: pass 0 or more"),
+        ({"stale_if_error": math.inf}, ValueError, "stale_if_error is inf: pass at most a year, so that values leave"),
+        ({"stale_while_revalidate": math.nan}, ValueError, "stale_while_revalidate is nan"),
+        ({"ahead": "5"}, TypeError, "ahead is '5'"),
+        ({"loads_max": 0}, ValueError, "loads_max is 0: pass 1 or more"),
+    ],
+)
+def test_rules_that_are_none(rules, error, message):
+    """
+    Rules without sense are refused by name and value.
+    """
+    with pytest.raises(error, match=message):
+        Refresh(**rules)
+
+
+def test_what_cannot_be_refreshed():
+    """
+    What is no Refresh is refused, and a subclass with item methods of its own, which a refresh would go past.
+    """
+
+    class Own(TTLCache):
+        def __getitem__(self, key):
+            return super().__getitem__(key)
+
+    with pytest.raises(TypeError, match=r"refresh is 5: pass a tickwheel\.cache\.Refresh"):
+        TTLCache(10, 60.0, refresh=5)
+    with pytest.raises(TypeError, match="Own has item methods of its own"):
+        Own(10, 60.0, refresh=Refresh(ahead=1.0))

@@ -1,0 +1,221 @@
+"""
+One load for threads and tasks alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tickwheel.cache import TTLCache
+from tickwheel.errors import ReentrantError
+
+
+@pytest.fixture
+def cache():
+    """
+    Return a cache.
+    """
+    return TTLCache(10, 60.0)
+
+
+def in_thread(function, *args):
+    """
+    Return a started thread and the list that its outcome is put into.
+    """
+    outcome = []
+
+    def run():
+        try:
+            outcome.append(function(*args))
+        except BaseException as error:  # noqa: BLE001 - that is the outcome
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, outcome
+
+
+@pytest.fixture
+def joined(cache):
+    """
+    Return an event that is set when somebody has begun to wait for a load.
+    """
+    flights = cache._loads._flights
+    join, event = flights._join, threading.Event()
+
+    def join_and_tell(loads):
+        join(loads)
+        if any(load.flight.waiting > (load.flight.loop is not None) for load in loads.values()):
+            event.set()
+
+    flights._join = join_and_tell
+    return event
+
+
+def test_a_task_waits_for_the_load_of_a_thread(cache):
+    """
+    A task that misses what a thread loads gets that, and its loop goes on meanwhile.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+
+    def load(_key):
+        begun.set()
+        go_on.wait(30.0)
+        return "thread's"
+
+    async def main():
+        task = asyncio.ensure_future(cache.take_async("key", None))
+        await asyncio.sleep(0)
+        go_on.set()
+        return await task
+
+    thread, outcome = in_thread(cache.take, "key", load)
+    begun.wait(30.0)
+    assert asyncio.run(main()) == "thread's"
+    thread.join(30.0)
+    assert outcome == ["thread's"]
+
+
+def test_a_thread_waits_for_the_load_of_a_task(cache, joined):
+    """
+    A thread that misses what a task of another thread's loop loads gets that, or its error.
+    """
+
+    async def main(outcome_of):
+        go_on = asyncio.Event()
+
+        async def load(_key):
+            await go_on.wait()
+            return outcome_of()
+
+        task = asyncio.ensure_future(cache.take_async("key", load))
+        await asyncio.sleep(0)
+        thread, outcome = in_thread(cache.take, "key", None)
+        await asyncio.get_running_loop().run_in_executor(None, joined.wait, 30.0)
+        go_on.set()
+        await asyncio.wait({task})
+        await asyncio.get_running_loop().run_in_executor(None, thread.join, 30.0)
+        return task, outcome
+
+    task, outcome = asyncio.run(main(lambda: "task's"))
+    assert (task.result(), outcome) == ("task's", ["task's"])
+    cache.clear()
+    joined.clear()
+    task, outcome = asyncio.run(main(lambda: 1 / 0))
+    assert outcome == [task.exception()]
+
+
+def test_tasks_of_two_loops_share(cache):
+    """
+    A task waits for the load of another loop's task.
+    """
+    begun, ends = threading.Event(), []
+
+    async def load(_key):
+        end = asyncio.Event()
+        ends.append((asyncio.get_running_loop(), end))
+        begun.set()
+        await end.wait()
+        return "first loop's"
+
+    async def main():
+        task = asyncio.ensure_future(cache.take_async("key", None))
+        await asyncio.sleep(0)
+        loop, end = ends[0]
+        loop.call_soon_threadsafe(end.set)
+        return await task
+
+    thread, outcome = in_thread(lambda: asyncio.run(cache.take_async("key", load)))
+    begun.wait(30.0)
+    assert asyncio.run(main()) == "first loop's"
+    thread.join(30.0)
+    assert outcome == ["first loop's"]
+
+
+@pytest.mark.parametrize("who", ["thread", "task"])
+def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
+    """
+    The end of a loop takes its loads along; a thread, or a task of another loop, that waited for one loads itself.
+    """
+    begun = threading.Event()
+
+    async def never(_key):
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def main():
+        task = asyncio.ensure_future(cache.take_async("key", never))
+        await asyncio.get_running_loop().run_in_executor(None, joined.wait, 30.0)
+        del task
+
+    async def own(_key):
+        return "own"
+
+    ending, _ = in_thread(lambda: asyncio.run(main()))
+    begun.wait(30.0)
+    if who == "thread":
+        waiting, outcome = in_thread(cache.take, "key", lambda _: "own")
+    else:
+        waiting, outcome = in_thread(lambda: asyncio.run(cache.take_async("key", own)))
+    ending.join(30.0)
+    waiting.join(30.0)
+    assert (outcome, cache["key"]) == (["own"], "own")
+
+
+def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
+    """
+    A take inside of a coroutine loads itself what a task of that loop is loading, since it holds the loop up.
+    """
+
+    async def main():
+        go_on = asyncio.Event()
+
+        async def load(_key):
+            await go_on.wait()
+            return "late"
+
+        task = asyncio.ensure_future(cache.take_async("key", load))
+        await asyncio.sleep(0)
+        assert cache.take("key", lambda _: "at once") == "at once"
+        go_on.set()
+        return await task
+
+    assert asyncio.run(main()) == "at once"
+    assert (cache["key"], cache.stats().loads.overtaken) == ("at once", 1)
+
+
+def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
+    """
+    A loader that runs a loop which takes the key is refused, as it would wait for itself.
+    """
+    with pytest.raises(ReentrantError, match=r"take_async\('key'\)"):
+        cache.take("key", lambda key: asyncio.run(cache.take_async(key, None)))
+
+
+def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
+    """
+    A load whose task has nobody left on its loop goes on for a thread that waits.
+    """
+
+    async def main():
+        go_on = asyncio.Event()
+
+        async def load(_key):
+            await go_on.wait()
+            return "value"
+
+        task = asyncio.ensure_future(cache.take_async("key", load))
+        await asyncio.sleep(0)
+        thread, outcome = in_thread(cache.take, "key", None)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, joined.wait, 30.0)
+        task.cancel()
+        await asyncio.wait({task})
+        go_on.set()
+        await loop.run_in_executor(None, thread.join, 30.0)
+        return outcome
+
+    assert asyncio.run(main()) == ["value"]
