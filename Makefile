@@ -124,7 +124,7 @@ $(VENV)/.suites: $(VENV)/.conformance
 	@for sdist in $(VENV)/suites/*.tar.gz; do tar -xf $$sdist -C $(VENV)/suites; done
 	@touch $@
 
-conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## run cachetools' own TTL and TLRU tests against our classes
+conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## run cachetools' whole suite with our classes
 	@rm -rf $(VENV)/cachetools && mkdir -p $(VENV)/cachetools
 	@$(PIP) download --no-deps --no-binary :all: --dest $(VENV)/cachetools cachetools==8.0.0
 	@tar -xf $(VENV)/cachetools/cachetools-8.0.0.tar.gz -C $(VENV)/cachetools
