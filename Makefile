@@ -20,7 +20,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: screens help bench-core conformance prove run test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: docs docs-serve screens help bench-core conformance prove run test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -147,6 +147,12 @@ dev: ## set up .venv-dev with an editable install
 screens: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## take the screenshots of the page anew (needs chromium and chromium-driver)
 	TICKWHEEL_SCREENS=write $(BIN)/python -P -m pytest tests/service/page/test_screens.py -q $(ARGS)
 
+docs: $(VENV)/.service $(VENV)/.docs $(VENV)/.wheel ## build the documentation site into build/site, warnings as errors
+	$(BIN)/python -P scripts/docs_site.py $(ARGS)
+
+docs-serve: ## build the documentation site and serve it on the loopback (ARGS="--port 8001")
+	@$(MAKE) --no-print-directory docs ARGS="--serve $(ARGS)"
+
 reference: $(VENV)/.service $(VENV)/.wheel ## write docs/reference.md and docs/api.md anew
 	$(BIN)/python -P scripts/reference.py > docs/reference.md
 	$(BIN)/python -P scripts/api.py > docs/api.md
@@ -160,6 +166,7 @@ lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
 	$$compile ../pyproject.toml --extra service -o service.txt; \
 	$$compile dev.in -o dev.txt; \
 	$$compile bench.in -o bench.txt; \
+	$$compile docs.in -o docs.txt; \
 	$$compile conformance.in -o conformance.txt
 
 clean: ## remove what make has built and installed

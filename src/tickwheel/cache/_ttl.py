@@ -41,7 +41,7 @@ class TTLCache(BaseCache[K, V]):
         getsizeof: Returns the size of a value, 0 or more; None: each counts 1.
         sliding: Whether a lookup begins the entry's life anew.
         jitter: By what fraction a life is shorter or longer, at random: 0.05 spreads what was set together over 10 %
-            of the ttl, so that it is not loaded anew together. `timer`s of datetimes go without.
+            of the ttl, so that it is not loaded anew together. A *timer* of datetimes goes without.
         on_expire: Called with key, value and `Reason.EXPIRED`, with no lock held. What it raises is logged.
         on_evict: Called so for entries that leave before their time, with another reason.
         wheel: Expires entries on time, in its thread or loop; the cache goes by its clock.

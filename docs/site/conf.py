@@ -1,0 +1,95 @@
+"""
+How the documentation site is built; `scripts/docs_site.py` puts the pages together and calls Sphinx.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.metadata import version as installed_version
+
+project = "tickwheel"
+author = "the tickwheel maintainers"
+copyright = author  # noqa: A001  the name that Sphinx reads
+version = release = installed_version("tickwheel")
+language = "en"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_sitemap",
+    "notfound.extension",
+    "sphinxext.opengraph",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+root_doc = "index"
+exclude_patterns = ["site"]
+myst_heading_anchors = 4
+myst_enable_extensions = ["attrs_block", "colon_fence"]
+
+default_role = "code"  # docstrings write names in single backticks, as Markdown does
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+
+html_theme = "furo"
+html_title = f"tickwheel {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_favicon = "_static/wheel.svg"
+html_logo = "_static/wheel.svg"
+html_baseurl = os.environ.get("TICKWHEEL_DOCS_URL", "http://localhost:8000/")
+html_extra_path = ["explanation/watch-native.html"]
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": True}
+sitemap_url_scheme = "{link}"
+sitemap_show_lastmod = False
+notfound_urls_prefix = None
+ogp_site_url = html_baseurl
+ogp_description_length = 200
+ogp_social_cards = {"enable": False}
+ogp_image = f"{html_baseurl}_static/card.png"
+ogp_image_alt = "A timing wheel, and the words: timers by the million, and timers that survive a crash"
+copybutton_prompt_text = "$ "
+
+REFERENCE = re.compile(r"(?<![`\w])(\w+)_(?=[^\w`]|$)")
+SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Example|Examples|Note):$")
+
+
+def as_drawn(_app, _what, _name, _thing, _options, lines) -> None:
+    """
+    Keep drawings and tables in a docstring as they are: Sphinx would fold an indented block or a table of bars.
+    """
+    drawn: list[str] = []
+    is_section = is_literal = False
+    for number, line in enumerate(lines):
+        before = lines[number - 1].strip() if number else ""
+        is_indented = line.startswith("    ")
+        if SECTION.match(line):
+            is_section = True
+        elif line.strip() and not is_indented:
+            is_section = False
+        begins = not before and ((is_indented and not is_section) or line.startswith("| "))
+        if begins and not is_literal and not line.lstrip().startswith(">>>"):
+            drawn += ["::", ""]
+            is_literal = True
+        elif is_literal and line.strip() and not is_indented and not line.startswith("|"):
+            is_literal = False
+        if is_literal:
+            drawn.append(f"    {line}" if line.startswith("|") else line)
+        else:
+            drawn.append(REFERENCE.sub(r"\1\\_", line))  # a name that ends so is not a link
+    lines[:] = drawn
+
+
+def setup(app) -> None:
+    """
+    Run before napoleon does.
+    """
+    app.connect("autodoc-process-docstring", as_drawn, priority=400)

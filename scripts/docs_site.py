@@ -1,0 +1,141 @@
+"""
+Put the documentation site together and build it: every warning is an error.
+
+    python scripts/docs_site.py [--out build/site] [--serve]
+
+The pages are those of docs/, with the ones of the project's root beside them and a page for each public module. Nothing
+is fetched while it builds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import http.server
+import importlib
+import inspect
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import tickwheel
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FROM_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
+LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
+INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|scheduler\.(engine|verbs))")
+"""Modules that nobody imports from outside: commands, and how the lab, the service and the scheduler are made."""
+
+
+def public_modules() -> Iterator[str]:
+    """
+    Yield the dotted name of every module that users import.
+    """
+    yield "tickwheel"
+    for module in pkgutil.walk_packages(tickwheel.__path__, "tickwheel."):
+        parts = module.name.split(".")
+        if not any(part.startswith("_") for part in parts) and not INSIDE.match(module.name):
+            yield module.name
+
+
+def module_pages() -> dict[str, str]:
+    """
+    Return the text of a page for each public module; a name that several export is on the page of the first.
+    """
+    shown: set[int] = set()
+    pages = {}
+    for name in public_modules():
+        module = importlib.import_module(name)
+        doc = inspect.getdoc(module) or ""
+        lines = [name, "=" * len(name), "", f".. module:: {name}", "", doc.partition("\n\n")[0].strip(), ""]
+        elsewhere = []
+        for public in getattr(module, "__all__", ()):
+            thing = getattr(module, public)
+            if id(thing) in shown:
+                elsewhere.append(public)
+                continue
+            if inspect.isclass(thing):
+                lines += [f".. autoclass:: {name}.{public}", "   :members:", ""]
+            elif inspect.isroutine(thing):
+                lines += [f".. autofunction:: {name}.{public}", ""]
+            else:
+                lines += [f".. autodata:: {name}.{public}", "   :no-value:", ""]
+            if inspect.isclass(thing) or inspect.isroutine(thing):
+                shown.add(id(thing))
+        if elsewhere:
+            lines += ["Also exported here: " + ", ".join(f":py:obj:`{each}`" for each in elsewhere) + ".", ""]
+        if len(lines) > 7:  # noqa: PLR2004  more than its head
+            pages[name] = "\n".join(lines)
+    return pages
+
+
+def linked(folder: Path, above: str, link: re.Match[str]) -> str:
+    """
+    Return a link out of docs/ as one inside the site: to a page that is there now, or to a copy of the file.
+    """
+    name = link[1]
+    if not (ROOT / name).is_file() or (folder / name).is_file():
+        return f"]({above}{'index.md' if name == 'README.md' else name}" if (folder / name).exists() else link[0]
+    copy = folder / "files" / name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / name, copy)
+    return f"]({above}files/{name}"
+
+
+def stage(folder: Path) -> None:
+    """
+    Lay out the source of the site in *folder*.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("README.md"))
+    for name in FROM_ROOT:
+        text = (
+            (ROOT / name).read_text("utf-8").replace("](docs/", "](").replace("](decisions)", "](decisions/index.md)")
+        )
+        (folder / name).write_text(text, "utf-8")
+    for page in folder.rglob("*.md"):
+        above = "../" * (len(page.relative_to(folder).parts) - 1)
+        page.write_text(LINK.sub(functools.partial(linked, folder, above), page.read_text("utf-8")), "utf-8")
+    decisions = sorted(path.stem for path in (folder / "decisions").glob("*.md"))
+    head = "# Decisions\n\nWhat was decided against which alternatives, with the figures."
+    toctree = "\n".join(["```{toctree}", *decisions, "```"])
+    (folder / "decisions" / "index.md").write_text(f"{head}\n\n{toctree}\n", "utf-8")
+    for name in ("index.md", "conf.py", "_static"):
+        shutil.move(folder / "site" / name, folder / name)
+    (folder / "python").mkdir()
+    pages = module_pages()
+    for name, text in pages.items():
+        (folder / "python" / f"{name}.rst").write_text(text + "\n", "utf-8")
+    listed = "\n".join(f"   {name}" for name in pages)
+    head = "Python API\n==========\n\nEvery public module, from its docstrings.\n\n.. toctree::\n   :maxdepth: 1\n\n"
+    (folder / "python" / "index.rst").write_text(head + listed + "\n", "utf-8")
+
+
+def main() -> int:
+    """
+    Build, and serve if asked to; return Sphinx's exit code.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="where the pages go")
+    parser.add_argument("--serve", action="store_true", help="serve them on the loopback")
+    parser.add_argument("--port", type=int, default=8000)
+    options = parser.parse_args()
+    source = options.out.parent / "site-source"
+    stage(source)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(source), str(options.out)]
+    code = subprocess.run(command, check=False).returncode
+    if code == 0 and options.serve:
+        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=options.out)
+        with http.server.ThreadingHTTPServer(("127.0.0.1", options.port), handler) as server:
+            print(f"the site is at http://127.0.0.1:{options.port}/")
+            server.serve_forever()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
