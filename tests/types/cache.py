@@ -176,7 +176,8 @@ def constructors() -> None:
 
     def on_expire(key: str, value: int, reason: Reason) -> None: ...
 
-    def until(key: str, value: int, now: float) -> float: ...
+    def until(key: str, value: int, now: float) -> float:
+        return now + value + len(key)
 
     TTLCache(10, timedelta(minutes=1), on_expire=on_expire, refresh=Refresh(ahead=5, stale_if_error=timedelta(hours=1)))
     assert_type(TLRUCache(10, until), TLRUCache[str, int])
