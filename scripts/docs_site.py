@@ -93,6 +93,8 @@ def stage(folder: Path) -> None:
     """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("README.md"))
+    for name in ("index.md", "conf.py", "_static"):
+        shutil.move(folder / "site" / name, folder / name)
     for name in FROM_ROOT:
         text = (
             (ROOT / name).read_text("utf-8").replace("](docs/", "](").replace("](decisions)", "](decisions/index.md)")
@@ -105,8 +107,6 @@ def stage(folder: Path) -> None:
     head = "# Decisions\n\nWhat was decided against which alternatives, with the figures."
     toctree = "\n".join(["```{toctree}", *decisions, "```"])
     (folder / "decisions" / "index.md").write_text(f"{head}\n\n{toctree}\n", "utf-8")
-    for name in ("index.md", "conf.py", "_static"):
-        shutil.move(folder / "site" / name, folder / name)
     (folder / "python").mkdir()
     pages = module_pages()
     for name, text in pages.items():
