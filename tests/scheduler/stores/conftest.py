@@ -36,27 +36,20 @@ class Postgres:
     A server in a folder of its own, reached through a Unix socket there.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder, *settings, standby_of=None):
         self.folder = folder
+        self._settings = [word for setting in settings for word in ("-c", setting)]
         # The server refuses to run as root.
         user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
         self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
         if user:
             os.chown(folder, user.pw_uid, user.pw_gid)
         self._process = None
-        command = [
-            find("initdb"),
-            "-D",
-            folder / "data",
-            "-U",
-            "tick",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--no-locale",
-            "-N",
-        ]
+        data, trusted = folder / "data", ("-U", "tick", "-A", "trust")
+        command = [find("initdb"), "-D", data, *trusted, "-E", "UTF8", "--no-locale", "-N"]
+        if standby_of is not None:
+            source = f"host={standby_of.folder} user=tick application_name=standby"
+            command = [find("pg_basebackup"), "-D", data, "-d", source, "-c", "fast", "-R", "-N"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as)
 
     def guard(self, user, password):
@@ -76,6 +69,7 @@ class Postgres:
 
         with (self.folder / "log").open("wb") as log:
             command = [find("postgres"), "-D", self.folder / "data", "-k", self.folder, "-c", "listen_addresses="]
+            command += self._settings
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._as)
         give_up = time.monotonic() + PATIENCE_S
         while True:
@@ -92,8 +86,16 @@ class Postgres:
         """
         Stop it: SIGINT ends all sessions first, SIGQUIT is a crash.
         """
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE_S)
+            self._process = None
+
+    def signal(self, how):
+        """
+        Send it a signal, and wait for nothing.
+        """
         self._process.send_signal(how)
-        self._process.wait(PATIENCE_S)
 
     def execute(self, statement, database="postgres"):
         """
@@ -113,19 +115,32 @@ class Postgres:
 
 
 @pytest.fixture(scope="session")
-def postgres():
+def make_postgres():
     """
-    Return a running server, which is stopped in the end.
+    Return what starts a server with the settings given; all are stopped in the end.
     """
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
     if not (find("initdb") and find("postgres")):
         pytest.skip("PostgreSQL is not installed: there is no initdb and no postgres")
-    folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))
-    server = Postgres(folder)
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(folder)
+    servers = []
+
+    def make(*settings, standby_of=None):
+        servers.append(Postgres(Path(tempfile.mkdtemp(prefix="tickwheel-")), *settings, standby_of=standby_of))
+        servers[-1].start()
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.stop()
+        shutil.rmtree(server.folder)
+
+
+@pytest.fixture(scope="session")
+def postgres(make_postgres):
+    """
+    Return a running server.
+    """
+    return make_postgres()
 
 
 @pytest.fixture

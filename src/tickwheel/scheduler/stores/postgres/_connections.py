@@ -13,7 +13,7 @@ from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._standing import Standing
 from tickwheel.scheduler.stores.postgres._arrays import KINDS, Array
-from tickwheel.scheduler.stores.postgres._errors import told
+from tickwheel.scheduler.stores.postgres._errors import state_of_refusal, told
 from tickwheel.scheduler.stores.postgres._guest_check import check
 
 if TYPE_CHECKING:
@@ -175,12 +175,11 @@ class Connections:
             self._idle.clear()
 
     def _refused(self, error: psycopg.Error) -> StoreError:
-        # The driver gives no SQLSTATE for a refused connection, only the server's text.
         text = str(error)
-        for words, state in (("authentication failed", "28"), ("role", "28"), ("database", "3D"), ("no pg_hba", "28")):
-            if "FATAL" in text and words in text:
-                error.sqlstate = f"{state}000"
-                return told(error, self._url, is_connected=True)
+        if error.sqlstate is None:
+            error.sqlstate = state_of_refusal(text)
+        if error.sqlstate is not None:
+            return told(error, self._url, is_connected=False)
         if isinstance(error, self._psycopg.ProgrammingError):
             what = f"{self._url} cannot be understood ({text.strip()})"
             return StoreError(what, "write postgres://user:password@host:port/database")

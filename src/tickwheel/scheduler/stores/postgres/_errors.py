@@ -1,37 +1,128 @@
 """
-What PostgreSQL says, in words that help.
+What PostgreSQL says, in words that help: by SQLSTATE, never by the words of a message, wherever there is one.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 
-__all__ = ["told"]
+__all__ = ["state_of_refusal", "told"]
 
 
 class _Words(NamedTuple):
     what: str
     remedy: str
     is_transient: bool = False
+    kind: type[StoreError] = StoreError
 
+
+_LOST: Final = _Words("the connection failed", "see that the server runs and can be reached", is_transient=True)
+_ENDED: Final = _Words("the server ended the call", "try again", is_transient=True)
+_VALUE: Final = _Words("a value cannot be stored", "pass text without NUL and surrogates and integers in int64")
+_READING: Final = _Words("the server takes no writes", "connect to the primary", is_transient=True)
+_USER: Final = _Words("the server refuses this user", "see to the user's name, password and rights")
+_DATABASE: Final = _Words("there is no such database", "create it, or name another")
+_BUSY: Final = _Words("another transaction was in the way", "try again", is_transient=True)
+_RIGHTS: Final = _Words(
+    "the statement was refused", "give this user the right to create and write the tickwheel tables"
+)
+_ROOM: Final = _Words("the server has no room left", "free disk space, memory or connections there", is_transient=True)
+_LOCK: Final = _Words(
+    "a lock was not to be had in time", "try again, and keep other transactions short", is_transient=True
+)
+_DISK: Final = _Words("the server's disk failed", "look into the server's log")
+_DAMAGE: Final = _Words(
+    "the server found its data damaged", "look into the server's log; restore a backup", kind=StoreFormatError
+)
+_POOLER: Final = _Words("the server does not know the statement", "let the pooler keep a session for each connection")
+_THEIRS: Final = _Words("a trigger or function of the tables failed", "remove what was added to the tickwheel tables")
+_FAILED: Final = _Words("PostgreSQL failed", "look into the server's log")
 
 _CLASSES: Final = {
-    "08": _Words("the connection failed", "see that the server runs and can be reached", is_transient=True),
-    "22": _Words("a value cannot be stored", "pass text without NUL and surrogates and integers in int64"),
-    "25": _Words("the server takes no writes", "connect to the primary", is_transient=True),
-    "28": _Words("the server refuses this user", "see to the user's name, password and rights"),
-    "3D": _Words("there is no such database", "create it, or name another"),
-    "40": _Words("another transaction was in the way", "try again", is_transient=True),
-    "42": _Words("the statement was refused", "give this user the right to create and write the tickwheel tables"),
-    "53": _Words("the server has no room left", "free disk space, memory or connections there", is_transient=True),
-    "55": _Words("a lock was not to be had in time", "try again, and keep other transactions short", is_transient=True),
-    "57": _Words("the server ended the call", "try again", is_transient=True),
-    "58": _Words("the server's disk failed", "look into the server's log"),
-    "XX": _Words("the server found its data damaged", "look into the server's log; restore a backup"),
+    "00": _FAILED,
+    "01": _FAILED,
+    "02": _FAILED,
+    "03": _FAILED,
+    "08": _LOST,
+    "09": _THEIRS,
+    "0A": _FAILED,
+    "0B": _FAILED,
+    "0F": _FAILED,
+    "0L": _RIGHTS,
+    "0P": _USER,
+    "0Z": _FAILED,
+    "10": _VALUE,
+    "20": _FAILED,
+    "21": _FAILED,
+    "22": _VALUE,
+    "23": _THEIRS,
+    "24": _FAILED,
+    "25": _BUSY,
+    "26": _POOLER,
+    "27": _THEIRS,
+    "28": _USER,
+    "2B": _RIGHTS,
+    "2D": _FAILED,
+    "2F": _THEIRS,
+    "34": _POOLER,
+    "38": _THEIRS,
+    "39": _THEIRS,
+    "3B": _FAILED,
+    "3D": _DATABASE,
+    "3F": _RIGHTS,
+    "40": _BUSY,
+    "42": _RIGHTS,
+    "44": _THEIRS,
+    "53": _ROOM,
+    "54": _VALUE,
+    "55": _LOCK,
+    "57": _ENDED,
+    "58": _DISK,
+    "72": _BUSY,
+    "F0": _FAILED,
+    "HV": _THEIRS,
+    "P0": _THEIRS,
+    "XX": _FAILED,
 }
-"""By the first two characters of SQLSTATE."""
+"""By the first two characters of SQLSTATE: all classes of the manual's appendix A."""
+
+_STATES: Final = {
+    "25006": _READING,
+    "57P03": _Words("the server is starting up or shutting down", "try again", is_transient=True),
+    "57P04": _DATABASE,
+    "XX001": _DAMAGE,
+    "XX002": _DAMAGE,
+}
+"""Those that differ from their class."""
+
+_REFUSALS: Final = (
+    (re.compile(r'database "[^"]*" does not exist'), "3D000"),
+    (re.compile(r'role "[^"]*" does not exist'), "28000"),
+    (re.compile(r'role "[^"]*" is not permitted to log in'), "28000"),
+    (re.compile(r'permission denied for database "[^"]*"'), "42501"),
+    (re.compile(r"(password|[A-Z]\w+) authentication failed for user"), "28P01"),
+    (re.compile(r".*fe_sendauth: no password supplied"), "28P01"),
+    (re.compile(r"(no pg_hba\.conf entry|pg_hba\.conf rejects connection) for"), "28000"),
+)
+"""
+The whole beginning of a server's message, and the SQLSTATE that it had: the driver's library keeps that to itself while
+it connects. Only what is certain to stay is named here; whatever is not, as a server that is starting up, shutting down
+or out of connections, in whatever language, is transient.
+"""
+
+
+def state_of_refusal(text: str) -> str | None:
+    """
+    Return the SQLSTATE of a connection that the server refused for good with *text*, or None where it may pass.
+    """
+    message = text.rpartition("FATAL:")[2].strip()
+    for pattern, state in _REFUSALS:
+        if pattern.match(message):
+            return state
+    return None
 
 
 def told(error: Exception, url: str, *, is_connected: bool, is_committing: bool = False) -> StoreError:
@@ -41,17 +132,18 @@ def told(error: Exception, url: str, *, is_connected: bool, is_committing: bool 
     Args:
         error: What was raised.
         url: With the password masked.
-        is_connected: Whether the connection still stands; a lost one is transient.
+        is_connected: Whether the connection still stands; a lost one is transient, unless the server has said why.
         is_committing: Whether the commit was under way: with the connection lost, its end is not known.
     """
     state: str | None = getattr(error, "sqlstate", None)
     text = str(error).partition("\n")[0]
-    if not is_connected:
-        words = _CLASSES.get((state or "08")[:2], _CLASSES["08"])
-        words = words if state and words.is_transient else _CLASSES["08"]
-        return StoreError(f"{url}: {words.what} ({text})", words.remedy, is_transient=True, is_unknown=is_committing)
-    if isinstance(error, UnicodeError | OverflowError) or state is None:
-        return StoreError(f"{url}: {_CLASSES['22'].what} ({text})", _CLASSES["22"].remedy)
-    words = _CLASSES.get(state[:2], _Words("PostgreSQL failed", "look into the server's log"))
-    kind = StoreFormatError if state.startswith("XX") else StoreError
-    return kind(f"{url}: {words.what} ({text})", words.remedy, is_transient=words.is_transient)
+    words = _VALUE if is_connected else _LOST
+    if state:
+        words = _STATES.get(state) or _CLASSES.get(state[:2], _FAILED)
+    is_unknown = is_committing and (not is_connected or state == "40003")
+    return words.kind(
+        f"{url}: {words.what} ({text})",
+        words.remedy,
+        is_transient=words.is_transient or is_unknown,
+        is_unknown=is_unknown,
+    )

@@ -47,6 +47,8 @@ _CODES: Final = {
     "BUSY": _BUSY,
     "UNKILLABLE": _BUSY,
     "TRYAGAIN": _CLUSTER,
+    "IOERR": _CLUSTER,
+    "DENIED": _Words("the server takes connections from its own machine only", "set a password there, or bind it"),
     "CLUSTERDOWN": _CLUSTER,
     "MOVED": _Words(
         "another node of the cluster holds this store", "connect to the node that is named here; it is not followed"
