@@ -20,7 +20,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: docs docs-serve screens help bench-core conformance prove run test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: servers docs docs-serve screens help bench-core conformance prove run test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +60,9 @@ run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--por
 test: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
 	cargo test --quiet --locked --package tickwheel-core
 	env -u PYTHONPATH $(BIN)/python -P -m pytest $(ARGS)
+
+servers: ## install the servers and the browser that tests start (apt or brew); starts no system service
+	@scripts/servers
 
 test-all: ## run the tests on every supported Python that is here
 	@missing=; \

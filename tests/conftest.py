@@ -3,12 +3,14 @@ The real traces, and what others say comes of them, where they are.
 """
 
 import importlib.util
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 SHARED = Path(__file__).parents[2] / "shared"
+SERVERS = Path(__file__).parents[1] / "scripts" / "servers"
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +39,16 @@ def oracle() -> Callable[[Path], dict[str, int]]:
     spec.loader.exec_module(module)
     replay: Callable[[Path], dict[str, int]] = module.replay
     return replay
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """
+    Say in one line what is missing on this machine, and the command that installs it.
+    """
+    skipped = len(terminalreporter.stats.get("skipped", ()))
+    if skipped:
+        answer = subprocess.run([SERVERS, "--missing"], capture_output=True, text=True, check=False)
+        if missing := answer.stdout.split():
+            terminalreporter.write_line(
+                f"{skipped} tests were skipped; missing here: {', '.join(missing)}; `make servers` installs them"
+            )
