@@ -30,6 +30,8 @@ CONDITIONS = {
         "the lives are an hour"
     ),
     "set": "set a key that is there to another value; otherwise as get",
+    "set with ttl": "the same with `cache.set(key, value, ttl=1800.0)`, a life of its own; in turns with set",
+    "set with ttl, int": "the same with the ttl as an int",
     "set new": "fill an empty cache of that size, per key",
     "expire": "remove every entry in one call when the lives of all are over, per key; theine has no such call",
     "bytes per entry": "growth of the resident set over the fill, by number of entries; keys, the values too, apart",
@@ -40,6 +42,8 @@ BARS = (
     Bar("set", against="cachebox", at_least=1),
     Bar("get", against="cachetools"),
     Bar("set", against="cachetools"),
+    Bar("set with ttl", against="tickwheel", against_work="set", at_least=0.6),
+    Bar("set with ttl, int", against="tickwheel", against_work="set with ttl", at_least=0.9),
     Bar("expire", at_most=100),
     Bar("bytes per entry", clock=""),
 )
@@ -87,8 +91,15 @@ def operations(subject: str, keys: list[str]) -> list[Measure]:
     found.append(Measure("bytes per entry", (resident() - before) / len(keys), "bytes"))
     drawn = draw.choices(keys, k=LOOKUPS)
     gets = min(timed(lambda: get_all(cache, drawn)) for _ in range(ROUNDS))
-    sets = min(timed(lambda: fill_with(cache, drawn)) for _ in range(ROUNDS))
-    return [*found, Measure("get", gets / LOOKUPS, "ns", "cpu"), Measure("set", sets / LOOKUPS, "ns", "cpu")]
+    found.append(Measure("get", gets / LOOKUPS, "ns", "cpu"))
+    works: dict[str, Callable[[], object]] = {"set": lambda: fill_with(cache, drawn)}
+    if subject == "tickwheel":
+        works["set with ttl"] = lambda: fill_for(cache, drawn, 1800.0)
+        works["set with ttl, int"] = lambda: fill_for(cache, drawn, 1800)
+    spent = [[timed(work) for work in works.values()] for _ in range(ROUNDS)]
+    for work, times in zip(works, zip(*spent, strict=True), strict=True):
+        found.append(Measure(work, min(times) / LOOKUPS, "ns", "cpu"))
+    return found
 
 
 def expire(subject: str, keys: list[str]) -> Measure:
@@ -125,6 +136,14 @@ def fill_with(cache: Any, keys: list[str]) -> None:
     """
     for key in keys:
         cache[key] = key
+
+
+def fill_for(cache: Any, keys: list[str], ttl: float) -> None:
+    """
+    Set every key to itself, for a life of its own.
+    """
+    for key in keys:
+        cache.set(key, key, ttl=ttl)
 
 
 def timed(work: Callable[[], object]) -> int:

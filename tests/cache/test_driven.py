@@ -13,7 +13,7 @@ import weakref
 import pytest
 
 from tickwheel import TimerWheel
-from tickwheel.cache import TTLCache
+from tickwheel.cache import Refresh, TTLCache
 from tickwheel.testing import ManualClock
 
 
@@ -219,6 +219,31 @@ def test_after_a_fork():
         loading.join()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert "b" not in cache
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+def test_background_loads_after_a_fork(clock):
+    """
+    In the child a background load of the parent neither counts against the bound nor is waited for.
+    """
+    cache = TTLCache(10, 10.0, timer=clock.monotonic, refresh=Refresh(stale_while_revalidate=60.0, loads_max=1))
+    cache["a"] = 1
+    clock.advance(11.0)
+    begun, go_on, loaded = threading.Event(), threading.Event(), threading.Event()
+    assert cache.take("a", lambda _: (begun.set(), go_on.wait(30.0))) == 1
+    begun.wait(30.0)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            assert cache.take("a", lambda _: loaded.set()) == 1
+            assert loaded.wait(30.0)
+            code = 0
+        finally:
+            os._exit(code)
+    go_on.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_cache_on_a_clock_frees_its_wheel(clock):

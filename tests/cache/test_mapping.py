@@ -179,6 +179,13 @@ def test_a_copy_has_the_lives_that_were_left():
     assert 59.0 < other.remaining("a") <= 60.0
 
 
+def test_repr_of_a_timer():
+    """
+    The repr of a cache's timer names the function.
+    """
+    assert repr(TTLCache(10, 60.0).timer) == "CacheTimer(<built-in function monotonic>)"
+
+
 def test_repr_shows_what_is_there(make):
     """
     The repr names class, items, bound and size, and of a TTLCache the ttl; of many items it shows twenty.

@@ -5,6 +5,8 @@ A load that ends after its key was written or removed keeps nothing.
 from __future__ import annotations
 
 import asyncio
+import random
+import sys
 import threading
 
 import pytest
@@ -201,3 +203,59 @@ def test_no_watch_outlives_its_load():
     assert not cache.is_overtaken(ticket)
     cache.end_load(ticket)
     assert cache.begin_load("key")[0] == since
+
+
+@pytest.fixture
+def busy_switching():
+    """
+    Let threads take turns as often as they can.
+    """
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("busy_switching")
+@pytest.mark.parametrize("bulk", [False, True], ids=["take", "take_many"])
+def test_no_take_is_older_than_the_last_removal_before_it(bulk):
+    """
+    Whatever threads change the source, remove keys and take them: no take returns what was removed before it began.
+    """
+    seed = random.randrange(2**32)
+    print("seed", seed)  # noqa: T201 - pytest shows it when this fails
+    cache = TTLCache(10, 60.0)
+    source, removed = dict.fromkeys("abc", 0), dict.fromkeys("abc", 0)
+    wrong = []
+
+    def load(keys):
+        return {key: source[key] for key in keys}
+
+    def change(draw):
+        for _ in range(1500):
+            key = draw.choice("abc")
+            with lock:
+                source[key] += 1
+                version = source[key]
+            cache.pop(key, None) if draw.random() < 0.9 else cache.clear()
+            with lock:
+                removed[key] = max(removed[key], version)
+
+    def take(draw):
+        for _ in range(1500):
+            key = draw.choice("abc")
+            oldest = removed[key]
+            value = cache.take_many([key], load)[key] if bulk else cache.take(key, lambda key: source[key])
+            if value < oldest:
+                wrong.append((key, value, oldest))
+
+    lock = threading.Lock()
+    jobs = [(change, seed), (take, seed + 1), (take, seed + 2), (change, seed + 3)]
+    threads = [threading.Thread(target=job, args=(random.Random(number),)) for job, number in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120.0)
+    assert (wrong, cache.stats().loads.loaded > 0) == ([], True)
+    assert all(cache.take(key, str) >= removed[key] for key in cache)
+    cache.check()

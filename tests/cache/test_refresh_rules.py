@@ -1,0 +1,44 @@
+"""
+Rules of refreshing that make no sense are refused.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tickwheel.cache import Refresh, TTLCache
+
+
+@pytest.mark.parametrize(
+    ("rules", "error", "message"),
+    [
+        ({"ahead": -1}, ValueError, "ahead is -1: pass 0 or more"),
+        ({"stale_if_error": math.inf}, ValueError, "stale_if_error is inf: pass at most a year, so that values leave"),
+        ({"stale_while_revalidate": math.nan}, ValueError, "stale_while_revalidate is nan"),
+        ({"ahead": "5"}, TypeError, "ahead is '5'"),
+        ({"loads_max": 0}, ValueError, "loads_max is 0: pass 1 or more"),
+    ],
+)
+def test_rules_that_are_none(rules, error, message):
+    """
+    Rules without sense are refused by name and value.
+    """
+    with pytest.raises(error, match=message):
+        Refresh(**rules)
+
+
+def test_what_cannot_be_refreshed():
+    """
+    What is no Refresh is refused, and a subclass with item methods of its own, which a refresh would go past.
+    """
+
+    class Own(TTLCache):
+        def __getitem__(self, key):
+            return super().__getitem__(key)
+
+    with pytest.raises(TypeError, match=r"refresh is 5: pass a tickwheel\.cache\.Refresh"):
+        TTLCache(10, 60.0, refresh=5)
+    with pytest.raises(TypeError, match="Own has item methods of its own"):
+        Own(10, 60.0, refresh=Refresh(ahead=1.0))
