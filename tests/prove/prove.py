@@ -57,6 +57,7 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     early = (str(HERE / "early.py"), "--jobs", str(10 * options.jobs))
     clock = (str(HERE / "clock_steps.py"), "--jobs", str(min(400, options.jobs)))
     yield Proof("simulated days", (*simulation, "--seeds", seeds))
+    yield Proof("model of the protocol", (str(HERE / "protocol_model.py"),))
     yield Proof("each store call failed once", (str(HERE / "each_call.py"), "--seeds", "2"))
     yield Proof("kill -9, SQLite", kill)
     yield Proof("kill -9, PostgreSQL", kill, "kills")

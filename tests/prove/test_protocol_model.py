@@ -1,0 +1,33 @@
+"""
+The model of the protocol, checked in every course of events; `make prove` also checks that each of them ends.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from protocol_model import FAULTS, check
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("spin") and shutil.which("cc")), reason="spin or a C compiler is not installed: run make servers"
+)
+
+
+def test_holds():
+    """
+    Two nodes, two jobs, a restart in place and a pause: whatever the order of steps, all that is promised holds.
+    """
+    found = check()
+    assert found.broken == ""
+    assert found.states > 1_000_000  # fewer would mean that something can no longer happen
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_finds(name):
+    """
+    The model finds each known fault that is put back into it, and shows the way there.
+    """
+    found = check(FAULTS[name])
+    assert found.broken
+    assert "proc" in found.trail
