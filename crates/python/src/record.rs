@@ -2,9 +2,12 @@
 //!
 //! A dataclass's `__init__` is a frame and a store for each field, and what it makes the collector walks until it is gone. A type's
 //! `tp_vectorcall` can do with one allocation and a copy of the words, in a third of the time. All else stays as it is.
+//!
+//! What is frozen, and has only fields that can lead nowhere, can be part of no cycle: it is hidden from the collector, as the
+//! interpreter does with its tuples.
 
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{addr_of, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::exceptions::PyTypeError;
@@ -24,7 +27,17 @@ struct Field {
     default: *mut ffi::PyObject,
 }
 
-static mut FIELDS: [&[Field]; CLASSES] = [&[]; CLASSES];
+/// What is known of a class.
+#[derive(Clone, Copy)]
+struct Known {
+    kind: *mut ffi::PyTypeObject,
+    fields: &'static [Field],
+    is_frozen: bool,
+}
+
+static mut KNOWN: [Known; CLASSES] = [Known { kind: null_mut(), fields: &[], is_frozen: false }; CLASSES];
+/// The type of all enumerations, whose members are harmless.
+static mut ENUM: *mut ffi::PyTypeObject = null_mut();
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
 static MAKERS: [ffi::vectorcallfunc; CLASSES] = {
@@ -41,7 +54,7 @@ unsafe extern "C" fn make<const NUMBER: usize>(
     // SAFETY: called by the interpreter on the class with this number, whose fields were found out before.
     unsafe {
         let count = ffi::PyVectorcall_NARGS(flags) as usize;
-        let object = fill(class.cast(), FIELDS[NUMBER], args, count, names);
+        let object = fill(class.cast(), KNOWN[NUMBER], args, count, names);
         if object.is_null() && ffi::PyErr_Occurred().is_null() {
             return by_init(class, args, count, names);
         }
@@ -53,11 +66,12 @@ unsafe extern "C" fn make<const NUMBER: usize>(
 #[inline]
 unsafe fn fill(
     class: *mut ffi::PyTypeObject,
-    fields: &[Field],
+    known: Known,
     args: *const *mut ffi::PyObject,
     count: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
+    let fields = known.fields;
     // SAFETY: the words of a new object are null until they are written, and each is within it.
     unsafe {
         if count > fields.len() {
@@ -93,8 +107,26 @@ unsafe fn fill(
             ffi::Py_DECREF(object);
             return null_mut();
         }
-        ffi::PyObject_GC_UnTrack(object.cast::<c_void>());
+        if known.is_frozen && fields.iter().all(|field| leads_nowhere(*word(field))) {
+            ffi::PyObject_GC_UnTrack(object.cast::<c_void>());
+        }
         object
+    }
+}
+
+/// Whether no cycle can go through an object: it refers to nothing that the collector follows, and never will.
+#[inline]
+unsafe fn leads_nowhere(object: *mut ffi::PyObject) -> bool {
+    // SAFETY: called with the GIL held on a field of a new object.
+    unsafe {
+        let kind = ffi::Py_TYPE(object);
+        if (*kind).tp_flags & ffi::Py_TPFLAGS_HAVE_GC == 0 || ffi::Py_TYPE(kind.cast()) == ENUM {
+            return true;
+        }
+        // A tuple or a record of ours that is hidden stays hidden: neither changes.
+        let is_fixed =
+            ffi::PyTuple_CheckExact(object) != 0 || (*addr_of!(KNOWN)).iter().any(|known| known.kind == kind);
+        is_fixed && ffi::PyObject_GC_IsTracked(object) == 0
     }
 }
 
@@ -127,11 +159,12 @@ unsafe fn by_init(
 
 const OTHER_WORDS: &str = "its objects are not the fields that they are given, in slots, and nothing else";
 
-/// Make objects of *cls* fast from now on, and hide them from the garbage collector; return the class.
+/// Make objects of *cls* fast from now on; return the class.
 ///
-/// For a dataclass with slots whose `__init__` does nothing but store its fields, and whose objects are never part of a cycle. Wrong
-/// arguments get the error of `__init__`; subclasses, copies and pickles are made as ever. Where as many classes are fast as can
-/// be, this one stays as it is.
+/// For a dataclass with slots whose `__init__` does nothing but store its fields. Wrong arguments get the error of `__init__`;
+/// subclasses, copies and pickles are made as ever. Objects of a frozen class whose fields can lead to no cycle (text, bytes, numbers,
+/// members of an Enum, tuples and fast records of such) are hidden from the garbage collector. Where as many classes are fast as
+/// can be, this one stays as it is.
 ///
 /// # Errors
 ///
@@ -158,7 +191,8 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
         let number = MADE.load(Ordering::Relaxed);
         if let Some(&maker) = MAKERS.get(number) {
             MADE.store(number + 1, Ordering::Relaxed);
-            FIELDS[number] = Vec::leak(fields);
+            let is_frozen = cls.getattr("__dataclass_params__")?.getattr("frozen")?.is_truthy()?;
+            KNOWN[number] = Known { kind, fields: Vec::leak(fields), is_frozen };
             (*kind).tp_vectorcall = Some(maker);
         }
     }
@@ -193,5 +227,7 @@ fn fields_of<'py>(cls: &Bound<'py, PyType>, refuse: &impl Fn(&str) -> PyErr) -> 
 
 /// Put the function into the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // SAFETY: the type is never freed: it is not let go.
+    unsafe { ENUM = module.py().import("enum")?.getattr("EnumType")?.into_ptr().cast() };
     module.add_function(wrap_pyfunction!(make_fast, module)?)
 }

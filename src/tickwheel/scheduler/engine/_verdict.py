@@ -54,7 +54,7 @@ class Kind(StrEnum):
 
 
 @make_fast
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """
     The write that ends an attempt, and what kind of end it is.

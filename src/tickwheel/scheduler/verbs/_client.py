@@ -183,10 +183,7 @@ class Client:
 
     def _set_write(self, request: SetRequest, now: int) -> Set:
         self._registry.check(request.target, request.handler)
-        write = set_write(request, now, self._registry.retry_of)
-        if write.job.trace is None and (trace := self._trace()) is not None:
-            write.job.trace = trace  # type: ignore[misc]  # it is not shared yet
-        return write
+        return set_write(request, now, self._registry.retry_of, self._trace())
 
     def _trace(self) -> str | None:
         """

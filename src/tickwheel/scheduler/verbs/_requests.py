@@ -133,7 +133,7 @@ RetryOf = Callable[[str, str], RetryPolicy]
 """The policy of jobs of a target and handler that are set without one."""
 
 
-def set_write(request: SetRequest, now: int, retry_of: RetryOf) -> Set:
+def set_write(request: SetRequest, now: int, retry_of: RetryOf, trace: str | None = None) -> Set:
     """
     Return the write that sets what *request* asks for.
 
@@ -141,6 +141,7 @@ def set_write(request: SetRequest, now: int, retry_of: RetryOf) -> Set:
         request: As the caller made it; the target has already checked `target` and `handler`.
         now: The store's time in ms.
         retry_of: Answers for requests without a policy.
+        trace: The traceparent of requests without one.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
@@ -165,9 +166,8 @@ def set_write(request: SetRequest, now: int, retry_of: RetryOf) -> Set:
         retry,
         None if request.expires is None else due + _checks.span_ms("expires", request.expires),
         recurrence,
+        trace=trace if request.trace is None else _checks.check_trace(request.trace),
     )
-    if request.trace is not None:
-        job.trace = _checks.check_trace(request.trace)  # type: ignore[misc]  # it is not shared yet
     mode = _checks.choice("mode", request.mode, SetMode)
     max_wait = None if request.max_wait is None else _checks.span_ms("max_wait", request.max_wait)
     if max_wait is not None and mode is not SetMode.REPLACE:
