@@ -49,6 +49,8 @@ from tickwheel.timers.contexts import (
 if TYPE_CHECKING:
     from tickwheel.aio import run
 
+__version__: str
+
 __all__ = [
     "AsyncioDriver",
     "BootClock",
@@ -91,9 +93,11 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """
-    Import the loop when `tickwheel.run` is first asked for.
+    Import the loop when `tickwheel.run` is first asked for, and look up the version when that is.
     """
     if name == "run":
         return import_module("tickwheel.aio").run
+    if name == "__version__":
+        return import_module("importlib.metadata").version("tickwheel")
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

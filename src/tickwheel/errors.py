@@ -140,7 +140,9 @@ class DeadlineExceededError(TickwheelError, TimeoutError):
         Name the *deadline*, in seconds of the wheel's clock.
         """
         self.deadline = deadline
-        super().__init__(f"the context's deadline, {deadline!r} on its wheel's clock, has passed")
+        message = f"the context's deadline, {deadline!r} on its wheel's clock, has passed"
+        super().__init__(message)
+        self.args = (message,)  # a TimeoutError takes its arguments where it is made, not here
 
 
 class InvalidDelayError(TickwheelError, ValueError):

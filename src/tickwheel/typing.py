@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Callback", "ErrorHandler", "Expired", "Pending", "Seconds"]
+__all__ = ["Callback", "ErrorHandler", "Expired", "Pending", "Seconds", "Unique"]
 
 Seconds: TypeAlias = float | timedelta
 """A delay, or an instant on a wheel's clock: seconds in an int or a float, or a timedelta."""
@@ -34,16 +34,31 @@ class Expired(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Pending:
     """
-    A timer that was pending when its wheel was drained or closed.
+    A timer that is pending, or that was when its wheel was drained or closed.
 
     Attributes:
-        callback: What it would have called; for a keyed timer, None.
+        callback: What it calls, or would have called; for a keyed timer, None.
         args: With which arguments; for a keyed timer, (key, value).
         deadline: When, in seconds of the wheel's clock; inf for never.
-        remaining: How long that would still have been, in seconds; negative if it was overdue.
+        remaining: How long that is from now, in seconds; negative if it is overdue.
+        timer: Its handle, a `Timer` or a `Periodic`, while it is pending; None for a keyed timer, or for one that is
+            named by an id, which is its only argument.
     """
 
     callback: Callback | None
     args: tuple[Any, ...]
     deadline: float
     remaining: float
+    timer: Any = None
+
+
+class Unique:
+    """
+    Something that is in one place: it can be neither pickled nor copied, as a copy would share half of its state.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        message = f"a {type(self).__name__} cannot be pickled or copied: what it holds belongs to it, in this process"
+        raise TypeError(message)

@@ -381,5 +381,6 @@ def test_collected_with_its_loop():
         hold(wheel)
         assert count() == 1
 
-    asyncio.run(scenario(lambda _: None))
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        asyncio.run(scenario(lambda _: None))
     assert count() == 0

@@ -4,7 +4,6 @@ The thread driver keeps the contract; what a thread has beside it.
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 import threading
@@ -166,8 +165,10 @@ def test_an_abandoned_wheel_ends_its_thread():
     (thread,) = set(threading.enumerate()) - before
     signal = threading.Event()
     wheel.call_later(0.01, signal.set)
+    held = [wheel]
     del wheel
-    gc.collect()
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        held.clear()
     assert signal.wait(PATIENCE_S)
     thread.join(PATIENCE_S)
     assert not thread.is_alive()

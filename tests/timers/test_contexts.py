@@ -359,3 +359,60 @@ def test_collected(wheel):
     watched = use()
     gc.collect()
     assert watched() is None
+
+
+LINKS = 100_000
+
+
+def test_a_chain_of_any_length():
+    """
+    The end of a root ends a chain of 100,000 contexts below it, and the chain can be dropped.
+    """
+    root = background()
+    links = [root]
+    for _ in range(LINKS):
+        links.append(with_cancel(links[-1]))
+    told: list[int] = []
+    for at in (1, LINKS // 2, LINKS):
+        links[at].on_end(lambda at=at: told.append(at))
+    assert root.cancel("enough")
+    assert told == [LINKS, LINKS // 2, 1], "first asked, first told: a child asked before"
+    assert all(link.done() for link in links)
+    assert "enough" in str(links[-1].err())
+    del links
+
+
+def test_a_chain_of_values():
+    """
+    The first of 100,000 values is found from the last context, and the chain is dropped, ended or not.
+    """
+    context = background()
+    for number in range(LINKS):
+        context = with_value(context, number, -number)
+    assert (context.value(7), context.value(LINKS - 1), context.value("none")) == (-7, 1 - LINKS, None)
+    del context
+
+
+def test_a_deadline_far_above():
+    """
+    The deadline of a root reaches the end of a chain of 100,000 contexts.
+    """
+    clock = ManualClock()
+    context = with_timeout(background(TimerWheel(clock=clock)), 1)
+    for _ in range(LINKS):
+        context = with_cancel(context)
+    clock.advance(1)
+    assert isinstance(context.err(), DeadlineExceededError)
+
+
+def test_the_middle_of_a_chain():
+    """
+    A context that ends leaves the one above it at once, which lives on.
+    """
+    root = background()
+    middle = with_cancel(root)
+    leaf = with_cancel(middle)
+    middle.cancel()
+    assert (root.done(), leaf.done()) == (False, True)
+    assert not root.ending._calls
+    assert with_cancel(leaf).done()

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::coroutine::Manners;
 use crate::errors::raise;
 use crate::payload::{self, Held, Payload};
-use crate::pending::{describe, release};
+use crate::pending::{self, describe, release};
 use crate::state::{Living, State};
 use crate::timer::{TimerObject, FIRING};
 
@@ -294,6 +294,12 @@ impl Engine {
     #[pyo3(signature = (limit=None))]
     fn fire_due(slf: &Bound<'_, Self>, limit: Option<isize>) -> PyResult<usize> {
         crate::firing::fire_due(slf, limit)
+    }
+
+    /// Return what is pending, at most *limit* of it, in order.
+    #[pyo3(signature = (limit=None))]
+    fn pending<'py>(&self, py: Python<'py>, limit: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
+        pending::list(py, self, limit)
     }
 
     /// Cancel everything that is pending and return it, in order.

@@ -4,11 +4,13 @@ use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use tickwheel_core::{Expired, NEVER};
+use tickwheel_core::{Expired, Id, NEVER};
 
 use crate::clock::seconds;
+use crate::engine::Engine;
 use crate::payload::{Held, Payload};
 use crate::timer::{TimerObject, CANCELLED};
+use crate::wheel::checked_limit;
 
 /// End what was taken out and describe it.
 pub(crate) fn describe(py: Python<'_>, now: u64, taken: Vec<Expired<Payload>>) -> PyResult<Bound<'_, PyList>> {
@@ -19,10 +21,96 @@ pub(crate) fn describe(py: Python<'_>, now: u64, taken: Vec<Expired<Payload>>) -
     let pending = py.import(intern!(py, "tickwheel.typing"))?.getattr(intern!(py, "Pending"))?;
     let rows: Vec<_> = taken.into_iter().map(|entry| Row::take(py, &entry)).collect();
     for Row { callback, args, deadline } in rows {
-        let remaining = if deadline >= NEVER { f64::INFINITY } else { (deadline as f64 - now as f64) / 1e9 };
-        described.append(pending.call1((callback, args, seconds(deadline), remaining))?)?;
+        described.append(pending.call1((callback, args, seconds(deadline), remaining(deadline, now)))?)?;
     }
     Ok(described)
+}
+
+/// What is pending, with references of its own to what it names.
+pub(crate) struct Seen {
+    id: Id,
+    deadline: u64,
+    held: Held,
+}
+
+impl Seen {
+    /// Look at an entry. Runs no Python.
+    pub(crate) fn new(id: Id, deadline: u64, payload: &Payload) -> Self {
+        let held = payload.held();
+        // SAFETY: the wheel keeps both alive; the GIL is held, as whoever looks into the wheel holds it.
+        unsafe {
+            match held {
+                Held::Timer(timer) => ffi::Py_INCREF(timer.cast()),
+                Held::Batch(callback) => ffi::Py_INCREF(callback),
+            }
+        }
+        Self { id, deadline, held }
+    }
+
+    /// The objects that `Pending` is made of: callback, arguments and handle.
+    fn into_parts(self, py: Python<'_>) -> PyResult<(Bound<'_, PyAny>, Bound<'_, PyTuple>, Bound<'_, PyAny>)> {
+        // SAFETY: the references are this one's to give up.
+        unsafe {
+            match self.held {
+                Held::Timer(timer) => {
+                    let (callback, args) = parts(py, timer)?;
+                    Ok((callback, args, Bound::from_owned_ptr(py, timer.cast())))
+                }
+                Held::Batch(callback) => {
+                    let callback = Bound::from_owned_ptr(py, callback);
+                    Ok((callback, PyTuple::new(py, [self.id.to_u64()])?, py.None().into_bound(py)))
+                }
+            }
+        }
+    }
+}
+
+/// Callback and arguments of a timer; None and none once it has ended.
+///
+/// # Safety
+///
+/// The GIL is held and the timer is alive.
+pub(crate) unsafe fn parts(
+    py: Python<'_>,
+    timer: *mut TimerObject,
+) -> PyResult<(Bound<'_, PyAny>, Bound<'_, PyTuple>)> {
+    // SAFETY: as the caller says; the words become references before any Python runs.
+    unsafe {
+        if (*timer).call.is_none() {
+            return Ok((py.None().into_bound(py), PyTuple::empty(py)));
+        }
+        let words: Vec<_> = (*timer).call.words().iter().map(|&word| Bound::from_borrowed_ptr(py, word)).collect();
+        Ok((words[0].clone(), PyTuple::new(py, &words[1..])?))
+    }
+}
+
+/// `Engine.pending`.
+pub(crate) fn list<'py>(
+    py: Python<'py>,
+    engine: &Engine,
+    limit: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let limit = limit.filter(|limit| !limit.is_none()).map_or(Ok(usize::MAX), checked_limit)?;
+    let now = engine.now(py)?;
+    let seen: Vec<_> = engine.state.with(py, |state| {
+        state.wheel.first(limit).into_iter().map(|(id, deadline, payload)| Seen::new(id, deadline, payload)).collect()
+    });
+    let shown = PyList::empty(py);
+    let pending = py.import(intern!(py, "tickwheel.typing"))?.getattr(intern!(py, "Pending"))?;
+    for each in seen {
+        let deadline = each.deadline;
+        let (callback, args, timer) = each.into_parts(py)?;
+        shown.append(pending.call1((callback, args, seconds(deadline), remaining(deadline, now), timer))?)?;
+    }
+    Ok(shown)
+}
+
+fn remaining(deadline: u64, now: u64) -> f64 {
+    if deadline >= NEVER {
+        f64::INFINITY
+    } else {
+        (deadline as f64 - now as f64) / 1e9
+    }
 }
 
 /// What was pending, with the reference that the wheel had.

@@ -4,12 +4,14 @@ use std::ffi::{c_int, c_void, CStr};
 use std::ptr::null_mut;
 
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use tickwheel_core::NEVER;
 
 use crate::cell::guard;
 use crate::clock::{seconds, to_ns};
 use crate::engine::Engine;
+use crate::pending::parts;
 use crate::timer::{cancel, dealloc, set_type, TimerObject, CANCELLED, FIRED, FIRING};
 
 unsafe fn this<'a>(object: *mut ffi::PyObject) -> &'a mut TimerObject {
@@ -105,17 +107,57 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: as above.
     unsafe {
         guard(|py| {
-            let timer = this(object);
-            let state = match timer.id {
+            let state = match this(object).id {
                 FIRING => "firing",
                 FIRED => "fired",
                 CANCELLED => "cancelled",
                 _ => "pending",
             };
-            let text = format!("<Timer {state} when={}>", seconds(timer.deadline));
+            let when = seconds(this(object).deadline);
+            let callback = Bound::from_owned_ptr(py, given(py, object, 0)?);
+            let what = if callback.is_none() { String::new() } else { format!(" {}", callback.repr()?) };
+            let text = format!("<Timer {state} when={when}{what}>");
             Ok(text.into_pyobject(py)?.into_any().into_ptr())
         })
     }
+}
+
+/// The callback and the arguments that the user gave.
+unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: as above; the caller of a getter holds a reference to its object.
+    let parts = unsafe { parts(py, object.cast()) }?;
+    let given = py.import(intern!(py, "tickwheel.timers._standin"))?.call_method1(intern!(py, "given"), parts)?;
+    Ok(given.get_item(at)?.unbind().into_ptr())
+}
+
+unsafe extern "C" fn get_callback(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
+    // SAFETY: as above.
+    unsafe { guard(|py| given(py, object, 0)) }
+}
+
+unsafe extern "C" fn get_args(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
+    // SAFETY: as above.
+    unsafe { guard(|py| given(py, object, 1)) }
+}
+
+/// As `Methods`.
+struct Getters([ffi::PyGetSetDef; 3]);
+
+// SAFETY: never written.
+unsafe impl Sync for Getters {}
+
+const fn getter(name: &'static CStr, get: ffi::getter, doc: &'static CStr) -> ffi::PyGetSetDef {
+    ffi::PyGetSetDef { name: name.as_ptr(), get: Some(get), set: None, doc: doc.as_ptr(), closure: null_mut() }
+}
+
+static GETTERS: Getters = Getters([
+    getter(c"callback", get_callback, c"What it calls, as the user gave it; None once it never will again."),
+    getter(c"args", get_args, c"With which arguments; none once it never will again."),
+    getter_end(),
+]);
+
+const fn getter_end() -> ffi::PyGetSetDef {
+    ffi::PyGetSetDef { name: std::ptr::null(), get: None, set: None, doc: std::ptr::null(), closure: null_mut() }
 }
 
 const fn method(name: &'static CStr, function: ffi::PyCFunction, flags: c_int, doc: &'static CStr) -> ffi::PyMethodDef {
@@ -193,6 +235,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),
         slot(ffi::Py_tp_repr, repr as *mut c_void),
         slot(ffi::Py_tp_methods, METHODS.0.as_ptr().cast_mut().cast()),
+        slot(ffi::Py_tp_getset, GETTERS.0.as_ptr().cast_mut().cast()),
         slot(ffi::Py_tp_doc, doc.as_ptr().cast_mut().cast()),
         slot(0, null_mut()),
     ];

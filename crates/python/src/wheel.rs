@@ -177,7 +177,7 @@ fn checked_deadline(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
     }
 }
 
-fn checked_limit(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+pub(crate) fn checked_limit(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     if !value.is_exact_instance_of::<PyInt>() {
         let kind = value.get_type().name()?;
         let text = format!("limit is {}: pass an integer or None, not {kind}", value.repr()?);

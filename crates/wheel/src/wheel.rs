@@ -162,6 +162,25 @@ impl<P> Wheel<P> {
         self.slab.iter().map(|(_, payload)| payload)
     }
 
+    /// The first `limit` entries by deadline, then first set, with what was filed. O(n).
+    #[must_use]
+    pub fn first(&self, limit: usize) -> Vec<(Id, u64, &P)> {
+        let mut order = self.order();
+        if limit < order.len() {
+            order.select_nth_unstable(limit);
+            order.truncate(limit);
+        }
+        order.sort_unstable();
+        let found = order.into_iter();
+        found.map(|(deadline, _, index)| (self.slab.id(index), deadline, self.slab.payload(index))).collect()
+    }
+
+    /// Every entry as (deadline, sequence, index), in no order.
+    fn order(&self) -> Vec<(u64, u64, u32)> {
+        let entries = self.slab.iter().map(|(index, _)| (self.slab.at(index), index));
+        entries.map(|(entry, index)| (entry.deadline, entry.sequence, index)).collect()
+    }
+
     /// Begin a turn at `now`. A clock that has gone back is no error: nothing expires before its deadline.
     #[inline]
     pub fn begin_turn(&mut self, now: u64) {
@@ -273,14 +292,7 @@ impl<P> Wheel<P> {
 
     /// Take out everything, by deadline, then first set.
     pub fn drain(&mut self) -> Vec<Expired<P>> {
-        let mut order: Vec<(u64, u64, u32)> = self
-            .slab
-            .iter()
-            .map(|(index, _)| {
-                let entry = self.slab.at(index);
-                (entry.deadline, entry.sequence, index)
-            })
-            .collect();
+        let mut order = self.order();
         order.sort_unstable();
         self.stats.cancels += order.len() as u64;
         self.slots = Slots::new();

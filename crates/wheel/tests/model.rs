@@ -149,7 +149,15 @@ fn run(start: u64, crowd: usize, steps: Vec<Step>) {
                 }
                 wheel.end_turn();
             }
-            Step::Next => assert_eq!(wheel.next_expiration(), model.least()),
+            Step::Next => {
+                assert_eq!(wheel.next_expiration(), model.least());
+                let mut expected: Vec<Id> = model.pending.keys().copied().collect();
+                expected.sort_by_key(|id| model.pending[id]);
+                for limit in [0, 3, usize::MAX] {
+                    let first: Vec<Id> = wheel.first(limit).into_iter().map(|(id, ..)| id).collect();
+                    assert_eq!(first, expected[..limit.min(expected.len())]);
+                }
+            }
             Step::Back(by) => now = now.saturating_sub(by),
             Step::Drain => {
                 let drained: Vec<Id> = wheel.drain().into_iter().map(|expired| expired.id).collect();

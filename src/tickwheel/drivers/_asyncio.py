@@ -14,6 +14,7 @@ from tickwheel.drivers._fork import tell_after_fork
 from tickwheel.drivers._task_set import TaskSet, running_loop
 from tickwheel.errors import ClosedError
 from tickwheel.timers._contract import Engine
+from tickwheel.typing import Unique
 
 __all__ = ["AsyncioDriver"]
 
@@ -24,7 +25,7 @@ DELAY_MAX_S: Final = 86_400.0 * 365
 """A loop that counts milliseconds in 32 bits or microseconds in floats has no trouble with a year."""
 
 
-class AsyncioDriver:
+class AsyncioDriver(Unique):
     """
     Fires on an event loop: asyncio's, uvloop's, any that has `call_later` and `call_soon_threadsafe`.
 
@@ -52,8 +53,13 @@ class AsyncioDriver:
         self._context: Context = copy_context()
         self._armed: asyncio.Handle | None = None
         self._is_stopped = False
+        self._is_abandoned = False
         self._is_firing = False
         self._wakeups = 0
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._is_stopped else "idle" if self._armed is None else "armed"
+        return f"<AsyncioDriver {state} on {self._loop!r}>"
 
     def start(self, engine: Engine) -> None:
         """
@@ -89,8 +95,11 @@ class AsyncioDriver:
 
     def abandon(self) -> None:
         """
-        Leave everything as it is: the loop holds what is pending.
+        Let go of what never fires, now or when the rest has fired; the loop holds what does.
         """
+        self._is_abandoned = True
+        if self._armed is None:
+            self._soon(self._rearm)
 
     def join(self, timeout: float | None = None) -> bool:
         """
@@ -138,6 +147,8 @@ class AsyncioDriver:
         assert self._engine is not None
         deadline = None if self._is_stopped else self._engine.arm()
         if deadline is None:
+            if self._is_abandoned:
+                self._engine.drain()
             return
         delay = (deadline - self._engine.clock.monotonic_ns()) / 1e9
         if delay <= 0:

@@ -55,7 +55,7 @@ class Driver(Protocol):
 
     def abandon(self) -> None:
         """
-        Nobody holds the wheel any more: fire what is pending, then give everything back.
+        Nobody holds the wheel any more: fire what is pending, then give everything back, what never fires included.
         """
 
     def join(self, timeout: float | None = None) -> bool:

@@ -66,6 +66,24 @@ class KeyedVerbs:
         """
         return self._keyed.find(key)
 
+    def keys(self, limit: int | None = 100) -> list[Hashable]:
+        """
+        Return the keys that are pending, in order of their deadlines.
+
+        Args:
+            limit: How many at most; None for all. It costs O(n) either way.
+
+        Raises:
+            ValueError: If *limit* is negative.
+        """
+        return [key for key, _ in self.items(limit)]
+
+    def items(self, limit: int | None = 100) -> list[tuple[Hashable, Any]]:
+        """
+        Return the keys that are pending, each with its value, in order of their deadlines; arguments as of `keys`.
+        """
+        return [(pending.args[0], pending.args[1]) for pending in self._keyed.listed(limit)]
+
     def __contains__(self, key: Hashable) -> bool:
         """
         Return whether *key* is pending.

@@ -9,11 +9,12 @@ from typing import Any
 from tickwheel.drivers._contract import SteppedClock
 from tickwheel.drivers._fork import tell_after_fork
 from tickwheel.timers._contract import Engine
+from tickwheel.typing import Unique
 
 __all__ = ["ManualDriver"]
 
 
-class ManualDriver:
+class ManualDriver(Unique):
     """
     Fires when a stepped clock is moved, or when `TimerWheel.fire_due()` is called: for tests and loops of one's own.
     """
@@ -22,6 +23,9 @@ class ManualDriver:
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
+
+    def __repr__(self) -> str:
+        return f"<ManualDriver {'idle' if self._engine is None else 'started'}>"
 
     def start(self, engine: Engine) -> None:
         """

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from tickwheel.clock import to_float
 from tickwheel.timers._contract import DueTimer, Engine
-from tickwheel.typing import Seconds
+from tickwheel.typing import Seconds, Unique
 
 __all__ = ["Executor", "InlineExecutor", "MeasuredExecutor", "SlowHandler"]
 
@@ -37,7 +37,7 @@ class Executor(Protocol):
         """
 
 
-class MeasuredExecutor:
+class MeasuredExecutor(Unique):
     """
     Runs timers in the thread that hands them over, and reports the slow ones.
     """
@@ -47,6 +47,10 @@ class MeasuredExecutor:
         self._on_slow = _log_slow if on_slow is None else on_slow
         self._ran = 0
         self._slow = 0
+
+    def __repr__(self) -> str:
+        figures = " ".join(f"{name.removeprefix('executor_')}={count}" for name, count in self.stats().items())
+        return f"<{type(self).__name__} {figures}>"
 
     def serve(self, engine: Engine) -> None:
         """

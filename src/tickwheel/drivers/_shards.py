@@ -23,7 +23,7 @@ from tickwheel.drivers._timer_wheel import TimerWheel, hand_out
 from tickwheel.errors import ClosedError
 from tickwheel.timers._locks import OUTERMOST, new_lock
 from tickwheel.timers._standin import KeyedStandIn
-from tickwheel.typing import Pending, Seconds
+from tickwheel.typing import Pending, Seconds, Unique
 from tickwheel.wheels._contract import Wheel
 
 __all__ = ["ShardedWheel"]
@@ -71,7 +71,7 @@ class _OnExpire(KeyedStandIn):
         self._refuse(key, item)
 
 
-class ShardedWheel:
+class ShardedWheel(Unique):
     """
     Keyed timers over several wheels. All methods may be called from any thread.
 
@@ -112,6 +112,10 @@ class ShardedWheel:
         self._lock = new_lock(OUTERMOST)
         self._is_closed = False
         self._shards = [self._new_wheel() for _ in range(shards)]
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else f"{len(self)} pending"
+        return f"<{type(self).__name__} {state} on {self.shards()} shards>"
 
     def __len__(self) -> int:
         """
@@ -189,6 +193,26 @@ class ShardedWheel:
             place = self._places.get(key)
             found = None if place is None else place.wheel.find(key)
             return None if found is None else (found[0][1], found[1])
+
+    def keys(self, limit: int | None = 100) -> list[Hashable]:
+        """
+        Return the keys that are pending, in order of their deadlines; arguments as of `TimerWheel.keys`.
+        """
+        return [key for key, _ in self.items(limit)]
+
+    def items(self, limit: int | None = 100) -> list[tuple[Hashable, Any]]:
+        """
+        Return the keys that are pending, each with its value, in order of their deadlines; as `keys`.
+        """
+        return [(pending.args[0], pending.args[1]) for pending in self.pending(limit)]
+
+    def pending(self, limit: int | None = 100) -> list[Pending]:
+        """
+        Return what is pending, in order of the deadlines: keys with their values; as `keys`.
+        """
+        with self._lock:
+            found = [pending for wheel in self._wheels() for pending in wheel.pending(limit)]
+        return sorted((_shown(each) for each in found), key=lambda pending: pending.deadline)[:limit]
 
     def add_shard(self) -> None:
         """
@@ -342,8 +366,7 @@ class ShardedWheel:
             # Those with lives left are expiring, or just about to.
             self._places = {key: place for key, place in former.items() if place.lives}
         del former  # the last references to keys go without the lock
-        mine = [Pending(None, (each.args[0], each.args[1][1]), each.deadline, each.remaining) for each in ended]
-        return sorted(mine, key=lambda pending: pending.deadline)
+        return sorted((_shown(each) for each in ended), key=lambda pending: pending.deadline)
 
     def _wheels(self) -> list[TimerWheel]:
         return [*self._shards, *self._hot.values(), *self._retiring]
@@ -351,3 +374,11 @@ class ShardedWheel:
     def _new_wheel(self) -> TimerWheel:
         on_expire = _OnExpire(self._on_expire, self._expire, self._refuse)
         return TimerWheel(wheel=self._make_wheel(), on_expire=on_expire, **self._options)
+
+
+def _shown(pending: Pending) -> Pending:
+    """
+    Return what a shard said of a key as the user knows it: without its place.
+    """
+    key, (_, value) = pending.args
+    return Pending(None, (key, value), pending.deadline, pending.remaining)

@@ -19,6 +19,7 @@ from tickwheel.drivers._fork import tell_after_fork
 from tickwheel.drivers._waiter import Waiter, new_waiter
 from tickwheel.timers._contract import Engine
 from tickwheel.timers._locks import MIDDLE, new_lock
+from tickwheel.typing import Unique
 
 __all__ = ["ThreadDriver"]
 
@@ -33,7 +34,7 @@ _is_ending: Final = threading.Event()
 _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
 
 
-class ThreadDriver:
+class ThreadDriver(Unique):
     """
     Fires in a thread of its own.
 
@@ -61,6 +62,10 @@ class ThreadDriver:
         self._wakeups = 0
         self._notices = 0
 
+    def __repr__(self) -> str:
+        state = "stopped" if self._is_stopped else "idle" if self._thread is None else "running"
+        return f"<ThreadDriver {self._name!r} {state}>"
+
     def start(self, engine: Engine) -> None:
         """
         Take *engine* over; the thread starts with the first timer.
@@ -86,7 +91,7 @@ class ThreadDriver:
 
     def abandon(self) -> None:
         """
-        End the thread once nothing is pending.
+        End the thread once nothing is going to fire, and let go of what never does.
         """
         self._is_abandoned = True
         self._notify()
@@ -174,10 +179,11 @@ class ThreadDriver:
     def _has_ended(self, engine: Engine) -> bool:
         # Under the lock that a setter takes after setting: it finds either this thread or none.
         with self._lock:
-            if self._is_abandoned and len(engine) == 0:
-                self._thread = None
-                return True
-            return False
+            if not self._is_abandoned or engine.arm() is not None:
+                return False
+            self._thread = None
+        engine.drain()  # what never fires
+        return True
 
 
 def _report(thread: threading.Thread) -> None:

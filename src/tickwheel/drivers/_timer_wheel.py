@@ -5,6 +5,8 @@ TimerWheel: what users hold.
 from __future__ import annotations
 
 import asyncio
+import warnings
+import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -19,15 +21,18 @@ from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._verbs import HOT_VERBS, TimerVerbs
 from tickwheel.drivers.executors import Executor
 from tickwheel.timers._contract import Engine
-from tickwheel.timers._engine import WheelEngine, log_error
+from tickwheel.timers._engine import WheelEngine
 from tickwheel.timers._keyed import Keyed
-from tickwheel.typing import ErrorHandler, Pending, Seconds
+from tickwheel.timers._log import log_error
+from tickwheel.timers._periodic import Periodic
+from tickwheel.timers._standin import shown
+from tickwheel.typing import ErrorHandler, Pending, Seconds, Unique
 from tickwheel.wheels._contract import Wheel
 
 __all__ = ["TimerWheel", "hand_out"]
 
 
-class TimerWheel(TimerVerbs, KeyedVerbs):
+class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
     """
     Timers: any number of them, from any thread, never early.
 
@@ -41,7 +46,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
 
     Callbacks may do anything: set, move and cancel timers, drain or close the wheel, raise. They run one after the
     other, in order of their deadlines, first set first among equals.
-    A wheel that is no longer held fires what is pending, then ends.
+    A wheel that is no longer held fires what is pending, then ends; a ResourceWarning says so. Timers that never fire
+    and series without an end are let go then. What a clock moved by hand fires stays as it is.
 
     Args:
         wheel: A wheel of some design; None for the native one.
@@ -74,6 +80,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         driver.start(engine)
         if on_error is not None:
             engine.on_error = on_error
+        self._endless: weakref.WeakSet[Periodic] = weakref.WeakSet()
         self._executor = executor
         if executor is not None:
             executor.serve(engine)
@@ -101,16 +108,20 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         return cls(driver=AsyncioDriver(loop), **options)
 
     def __del__(self) -> None:
-        if hasattr(self, "_keyed"):  # else it was never made
-            self._driver.abandon()
+        if not hasattr(self, "_keyed"):  # it was never made
+            return
+        is_unclosed = len(self._engine) > 0 and self._driver.fires_itself
+        message = f"unclosed {self!r}: close it, or hold it for as long as its timers are to fire"
+        if is_unclosed:
+            for series in self._endless:
+                series.cancel()
+        self._driver.abandon()
+        if is_unclosed:
+            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed() else f"{len(self)} pending"
         return f"<{type(self).__name__} {state}>"
-
-    def __reduce__(self) -> str:
-        message = f"a {type(self).__name__} cannot be pickled: its timers belong to this process"
-        raise TypeError(message)
 
     @property
     def clock(self) -> Clock:
@@ -137,6 +148,18 @@ class TimerWheel(TimerVerbs, KeyedVerbs):
         Return True: a wheel without timers is a wheel.
         """
         return True
+
+    def pending(self, limit: int | None = 100) -> list[Pending]:
+        """
+        Return what is pending, in order of the deadlines: callback, arguments and handle, or key and value.
+
+        Args:
+            limit: How many at most; None for all. It costs O(n) either way.
+
+        Raises:
+            ValueError: If *limit* is negative.
+        """
+        return [shown(each) for each in self._engine.pending(limit)]
 
     def next_expiration(self) -> float | None:
         """

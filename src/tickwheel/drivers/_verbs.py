@@ -4,6 +4,7 @@ How timers are set: one, many, again and again.
 
 from __future__ import annotations
 
+import weakref
 from array import array
 from collections.abc import Callable, Iterable
 from contextvars import Context
@@ -28,6 +29,7 @@ class TimerVerbs:
     """
 
     _engine: Engine
+    _endless: weakref.WeakSet[Periodic]
 
     def time(self) -> float:
         """
@@ -114,7 +116,11 @@ class TimerVerbs:
         """
         wait_ns = to_deadline(interval, "interval") if first is None else to_deadline(first, "first")
         begin = min(self._engine.clock.monotonic_ns() + wait_ns, NEVER)
-        return Periodic(self._engine, Phase(begin, interval, missed), callback, args, times=times, jitter=jitter)
+        phase = Phase(begin, interval, missed)
+        series = Periodic(self._engine, phase, callback, args, times=times, jitter=jitter)
+        if times is None:
+            self._endless.add(series)
+        return series
 
     def call_later_many(self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /) -> array[int]:
         """

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from tickwheel.clock import NEVER, seconds, to_deadline, to_delay, to_float
-from tickwheel.typing import Seconds
+from tickwheel.typing import Seconds, Unique
 
 __all__ = ["Attached", "ManualClock"]
 
@@ -36,7 +36,7 @@ class Attached(Protocol):
         """
 
 
-class ManualClock:
+class ManualClock(Unique):
     """
     Time for tests: it stands still until it is told to move.
 

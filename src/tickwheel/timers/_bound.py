@@ -11,7 +11,7 @@ from tickwheel.errors import ContextCancelledError, DeadlineExceededError
 from tickwheel.timers._contract import Timer
 from tickwheel.timers._ending import Ending
 from tickwheel.timers._standin import StandIn
-from tickwheel.typing import Callback, Pending, Seconds
+from tickwheel.typing import Callback, Seconds
 
 __all__ = ["BoundCallback", "DeadlineCallback"]
 
@@ -43,12 +43,17 @@ class BoundCallback(StandIn):
         finally:
             self._forget_if_over()
 
-    def ended(self, pending: Pending) -> Pending:
+    def given(self) -> tuple[Callback, tuple[Any, ...]]:
+        """
+        Return the user's callback with its arguments.
+        """
+        return self._callback, self._args
+
+    def ended(self) -> None:
         """
         Leave the context.
         """
         self._forget()
-        return Pending(self._callback, self._args, pending.deadline, pending.remaining)
 
     def refused(self) -> None:
         """
@@ -73,12 +78,20 @@ class DeadlineCallback(StandIn):
     def __call__(self) -> None:
         self._ending.come((DeadlineExceededError, self._deadline))
 
-    def ended(self, pending: Pending) -> Pending:
+    def __repr__(self) -> str:
+        return f"<the deadline {self._deadline} of a context>"
+
+    def given(self) -> tuple[Callback, tuple[Any, ...]]:
+        """
+        Return this itself.
+        """
+        return self, ()
+
+    def ended(self) -> None:
         """
         Cancel the context: without its wheel the deadline would never come.
         """
         self._ending.come((ContextCancelledError, "its wheel was drained or closed"))
-        return pending
 
     def refused(self) -> None:
         """

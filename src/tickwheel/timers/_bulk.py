@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 
 from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._timer import WheelTimer
-from tickwheel.typing import Seconds
+from tickwheel.typing import Seconds, Unique
 
-__all__ = ["BulkVerbs"]
+__all__ = ["BulkTimer", "BulkVerbs"]
 
 TEXT: Final = (str, bytes, bytearray)
 """What can be iterated over, and has no numbers of seconds in it."""
@@ -33,10 +33,10 @@ class BulkTimer(WheelTimer):
         """
         Return the id in an array.
         """
-        return (array("q", self.args),)
+        return (array("q", self.words),)
 
 
-class BulkVerbs(ABC):
+class BulkVerbs(ABC, Unique):
     """
     The bulk verbs of an engine, by what it does for one timer.
     """

@@ -14,7 +14,7 @@ from contextvars import Context
 from typing import Any, Protocol, TypeVarTuple
 
 from tickwheel.clock import Clock
-from tickwheel.typing import ErrorHandler, Pending, Seconds
+from tickwheel.typing import Callback, ErrorHandler, Pending, Seconds
 
 __all__ = ["DueTimer", "Engine", "Pending", "Timer"]
 
@@ -34,6 +34,18 @@ class Timer(Protocol):
 
         False: it has fired, is firing, or was cancelled before. Never raises.
         Callback and arguments are let go at once.
+        """
+
+    @property
+    def callback(self) -> Callback | None:
+        """
+        What it calls, as the user gave it; None once it never will again.
+        """
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """
+        With which arguments; none once it never will again.
         """
 
     def cancelled(self) -> bool:
@@ -239,6 +251,14 @@ class Engine(Protocol):
 
         Raises:
             ReentrantError: From inside a callback of the same engine that this thread is running.
+        """
+
+    def pending(self, limit: int | None = None) -> list[Pending]:
+        """
+        Return what is pending, at most *limit* of it, by deadline then first set; O(n), and no lock is held for longer.
+
+        Raises:
+            ValueError: If *limit* is negative.
         """
 
     def drain(self) -> list[Pending]:

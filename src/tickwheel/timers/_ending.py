@@ -5,7 +5,7 @@ An end that comes once, and those who wait to be told.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 from tickwheel.errors import TickwheelError
@@ -26,7 +26,8 @@ class Ending:
 
     def __init__(self) -> None:
         self.reason: Reason | None = None
-        self._calls: dict[object, Callable[[Reason], object]] = {}
+        self._above: Ending | None = None
+        self._calls: dict[object, Ending | Callable[[Reason], object]] = {}
         self._lock = new_lock(OUTER)
 
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
@@ -41,18 +42,56 @@ class Ending:
         call(self.reason)
         return bool
 
+    def follow(self, above: Ending) -> None:
+        """
+        End when *above* does: at once, if it has ended.
+        """
+        with above._lock:
+            if above.reason is None:
+                above._calls[self] = self
+                self._above = above
+                return
+        self.come(above.reason)
+
     def come(self, reason: Reason) -> bool:
         """
         End by *reason*, and tell everybody in the order in which they asked; return whether this was the end.
+
+        What follows is told in turn, by a loop: a chain of contexts may be of any length.
+        """
+        calls = self._take(reason)
+        if calls is None:
+            return False
+        ways = [calls]
+        while ways:
+            call = next(ways[-1], None)
+            if call is None:
+                ways.pop()
+            elif isinstance(call, Ending):
+                below = call._take(reason)  # noqa: SLF001
+                if below is not None:
+                    ways.append(below)
+            else:
+                _tell(call, reason)
+        return True
+
+    def _take(self, reason: Reason) -> Iterator[Ending | Callable[[Reason], object]] | None:
+        """
+        End, and return who is to be told; None if the end has come before.
         """
         with self._lock:
             if self.reason is not None:
-                return False
+                return None
             self.reason = reason
             calls, self._calls = self._calls, {}
-        for call in calls.values():
-            try:
-                call(reason)
-            except Exception:  # noqa: BLE001 - the others are to be told as well
-                _log.exception("what a context was to call at its end raised: %r", call)
-        return True
+            above, self._above = self._above, None
+        if above is not None:
+            above._calls.pop(self, None)  # noqa: SLF001
+        return iter(calls.values())
+
+
+def _tell(call: Callable[[Reason], object], reason: Reason) -> None:
+    try:
+        call(reason)
+    except Exception:  # noqa: BLE001 - the others are to be told as well
+        _log.exception("what a context was to call at its end raised: %r", call)

@@ -6,23 +6,24 @@ No callback, no clock and no drop of a user's object runs under its lock.
 
 from __future__ import annotations
 
-import logging
+import heapq
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context, copy_context
 from typing import Any, Final, TypeVarTuple
 
-from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_deadline, to_delay
+from tickwheel.clock import NEVER, Clock, MonotonicClock, to_deadline, to_delay
 from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
-from tickwheel.timers._bulk import BulkVerbs
+from tickwheel.timers._bulk import BulkTimer, BulkVerbs
 from tickwheel.timers._coroutines import check_callback, handed_on
 from tickwheel.timers._filing import Filing
 from tickwheel.timers._locks import INNER, new_lock
+from tickwheel.timers._log import log_error
 from tickwheel.timers._slack import loosened
 from tickwheel.timers._standin import StandIn
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.typing import Callback, ErrorHandler, Pending, Seconds
-from tickwheel.wheels._contract import Wheel
+from tickwheel.wheels._contract import Wheel, checked_limit
 
 __all__ = ["WheelEngine", "log_error"]
 
@@ -30,15 +31,6 @@ Ts = TypeVarTuple("Ts")
 
 UNARMED: Final = -1
 """Nothing is earlier, so nobody is woken until `arm` is called."""
-
-_log: Final = logging.getLogger("tickwheel")
-
-
-def log_error(error: BaseException, timer: object) -> None:
-    """
-    Log what a callback raised to the logger `tickwheel`: what happens where nobody else is told.
-    """
-    _log.error("a callback raised: %r", timer, exc_info=error)
 
 
 class WheelEngine(BulkVerbs):
@@ -68,6 +60,9 @@ class WheelEngine(BulkVerbs):
         self._is_closed = False
         self._counts = {"sets": 0, "moves": 0, "cancels": 0, "fires": 0}
         self._lateness = [0] * 64
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {len(self)} pending>"
 
     def __len__(self) -> int:
         return len(self._filing.live)
@@ -214,8 +209,8 @@ class WheelEngine(BulkVerbs):
         """
         if timer in self._filing.live or timer.is_due or timer.running:
             return None
-        held = timer.callback, timer.args, timer.context
-        timer.callback, timer.args, timer.context = None, (), None
+        held = timer.call, timer.words, timer.context
+        timer.call, timer.words, timer.context = None, (), None
         return held
 
     def arm(self) -> int | None:
@@ -293,7 +288,7 @@ class WheelEngine(BulkVerbs):
 
     def _refuse(self, timer: WheelTimer) -> None:
         with self._lock:
-            callback = timer.callback if timer.is_due else None
+            callback = timer.call if timer.is_due else None
         try:
             if isinstance(callback, StandIn):
                 callback.refused()
@@ -314,7 +309,7 @@ class WheelEngine(BulkVerbs):
                 return None
             timer.is_due = False
             timer.running += 1
-            callback, args, context = timer.callback, timer.arguments(), timer.context
+            callback, args, context = timer.call, timer.arguments(), timer.context
         assert callback is not None
         result = failure = None
         try:
@@ -338,6 +333,17 @@ class WheelEngine(BulkVerbs):
     def _report(self, error: Exception, timer: WheelTimer) -> None:
         (self.on_error or log_error)(error, timer)
 
+    def pending(self, limit: int | None = None) -> list[Pending]:
+        """
+        Return what is pending, at most *limit* of it, in order.
+        """
+        limit = checked_limit(limit)
+        now = self.clock.monotonic_ns()
+        with self._lock:
+            live = self._filing.live
+            first = heapq.nsmallest(len(live) if limit is None else limit, live, key=lambda timer: timer.deadline)
+            return [timer.described(now, None if isinstance(timer, BulkTimer) else timer) for timer in first]
+
     def drain(self) -> list[Pending]:
         """
         Cancel everything that is pending and return it in order.
@@ -348,9 +354,7 @@ class WheelEngine(BulkVerbs):
             self._counts["cancels"] += len(timers)
             drained = []
             for timer in timers:
-                remaining = seconds(NEVER) if timer.deadline == NEVER else (timer.deadline - now) / 1e9
-                assert timer.callback is not None
-                drained.append(Pending(timer.callback, timer.args, timer.when(), remaining))
+                drained.append(timer.described(now))
                 self._let_go(timer)
         del held
         return drained

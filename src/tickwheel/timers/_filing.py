@@ -118,7 +118,7 @@ class Filing:
         )
         assert not self._late, "nothing is left to file"
         for timer in self.live:
-            assert timer.callback is not None, f"{timer!r} has no callback"
+            assert timer.call is not None, f"{timer!r} has no callback"
             filed = timer.deadline if timer in batch else self.wheel.deadline(timer.entry)
             assert filed == timer.deadline, f"{timer!r} is filed at {filed}, not {timer.deadline}"
 

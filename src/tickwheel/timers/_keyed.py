@@ -13,13 +13,13 @@ from typing import Any
 from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._locks import OUTER, new_lock
-from tickwheel.timers._standin import KeyedStandIn, StandIn
-from tickwheel.typing import Pending, Seconds
+from tickwheel.timers._standin import KeyedStandIn, StandIn, shown
+from tickwheel.typing import Pending, Seconds, Unique
 
 __all__ = ["Keyed"]
 
 
-class Keyed:
+class Keyed(Unique):
     """
     The keyed timers of an engine; all methods may be called from any thread.
 
@@ -101,6 +101,18 @@ class Keyed:
             entry = self._find(key)
             return None if entry is None else (entry.value, entry.timer.when())
 
+    def listed(self, limit: int | None) -> list[Pending]:
+        """
+        Return the pending keys, at most *limit* of them, with their values, in order of their deadlines.
+        """
+        count = limit
+        while True:
+            pending = self._engine.pending(count)
+            keyed = [shown(each) for each in pending if isinstance(each.callback, _Entry)]
+            if limit is None or count is None or len(keyed) >= limit or len(pending) < count:
+                return keyed[:limit]
+            count = max(2 * count, 64)  # timers without a key stood before them
+
     def end(self, end: Callable[[], list[Pending]]) -> list[Pending]:
         """
         Drain or close the engine by *end*, and return what it returned, as the user knows it.
@@ -108,7 +120,10 @@ class Keyed:
         with self._lock:
             pending = end()
             entries, self._entries = self._entries, {}
-            ended = [each.callback.ended(each) if isinstance(each.callback, StandIn) else each for each in pending]
+            ended = [shown(each) for each in pending]
+            for each in pending:
+                if isinstance(each.callback, StandIn):
+                    each.callback.ended()
         del entries
         return ended
 
@@ -166,12 +181,22 @@ class _Entry(StandIn):
     def __call__(self) -> object:
         return self.keyed.expire(self)
 
-    def ended(self, pending: Pending) -> Pending:
+    def given(self) -> tuple[None, tuple[Any, ...]]:
+        """
+        Return key and value.
+        """
+        return None, (self.key, self.value)
+
+    def handle(self, timer: Any) -> None:
+        """
+        Return None: a keyed timer is known by its key.
+        """
+
+    def ended(self) -> None:
         """
         End with the wheel, which holds the lock of the keys.
         """
         self.is_live = False
-        return Pending(None, (self.key, self.value), pending.deadline, pending.remaining)
 
     def refused(self) -> None:
         """

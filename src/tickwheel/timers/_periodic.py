@@ -13,6 +13,8 @@ three are those of tokio's `MissedTickBehavior`:
 
 from __future__ import annotations
 
+import math
+import operator
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +28,7 @@ from tickwheel.timers._coroutines import check_callback, is_coroutine
 from tickwheel.timers._locks import OUTER, new_lock
 from tickwheel.timers._run import Run
 from tickwheel.timers._standin import StandIn
-from tickwheel.typing import Callback, Pending, Seconds
+from tickwheel.typing import Callback, Seconds
 
 __all__ = ["Missed", "Periodic", "Phase"]
 
@@ -58,7 +60,7 @@ class Phase:
             raise ValueError(message)
         numerator, self._denominator = _ratio(interval)
         self._numerator = numerator * NS_PER_S
-        self._missed = missed
+        self.missed: Final = missed
         self._first = first
         self._number = 0
 
@@ -73,18 +75,36 @@ class Phase:
         Go on from the firing that was next to the one after it, and return how many were left out.
         """
         self._number += 1
-        if self._missed == "burst" or self._time_of(self._number) > now:
+        if self.missed == "burst" or self._time_of(self._number) > now:
             return 0
-        passed = (now - self._first) * self._denominator // self._numerator
+        passed = self._passed(now)
         left_out = passed - self._number + 1
-        if self._missed == "skip":
+        if self.missed == "skip":
             self._number = passed + 1
         else:
             self._first, self._number = now, 1
         return left_out
 
+    def pass_over(self, now: int) -> None:
+        """
+        Leave out what has passed.
+        """
+        if self._time_of(self._number) <= now:
+            self._number = self._passed(now) + 1
+
+    def _passed(self, now: int) -> int:
+        return (now - self._first) * self._denominator // self._numerator
+
     def _time_of(self, number: int) -> int:
         return self._first - (-number * self._numerator // self._denominator)
+
+
+def _count(times: Any) -> int:
+    try:
+        return operator.index(times)
+    except TypeError:
+        message = f"times is {times!r}: pass an integer, or None for no end"
+        raise TypeError(message) from None
 
 
 def _ratio(interval: Seconds) -> tuple[int, int]:
@@ -118,7 +138,7 @@ class Periodic(StandIn):
         if to_float(jitter, "jitter") < 0 or jitter_ns >= NEVER:
             message = f"jitter is {jitter!r}: pass 0 or more seconds, and less than 292 years"
             raise ValueError(message)
-        if times is not None and times < 1:
+        if times is not None and _count(times) < 1:
             message = f"times is {times!r}: pass 1 or more, or None for no end"
             raise ValueError(message)
         check_callback(callback, is_awaited=engine.on_coroutine is not None)
@@ -132,6 +152,8 @@ class Periodic(StandIn):
         self._args = args
         self._times = times
         self._jitter_ns = jitter_ns
+        self._is_firing = False
+        self._is_paused = False
         self._is_over = False
         self._is_cancelled = False
         self._lock = new_lock(OUTER)
@@ -139,7 +161,11 @@ class Periodic(StandIn):
             self._timer: Timer = engine.call_at(self._next(), self)
 
     def __repr__(self) -> str:
-        state = "cancelled" if self._is_cancelled else "over" if self._is_over else f"pending when={self.when()}"
+        state = f"pending when={self.when()}"
+        if self._is_over:
+            state = "cancelled" if self._is_cancelled else "over"
+        elif self._is_paused:
+            state = "paused"
         return f"<Periodic {state} fired={self.fired} {self._callback!r}>"
 
     def cancel(self) -> bool:
@@ -163,22 +189,84 @@ class Periodic(StandIn):
         """
         Return whether the series is going to fire, or is firing and going to fire again.
         """
-        return not self._is_over
+        return not self._is_over and not self._is_paused
+
+    def paused(self) -> bool:
+        """
+        Return whether the series waits for `resume`.
+        """
+        return self._is_paused and not self._is_over
+
+    def pause(self) -> bool:
+        """
+        Fire no more until `resume`; return whether it was going to. A firing that is under way runs to its end.
+
+        A paused series is not pending: its wheel neither counts nor drains it.
+        """
+        with self._lock:
+            if not self.pending():
+                return False
+            self._is_paused = True
+            self._timer.cancel()
+            return True
+
+    def resume(self) -> bool:
+        """
+        Go on after `pause`, with the next time in phase; return whether it was paused.
+
+        Times that passed meanwhile are left out, and do not count as missed.
+
+        Raises:
+            ClosedError: If its wheel was closed.
+            TooManyTimersError: If `max_pending` are pending.
+        """
+        now = self._engine.clock.monotonic_ns()
+        with self._lock:
+            if not self.paused():
+                return False
+            if not self._is_firing:
+                self._phase.pass_over(now)
+                self._timer = self._engine.call_at(self._next(), self)
+            self._is_paused = False
+            return True
+
+    def set_interval(self, interval: Seconds) -> bool:
+        """
+        Fire every *interval* seconds from now on, the first time an interval from now; return False if it is over.
+
+        Set during a firing it counts from now as well. A paused series stays paused.
+
+        Raises:
+            ValueError: If *interval* is out of its range, or NaN.
+            TypeError: If it is no number.
+        """
+        now = self._engine.clock.monotonic_ns()
+        phase = Phase(now, interval, self._phase.missed)
+        with self._lock:
+            if self._is_over:
+                return False
+            self._phase = phase
+            if not self._is_firing:
+                phase.go_on(now)
+                if not self._is_paused:
+                    self._timer.reschedule(self._next())
+            return True
 
     def when(self) -> float:
         """
-        Return when it fires next, or was to fire last, in seconds of the wheel's clock.
+        Return when it fires next, or was to fire last, in seconds of the wheel's clock; `inf` while it is paused.
         """
-        return self._timer.when()
+        return math.inf if self.paused() else self._timer.when()
 
     def __call__(self) -> object:
         """
         Fire, and set the next firing; if the callback returns a coroutine, at the end of that.
         """
         with self._lock:
-            if self._is_over:
+            if self._is_over or self._is_paused:
                 return None
             self.fired += 1
+            self._is_firing = True
             self._is_over = self.fired == self._times
         result = None
         try:
@@ -190,12 +278,23 @@ class Periodic(StandIn):
                 result = Run(result, self._go_on_anew)
         return result
 
-    def ended(self, pending: Pending) -> Pending:
+    def given(self) -> tuple[Callback, tuple[Any, ...]]:
+        """
+        Return the user's callback with its arguments.
+        """
+        return self._callback, self._args
+
+    def handle(self, timer: Timer) -> Periodic:
+        """
+        Return this, which is what the user has of it.
+        """
+        return self
+
+    def ended(self) -> None:
         """
         End with the wheel, which holds another lock of this rank: so without this one.
         """
         self._is_over = self._is_cancelled = True
-        return Pending(self._callback, self._args, pending.deadline, pending.remaining)
 
     def refused(self) -> None:
         """
@@ -225,9 +324,12 @@ class Periodic(StandIn):
     def _go_on(self, set_next: Callable[[float], bool]) -> None:
         now = self._engine.clock.monotonic_ns()
         with self._lock:
+            self._is_firing = False
             if self._is_over:
                 return
             self.missed += self._phase.go_on(now)
+            if self._is_paused:
+                return
             try:
                 if not set_next(self._next()):
                     self._is_over = self._is_cancelled = True

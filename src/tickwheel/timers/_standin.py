@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from tickwheel.typing import Pending
+from tickwheel.typing import Callback, Pending, Unique
 
-__all__ = ["KeyedStandIn", "StandIn"]
+__all__ = ["KeyedStandIn", "StandIn", "given", "shown"]
 
 
-class StandIn(ABC):
+class StandIn(ABC, Unique):
     """
     What an engine is given to call where there is more to do than to call the user's function.
     """
@@ -27,9 +27,21 @@ class StandIn(ABC):
         """
 
     @abstractmethod
-    def ended(self, pending: Pending) -> Pending:
+    def given(self) -> tuple[Callback | None, tuple[Any, ...]]:
         """
-        Note that its wheel was drained or closed, and return *pending* as the user knows it.
+        Return the callback and the arguments that the user gave; None, with key and value, for a keyed timer.
+        """
+
+    def handle(self, timer: Any) -> Any:
+        """
+        Return the handle that the user has, where that is not the engine's own *timer*.
+        """
+        return timer
+
+    @abstractmethod
+    def ended(self) -> None:
+        """
+        Note that its wheel was drained or closed.
         """
 
     @abstractmethod
@@ -39,6 +51,23 @@ class StandIn(ABC):
 
         The timer is still due, so it can be rescheduled; where it is not, it ends when this returns.
         """
+
+
+def given(callback: Callback | None, args: tuple[Any, ...]) -> tuple[Callback | None, tuple[Any, ...]]:
+    """
+    Return the callback and the arguments that the user gave, of those that an engine has.
+    """
+    return callback.given() if isinstance(callback, StandIn) else (callback, args)
+
+
+def shown(pending: Pending) -> Pending:
+    """
+    Return *pending*, which an engine describes, as the user knows it.
+    """
+    callback = pending.callback
+    if not isinstance(callback, StandIn):
+        return pending
+    return Pending(*callback.given(), pending.deadline, pending.remaining, callback.handle(pending.timer))
 
 
 class KeyedStandIn(ABC):

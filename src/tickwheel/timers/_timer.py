@@ -4,11 +4,13 @@ The handle that `WheelEngine` gives out.
 
 from __future__ import annotations
 
+import math
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from tickwheel.clock import seconds, to_deadline
-from tickwheel.typing import Callback, Seconds
+from tickwheel.clock import NEVER, seconds, to_deadline
+from tickwheel.timers._standin import given
+from tickwheel.typing import Callback, Pending, Seconds, Unique
 
 if TYPE_CHECKING:
     from tickwheel.timers._engine import WheelEngine
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["WheelTimer"]
 
 
-class WheelTimer:
+class WheelTimer(Unique):
     """
     One timer of a `WheelEngine`; its methods are those of the `Timer` protocol.
 
@@ -26,8 +28,8 @@ class WheelTimer:
     Attributes:
         engine: Whose timer it is.
         deadline: In nanoseconds of the engine's clock.
-        callback: What to call; None once it never will be again.
-        args: With which arguments.
+        call: What to call; None once it never will be again.
+        words: With which arguments.
         context: In which context, or None for that of whoever fires.
         entry: The id of its entry in the wheel, stale once the entry has left.
         is_due: Whether it was taken to be fired and is not yet called.
@@ -37,8 +39,7 @@ class WheelTimer:
 
     __slots__ = (
         "__weakref__",
-        "args",
-        "callback",
+        "call",
         "context",
         "deadline",
         "engine",
@@ -46,6 +47,7 @@ class WheelTimer:
         "has_fired",
         "is_due",
         "running",
+        "words",
     )
 
     def __init__(
@@ -53,8 +55,8 @@ class WheelTimer:
     ) -> None:
         self.engine: WheelEngine = engine
         self.deadline = deadline
-        self.callback: Callback | None = callback
-        self.args = args
+        self.call: Callback | None = callback
+        self.words = args
         self.context = context
         self.entry = 0
         self.is_due = False
@@ -66,9 +68,19 @@ class WheelTimer:
         what = "" if self.callback is None else f" {self.callback!r}"
         return f"<Timer {state} when={self.when()}{what}>"
 
-    def __reduce__(self) -> str:
-        message = "a timer cannot be pickled: it belongs to its engine, in this process"
-        raise TypeError(message)
+    @property
+    def callback(self) -> Callback | None:
+        """
+        What it calls, as the user gave it; None once it never will again.
+        """
+        return given(self.call, self.words)[0]
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """
+        With which arguments; none once it never will again.
+        """
+        return given(self.call, self.words)[1]
 
     def cancel(self) -> bool:
         """
@@ -106,11 +118,18 @@ class WheelTimer:
         """
         return self.engine.move(self, self.engine.deadline_in(delay))
 
+    def described(self, now: int, handle: WheelTimer | None = None) -> Pending:
+        """
+        Return what there is to say of this timer at the time *now*.
+        """
+        remaining = math.inf if self.deadline == NEVER else (self.deadline - now) / 1e9
+        return Pending(self.call, self.words, self.when(), remaining, handle)
+
     def arguments(self) -> tuple[Any, ...]:
         """
         Return what the callback is called with.
         """
-        return self.args
+        return self.words
 
     def run(self) -> Any:
         """

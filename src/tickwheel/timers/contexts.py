@@ -20,7 +20,7 @@ import math
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVarTuple
+from typing import Any, Protocol, Self, TypeAlias, TypeVarTuple
 
 from tickwheel.clock import to_float, to_timeout
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError, TickwheelError
@@ -28,11 +28,15 @@ from tickwheel.timers._bound import BoundCallback, DeadlineCallback
 from tickwheel.timers._contract import Timer
 from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._ending import Ending
-from tickwheel.typing import Seconds
+from tickwheel.typing import Seconds, Unique
 
 __all__ = ["Context", "Timers", "background", "with_cancel", "with_deadline", "with_timeout", "with_value"]
 
 Ts = TypeVarTuple("Ts")
+
+
+Values: TypeAlias = "tuple[object, Any, Values | None]"
+"""The key and value of the nearest context that has one, and those above: a list that each context shares."""
 
 
 class Timers(Protocol):
@@ -56,7 +60,7 @@ class Timers(Protocol):
         """
 
 
-class Context:
+class Context(Unique):
     """
     One scope: made by the functions of this module, ended by `cancel()`, by its deadline, or with its parent.
 
@@ -69,7 +73,7 @@ class Context:
         *,
         timers: Timers | None = None,
         deadline: float | None = None,
-        values: tuple[tuple[object, Any], ...] = (),
+        values: Values | None = None,
     ) -> None:
         self.ending = Ending()
         """How it ends; the module's own."""
@@ -77,8 +81,7 @@ class Context:
         self._deadline = deadline
         self._values = values
         if parent is not None:
-            leave = parent.ending.then(self.ending.come)
-            self.ending.then(lambda _: leave())
+            self.ending.follow(parent.ending)
 
     def __repr__(self) -> str:
         error = self.err()
@@ -89,7 +92,7 @@ class Context:
         *,
         timers: Timers | None = None,
         deadline: float | None = None,
-        values: tuple[tuple[object, Any], ...] = (),
+        values: Values | None = None,
     ) -> Context:
         """
         Return a context below this one, with what is not given as here; `with_cancel` and its likes are plainer.
@@ -98,7 +101,7 @@ class Context:
             self,
             timers=self._timers if timers is None else timers,
             deadline=self._deadline if deadline is None else deadline,
-            values=values + self._values,
+            values=self._values if values is None else values,
         )
 
     def deadline(self) -> float | None:
@@ -140,7 +143,18 @@ class Context:
         """
         Return the value that this context, or the nearest one above it, has for *key*.
         """
-        return next((value for name, value in self._values if name == key), default)
+        values = self._values
+        while values is not None:
+            name, value, values = values
+            if name == key:
+                return value
+        return default
+
+    def with_value(self, key: object, value: Any) -> Context:
+        """
+        Return a context below this one that has *value* for *key*.
+        """
+        return self.child(values=(key, value, self._values))
 
     def cancel(self, cause: object = None) -> bool:
         """
@@ -237,7 +251,7 @@ def with_value(parent: Context, key: object, value: Any) -> Context:
     """
     Return a child that has *value* for *key*, as have all below it.
     """
-    return parent.child(values=((key, value),))
+    return parent.with_value(key, value)
 
 
 def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = None) -> Context:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from tickwheel.typing import Unique
 from tickwheel.wheels._contract import Abilities, Expired, checked_deadline
 from tickwheel.wheels._entry import Entry, by_order
 from tickwheel.wheels._view import RingView
@@ -16,7 +17,7 @@ from tickwheel.wheels._view import RingView
 __all__ = ["BaseWheel"]
 
 
-class BaseWheel(ABC):
+class BaseWheel(ABC, Unique):
     """
     A wheel without its filing.
 
@@ -29,6 +30,9 @@ class BaseWheel(ABC):
         self._entries: dict[int, Entry] = {}
         self._arrivals = 0
         self._counts = {"sets": 0, "moves": 0, "cancels": 0, "fires": 0, "cascades": 0}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {len(self)} pending>"
 
     def insert(self, deadline: int, payload: Any) -> int:
         """
@@ -137,7 +141,7 @@ class BaseWheel(ABC):
             assert entry.id == key
             assert entry.id <= entry.sequence <= self._arrivals
 
-    def _admit(self, deadline: int) -> None:  # noqa: B027 a design of unlimited span refuses nothing
+    def _admit(self, deadline: int) -> None:
         """
         Refuse a deadline that the design cannot hold, before anything is changed.
         """

@@ -29,7 +29,7 @@ from typing import Generic, TypeVar
 
 from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_delay
 from tickwheel.errors import ClosedError
-from tickwheel.typing import Seconds
+from tickwheel.typing import Seconds, Unique
 from tickwheel.wheels.heap import HeapWheel
 
 __all__ = ["DelayQueue"]
@@ -37,7 +37,7 @@ __all__ = ["DelayQueue"]
 T = TypeVar("T")
 
 
-class DelayQueue(Generic[T]):
+class DelayQueue(Unique, Generic[T]):
     """
     Items in the order of their deadlines, first offered first among equal ones.
 
@@ -53,6 +53,10 @@ class DelayQueue(Generic[T]):
         self._changed = threading.Condition()
         self._leader: int | None = None
         self._is_closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else f"{len(self)} items"
+        return f"<DelayQueue {state}>"
 
     def offer(self, item: T, delay: Seconds) -> int:
         """

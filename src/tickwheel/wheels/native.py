@@ -24,6 +24,7 @@ holds the algorithm and its table of costs; this module only gives it the protoc
 from __future__ import annotations
 
 from tickwheel._core import Wheel
+from tickwheel.typing import Unique
 from tickwheel.wheels._card import Card, Geometry, Load
 from tickwheel.wheels._contract import Abilities
 from tickwheel.wheels._view import RingView
@@ -33,7 +34,7 @@ __all__ = ["NativeWheel"]
 SLOTS = 64
 
 
-class NativeWheel:
+class NativeWheel(Unique):
     """
     The core's wheel in the wheel protocol: exact deadlines, any span, O(1) everything.
 
@@ -67,6 +68,9 @@ class NativeWheel:
         self.drain = wheel.drain
         self.stats = wheel.stats
         self.check = wheel.check
+
+    def __repr__(self) -> str:
+        return f"<NativeWheel {len(self)} pending>"
 
     def rings(self) -> list[RingView]:
         """

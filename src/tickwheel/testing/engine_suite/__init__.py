@@ -19,6 +19,7 @@ from tickwheel.testing.engine_suite._due import DueTests
 from tickwheel.testing.engine_suite._input import InputTests
 from tickwheel.testing.engine_suite._life import LifeTests
 from tickwheel.testing.engine_suite._limit import LimitTests
+from tickwheel.testing.engine_suite._listing import ListingTests
 from tickwheel.testing.engine_suite._memory import MemoryTests
 from tickwheel.testing.engine_suite._raise import RaiseTests
 from tickwheel.testing.engine_suite._reenter import ReenterTests
@@ -41,6 +42,7 @@ class EngineSuite(
     RunnerTests,
     MemoryTests,
     ThreadTests,
+    ListingTests,
 ):
     """
     Every clause of the promise that an engine can keep, as tests; a subclass says `make_engine`.

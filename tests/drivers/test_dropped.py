@@ -1,0 +1,138 @@
+"""
+A wheel that is dropped with timers pending says so, fires what can fire, and lets the rest go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tickwheel import ShardedWheel, TimerWheel
+from tickwheel.testing import ManualClock
+from tickwheel.wheels.heap import HeapWheel
+
+PATIENCE_S = 20.0
+
+
+class Word:
+    """
+    Something to hold.
+    """
+
+
+def threads() -> set[threading.Thread]:
+    """
+    Return the threads of wheels.
+    """
+    return {thread for thread in threading.enumerate() if thread.name == "tickwheel"}
+
+
+@pytest.fixture(params=["native", "heap"])
+def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
+    """
+    Return what makes a wheel for one kind of engine.
+    """
+    return HeapWheel if request.param == "heap" else lambda: None
+
+
+def test_what_can_never_end_is_let_go(design):
+    """
+    A dropped wheel warns; its endless series, timers and keys go, with what they hold, and so does its thread.
+    """
+    before = threads()
+    wheel = TimerWheel(wheel=design(), on_expire=print)
+    word = Word()
+    gone = weakref.ref(word)
+    series = wheel.call_every(3600, print, word)
+    wheel.call_later(float("inf"), print, word)
+    wheel.set("key", word, float("inf"))
+    (thread,) = threads() - before
+    held = [wheel]
+    del word, wheel
+    with pytest.warns(ResourceWarning, match="unclosed <TimerWheel 3 pending>"):
+        held.clear()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert not series.pending()
+    del series
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_can_fire_fires(design):
+    """
+    A dropped wheel fires what has an instant, a series with an end too, and then its thread ends.
+    """
+    before = threads()
+    wheel = TimerWheel(wheel=design())
+    fired, done = [], threading.Event()
+    wheel.call_every(0.001, fired.append, 1, times=5)
+    wheel.call_later(0.05, done.set)
+    (thread,) = threads() - before
+    held = [wheel]
+    del wheel
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        held.clear()
+    assert done.wait(PATIENCE_S)
+    thread.join(PATIENCE_S)
+    assert (fired, thread.is_alive()) == ([1] * 5, False)
+
+
+def test_on_a_loop(design):
+    """
+    On an event loop likewise: what never ends is let go, and the loop holds nothing of it.
+    """
+
+    async def scenario() -> None:
+        wheel = TimerWheel.asyncio(wheel=design())
+        word = Word()
+        gone = weakref.ref(word)
+        wheel.call_every(3600, print, word)
+        wheel.call_later(float("inf"), print, word)
+        fired = asyncio.Event()
+        wheel.call_later(0.01, fired.set)
+        held = [wheel]
+        del word, wheel
+        with pytest.warns(ResourceWarning, match="unclosed <TimerWheel 3 pending>"):
+            held.clear()
+        await asyncio.wait_for(fired.wait(), PATIENCE_S)
+        await asyncio.sleep(0)
+        gc.collect()
+        assert gone() is None
+
+    asyncio.run(scenario())
+
+
+def test_shards():
+    """
+    The shards of a dropped sharded wheel are dropped wheels.
+    """
+    shards = ShardedWheel(1, on_expire=print)
+    shards.set("key", None, float("inf"))
+    del shards
+    with pytest.warns(ResourceWarning, match="unclosed <TimerWheel 1 pending>"):
+        gc.collect()
+
+
+def test_those_that_give_no_warning(design):
+    """
+    A wheel that is closed, or has nothing pending, or whose clock somebody moves, goes in silence; warnings are errors.
+    """
+    closed = TimerWheel(wheel=design())
+    closed.call_later(3600, print)
+    closed.close()
+    empty = TimerWheel(wheel=design())
+    empty.call_later(3600, print).cancel()
+    clock, fired = ManualClock(), []
+    by_hand = TimerWheel(wheel=design(), clock=clock)
+    by_hand.call_every(1, fired.append, 1)
+    del closed, empty, by_hand
+    gc.collect()
+    clock.advance(2)
+    assert fired == [1, 1]

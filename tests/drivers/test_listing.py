@@ -1,0 +1,74 @@
+"""
+A wheel lists what is pending as the user knows it, and in order.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel import ShardedWheel, TimerWheel, background, with_timeout
+from tickwheel.testing import ManualClock
+from tickwheel.wheels.heap import HeapWheel
+
+
+@pytest.fixture(params=["native", "heap"])
+def wheel(request: pytest.FixtureRequest) -> TimerWheel:
+    """
+    Return a wheel over one kind of engine.
+    """
+    design = HeapWheel() if request.param == "heap" else None
+    return TimerWheel(wheel=design, clock=ManualClock(), on_expire=print)
+
+
+def test_everything_is_listed(wheel):
+    """
+    Plain, keyed, periodic and context-bound timers and deadlines are listed with what the user gave and holds.
+    """
+    plain = wheel.call_later(1, print, "plain")
+    wheel.set("key", "value", 2)
+    series = wheel.call_every(3, print, "series")
+    context = with_timeout(background(wheel), 5)
+    bound = context.call_later(4, print, "bound")
+    listed = wheel.pending()
+    assert [each.callback for each in listed[:4]] == [print, None, print, print]
+    assert [each.args for each in listed[:4]] == [("plain",), ("key", "value"), ("series",), ("bound",)]
+    assert [each.timer for each in listed[:4]] == [plain, None, series, bound]
+    assert "of a context" in repr(listed[4].callback)
+    assert (bound.callback, bound.args) == (print, ("bound",))
+    assert [each.args for each in wheel.pending(2)] == [("plain",), ("key", "value")]
+    listed[0].timer.cancel()
+    assert wheel.pending(1)[0].args == ("key", "value")
+
+
+def test_keys(wheel):
+    """
+    Keys are listed by deadline, moved ones where they are now, whatever else is pending; at most as many as asked for.
+    """
+    for number in range(300):
+        wheel.call_later(number / 1000, print)
+    for number in range(200):
+        wheel.set(f"key {number}", number, 200 - number)
+    assert wheel.keys(3) == ["key 199", "key 198", "key 197"]
+    assert wheel.items(1) == [("key 199", 199)]
+    assert len(wheel.keys()) == 100
+    assert len(wheel.keys(None)) == 200
+    wheel.move("key 0", 0)
+    assert wheel.keys(1) == ["key 0"]
+    wheel.cancel("key 0")
+    assert wheel.keys(1) == ["key 199"]
+    assert wheel.keys(0) == []
+    with pytest.raises(ValueError, match="-1"):
+        wheel.keys(-1)
+
+
+def test_shards():
+    """
+    The keys of all shards are listed together, in order of their deadlines.
+    """
+    shards = ShardedWheel(3, clock=ManualClock(), on_expire=print)
+    for number in range(50):
+        shards.set(number, str(number), 50 - number)
+    assert shards.keys(5) == [49, 48, 47, 46, 45]
+    assert shards.items(1) == [(49, "49")]
+    assert [each.args for each in shards.pending(2)] == [(49, "49"), (48, "48")]
+    assert len(shards.keys(None)) == 50

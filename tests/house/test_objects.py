@@ -1,0 +1,96 @@
+"""
+Public objects: what they show of themselves, and that they are not copied by halves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import pickle
+from collections.abc import Iterator
+from importlib.metadata import version
+
+import pytest
+
+import tickwheel
+from tickwheel import errors
+from tickwheel.testing import ManualClock
+from tickwheel.wheels.calendar_queue import CalendarWheel
+from tickwheel.wheels.cascading import CascadingWheel
+from tickwheel.wheels.delay_queue import DelayQueue
+from tickwheel.wheels.heap import HeapWheel
+from tickwheel.wheels.hierarchical import HierarchicalWheel
+from tickwheel.wheels.native import NativeWheel
+from tickwheel.wheels.rounds import RoundsWheel
+from tickwheel.wheels.single import SingleWheel
+
+
+def made() -> Iterator[object]:
+    """
+    Yield one of each public class that has state.
+    """
+    clock = ManualClock()
+    for design in (None, HeapWheel()):
+        wheel = tickwheel.TimerWheel(wheel=design, clock=clock, on_expire=print)
+        yield wheel
+        yield wheel.call_later(1, print)
+        yield wheel.call_every(1, print)
+        yield tickwheel.with_timeout(tickwheel.background(wheel), 1)
+    yield tickwheel.ShardedWheel(2, clock=clock, on_expire=print)
+    yield from (tickwheel.ManualDriver(), tickwheel.ThreadDriver(), clock)
+    loop = asyncio.new_event_loop()
+    yield tickwheel.AsyncioDriver(loop)
+    yield tickwheel.TaskExecutor(loop)
+    loop.close()
+    yield from (tickwheel.PoolExecutor(), tickwheel.InlineExecutor(1), DelayQueue())
+    yield from (NativeWheel(), HeapWheel(), CalendarWheel(), SingleWheel(), RoundsWheel(), HierarchicalWheel())
+    yield CascadingWheel()
+
+
+def test_each_shows_what_it_is():
+    """
+    The repr of a public object names its class and its state, not its address.
+    """
+    for thing in [*made(), tickwheel.MonotonicClock(), tickwheel.BootClock()]:
+        text = repr(thing)
+        assert type(thing).__name__.removeprefix("Wheel") in text
+        assert f"{id(thing):x}" not in text.lower(), text
+
+
+@pytest.mark.parametrize("make", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_none_is_copied(make):
+    """
+    Pickling and copying what has state is refused by name, as a copy would share half of it.
+    """
+    for thing in made():
+        with pytest.raises(TypeError, match=f"{type(thing).__name__}"):
+            make(thing)
+
+
+def test_the_version():
+    """
+    The package says its version, which is that of its distribution.
+    """
+    assert tickwheel.__version__ == version("tickwheel")
+
+
+def test_every_error_has_a_message():
+    """
+    The text of an error is never empty, whatever built-in class it also is.
+    """
+    facts = {
+        "ClosedError": (),
+        "TooManyTimersError": (1,),
+        "ReentrantError": ("call",),
+        "ExecutorFullError": (1,),
+        "ContextCancelledError": (),
+        "DeadlineExceededError": (1.5,),
+        "InvalidDelayError": ("delay", 1),
+        "InvalidDeadlineError": (1,),
+        "SpanExceededError": (1, 2),
+        "ValueTooLargeError": (1, 2),
+        "MissingExtraError": ("library", "extra"),
+    }
+    assert set(facts) == set(errors.__all__) - {"TickwheelError"}
+    for name, given in facts.items():
+        assert len(str(getattr(errors, name)(*given))) > 10, name

@@ -1,0 +1,141 @@
+"""
+A series can be paused, resumed, and given another interval, also from inside its callback.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tickwheel import ClosedError, InvalidDelayError, Periodic, TimerWheel
+from tickwheel.testing import ManualClock
+from tickwheel.wheels.heap import HeapWheel
+
+
+class Rig:
+    """
+    A series on a manual clock, and when it fired, in seconds after the start.
+    """
+
+    def __init__(self, design: Callable[[], Any]) -> None:
+        self.clock = ManualClock()
+        self.start_ns = self.clock.monotonic_ns()
+        self.fired: list[float] = []
+        self.then: Callable[[], object] = bool
+        self.wheel = TimerWheel(wheel=design(), clock=self.clock)
+
+    def every(self, interval: float, **options: Any) -> Periodic:
+        """
+        Begin the series.
+        """
+        return self.wheel.call_every(interval, self.fire, **options)
+
+    def fire(self) -> None:
+        """
+        Note the time, and do what is asked.
+        """
+        self.fired.append(round((self.clock.monotonic_ns() - self.start_ns) / 1e9, 6))
+        self.then()
+
+
+@pytest.fixture(params=["native", "heap"])
+def rig(request: pytest.FixtureRequest) -> Rig:
+    """
+    Return a rig over one kind of engine.
+    """
+    return Rig(HeapWheel if request.param == "heap" else lambda: None)
+
+
+def test_pause_and_resume(rig):
+    """
+    A paused series fires nothing and is not pending; resumed it goes on in phase, and nothing counts as missed.
+    """
+    series = rig.every(10)
+    rig.clock.advance(10)
+    assert series.pause()
+    assert not series.pause()
+    assert (series.paused(), series.pending(), series.when(), len(rig.wheel)) == (True, False, math.inf, 0)
+    assert "paused" in repr(series)
+    rig.clock.advance(25)
+    assert rig.fired == [10]
+    assert series.resume()
+    assert not series.resume()
+    rig.clock.advance(10)
+    assert (rig.fired, series.missed, series.fired) == ([10, 40], 0, 2)
+    assert series.pause()
+    assert series.resume()
+    rig.clock.advance(5)
+    assert rig.fired == [10, 40, 50]
+
+
+def test_from_inside(rig):
+    """
+    A callback may pause its series, resume it, and change its interval.
+    """
+    series = rig.every(10)
+    rig.then = series.pause
+    rig.clock.advance(35)
+    assert (rig.fired, series.paused()) == ([10], True)
+    rig.then = lambda: (series.pause(), series.resume())
+    series.resume()
+    rig.clock.advance(15)
+    assert rig.fired == [10, 40, 50]
+    rig.then = lambda: series.set_interval(3)
+    rig.clock.advance(10)
+    rig.then = bool
+    rig.clock.advance(6)
+    assert rig.fired == [10, 40, 50, 60, 63, 66]
+
+
+def test_another_interval(rig):
+    """
+    A new interval counts from now, moves the next firing either way, and leaves a paused series paused.
+    """
+    series = rig.every(60)
+    rig.clock.advance(1)
+    assert series.set_interval(2)
+    rig.clock.advance(5)
+    assert rig.fired == [3, 5]
+    assert series.set_interval(60)
+    rig.clock.advance(30)
+    assert rig.fired == [3, 5]
+    series.pause()
+    assert series.set_interval(7)
+    rig.clock.advance(20)
+    assert (rig.fired, series.paused()) == ([3, 5], True)
+    series.resume()
+    rig.clock.advance(1)
+    assert rig.fired == [3, 5, 57]
+
+
+def test_what_is_over_stays_so(rig):
+    """
+    A series that is over, cancelled or closed with its wheel is neither paused nor resumed; a bad interval is refused.
+    """
+    done, cancelled, paused = rig.every(1, times=1), rig.every(5), rig.every(5)
+    rig.clock.advance(1)
+    cancelled.cancel()
+    for series in (done, cancelled):
+        assert (series.pause(), series.resume(), series.set_interval(1)) == (False, False, False)
+    for interval, error in ((0, ValueError), (math.nan, InvalidDelayError), ("1", TypeError), (math.inf, ValueError)):
+        with pytest.raises(error, match="interval is"):
+            paused.set_interval(interval)
+    paused.pause()
+    rig.wheel.close()
+    with pytest.raises(ClosedError):
+        paused.resume()
+    assert paused.cancel()
+    assert rig.fired == [1]
+
+
+def test_times_is_a_count(rig):
+    """
+    `times` is an integer; anything else is refused rather than never reached.
+    """
+    for times in (1.5, "2", 2.0):
+        with pytest.raises(TypeError, match=f"times is {times!r}: pass an integer"):
+            rig.every(1, times=times)
+    assert len(rig.wheel) == 0
