@@ -249,3 +249,18 @@ def test_no_command(run):
     answer = run("explode")
     assert answer.returncode == 2
     assert "explode" in answer.stderr
+
+
+def test_cancel_all_under_a_prefix(run):
+    """
+    All pending jobs under a prefix are cancelled and counted, and others stay.
+    """
+    for key in ("tea/1", "tea/2", "coffee"):
+        run("set", key, "--delay", "1h", "--target", "log")
+    assert run("cancel", "--prefix", "tea/").stdout == "cancelled 2 jobs\n"
+    assert run("cancel", "--prefix", "tea/", "--json").stdout == '{"cancelled": 0}\n'
+    assert [line.split("\t")[0] for line in run("list").stdout.splitlines()] == ["coffee"]
+    for wrong in ((), ("coffee", "--prefix", ""), ("--prefix", "", "--if-generation", "1")):
+        refused = run("cancel", *wrong)
+        assert refused.returncode == 2
+        assert "name one job, or all pending ones by --prefix" in refused.stderr

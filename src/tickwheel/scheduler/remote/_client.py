@@ -16,13 +16,14 @@ from typing import Any, Final, NoReturn
 from tickwheel.observe._tracing import TRACE
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
-from tickwheel.scheduler.model import Answer, Job, Outcome, Page, RetryPolicy, State
+from tickwheel.scheduler.model import Answer, Job, Page, RetryPolicy
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.verbs._client import STEPS_MAX
-from tickwheel.scheduler.verbs._requests import PAGE_MAX, ListFields, SetRequest, When, due_at, job_query, set_write
+from tickwheel.scheduler.verbs._drain import Progress, drained
+from tickwheel.scheduler.verbs._requests import ListFields, SetRequest, When, due_at, job_query, set_write
 
 __all__ = ["RemoteClient"]
 
@@ -89,19 +90,11 @@ class RemoteClient:
         what = f"a transaction of {type(connection).__name__} does not reach the service"
         raise UnsupportedError(what, "leave conn out, or use a scheduler on the store itself")
 
-    def drain(self, prefix: str) -> list[Job]:
+    def drain(self, prefix: str, on_progress: Progress | None = None) -> list[Job]:
         """
         Cancel everything pending under *prefix* and return it; blocks.
         """
-        drained: list[Job] = []
-        cursor: str | None = None
-        while True:
-            page = self.page({"prefix": prefix, "state": State.PENDING, "cursor": cursor, "limit": PAGE_MAX})
-            answers = self.cancel([job.key for job in page.jobs]).result()
-            drained += [answer.job for answer in answers if answer.outcome is Outcome.CANCELLED and answer.job]
-            cursor = page.cursor
-            if cursor is None:
-                return drained
+        return drained(prefix, self.page, self.cancel, on_progress)
 
     def _each(
         self,

@@ -15,10 +15,11 @@ from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
-from tickwheel.scheduler.model import Answer, Job, Outcome, Page, Replay, Set, State, Write
+from tickwheel.scheduler.model import Answer, Job, Page, Replay, Set, Write
 from tickwheel.scheduler.stores import Joins, Shard, Store
+from tickwheel.scheduler.verbs._drain import Progress, drained
 from tickwheel.scheduler.verbs._promise import Promise
-from tickwheel.scheduler.verbs._requests import PAGE_MAX, ListFields, SetRequest, When, job_query, set_write
+from tickwheel.scheduler.verbs._requests import ListFields, SetRequest, When, job_query, set_write
 from tickwheel.scheduler.verbs._within import Within, cancels, moves
 from tickwheel.scheduler.verbs._writer import Writer
 
@@ -157,19 +158,11 @@ class Client:
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
         return Within(store, connection, self._set_write, self.clock.now_ms)
 
-    def drain(self, prefix: str) -> list[Job]:
+    def drain(self, prefix: str, on_progress: Progress | None = None) -> list[Job]:
         """
         Cancel everything pending under *prefix* and return it; blocks.
         """
-        drained: list[Job] = []
-        cursor: str | None = None
-        while True:
-            page = self.page({"prefix": prefix, "state": State.PENDING, "cursor": cursor, "limit": PAGE_MAX})
-            answers = self.cancel([job.key for job in page.jobs]).result()
-            drained += [answer.job for answer in answers if answer.outcome is Outcome.CANCELLED and answer.job]
-            cursor = page.cursor
-            if cursor is None:
-                return drained
+        return drained(prefix, self.page, self.cancel, on_progress)
 
     def _writing(self, verb: str) -> Writer:
         """

@@ -4,7 +4,7 @@ The durable scheduler for threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
@@ -183,13 +183,17 @@ class Scheduler(Common):
         """
         return self._core.client.replay(keys).result()
 
-    def drain(self, prefix: str = "") -> list[Job]:
+    def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
         Cancel every pending job whose key begins with *prefix*, and return them in the order of their keys.
 
         What is set meanwhile may be left, what runs is. Costs time and memory for all that it returns.
+
+        Args:
+            prefix: Of the key; all jobs by default.
+            on_progress: Called in this thread after each thousand or so, with how many more were cancelled.
         """
-        return self._core.client.drain(prefix)
+        return self._core.client.drain(prefix, on_progress)
 
     def get(self, key: str) -> Job | None:
         """

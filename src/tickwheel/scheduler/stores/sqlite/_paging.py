@@ -5,9 +5,9 @@ Lists of jobs, page by page.
 from __future__ import annotations
 
 import sqlite3
-from typing import Final
+from typing import Any, Final
 
-from tickwheel.scheduler.model import JobQuery, Page, State
+from tickwheel.scheduler.model import Job, JobQuery, Page, State
 from tickwheel.scheduler.stores._rows import CODES, in_int64, job_of, successor
 from tickwheel.scheduler.stores.sqlite._queries import paging
 
@@ -24,25 +24,37 @@ _KEYS: Final = {State.DEAD: "dead_keys", State.RUNNING: "running_keys"}
 
 def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     """
-    Return the page that *query* asks for, from two statements: how far to look, and what is there.
+    Return the page that *query* asks for.
+
+    It looks at as many keys as make a page. Where a filter leaves some of them out, it looks further, once, in two
+    statements: how far, and what is there.
     """
     keys = "recurring_keys" if query.recurring else _KEYS.get(query.state, "all_keys") if query.state else "all_keys"
-    is_filtered = (query.state, query.due_from, query.due_until, query.handler) != (None,) * 4
-    reach = max(_REACH, query.limit + 1) if is_filtered else query.limit + 1
-    values = {
+    values: dict[str, Any] = {
         # No string lies between a key and the same with a NUL behind it.
         "first": query.prefix if query.cursor is None else max(query.prefix, query.cursor + "\0"),
         "end": successor(query.prefix) or _ABOVE_ALL,
-        "reach": reach,
         "state": CODES[query.state] if query.state else None,
         "due_from": in_int64(query.due_from, -(2**63)),
         "due_until": in_int64(query.due_until, 2**63 - 1),
         "handler": query.handler,
+        "reach": query.limit + 1,
+        "last": _ABOVE_ALL,
         "limit": query.limit + 1,
     }
+    jobs = _read(connection, keys, values)
+    if len(jobs) > query.limit:  # most filters let most jobs through
+        return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
+    if (query.state, query.due_from, query.due_until, query.handler) == (None,) * 4:
+        return Page(tuple(jobs))
+    values["reach"] = reach = max(_REACH, query.limit + 1)
     in_reach, last = connection.execute(paging("end_of_reach", keys), values).fetchone()
     values["last"] = _ABOVE_ALL if last is None else last
-    jobs = [job_of(row) for row in connection.execute(paging("page", keys), values)]
+    jobs = _read(connection, keys, values)
     if len(jobs) > query.limit:
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
     return Page(tuple(jobs), last if in_reach == reach else None)
+
+
+def _read(connection: sqlite3.Connection, keys: str, values: dict[str, Any]) -> list[Job]:
+    return [job_of(row) for row in connection.execute(paging("page", keys), values)]
