@@ -84,6 +84,14 @@ class MonotonicClock:
         """
         return time.time_ns()
 
+    def elapsed_ns(self) -> int:
+        """
+        Return CLOCK_BOOTTIME where there is one: what the time of day is compared with to see that it was set.
+
+        A clock need not have this method; its `monotonic_ns` is taken then.
+        """
+        return _boot_ns()
+
 
 class BootClock(MonotonicClock):
     """

@@ -4,6 +4,8 @@ The other proofs in their short form; `make prove` runs the long one.
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -91,6 +93,19 @@ def test_none_is_early(store):
             pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
             command += ["--store", stack.enter_context(servers.redis_url())]
         code, line = proven(*command)
+    assert code == 0, line
+
+
+@pytest.mark.realtime
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", ["back and right", "glimpse"])
+def test_clock_trips(scenario):
+    """
+    Back for five seconds or a moment and right again: intervals, cron lines, delays and instants do what they should.
+    """
+    if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
+        pytest.skip("the interposed clock needs Linux and a C compiler")
+    code, line = proven("clock_trips.py", "--only", scenario, "--seed", "1")
     assert code == 0, line
 
 

@@ -141,13 +141,12 @@ def test_another_process_wakes_an_idle_owner(file_url, make, clock, record):
 
 def test_wall_clock_stepped_forward(url, make, clock, record):
     """
-    When the wall clock jumps ahead, what became due fires within the next look.
+    When the wall clock jumps ahead, what became due fires without waiting for anything else.
     """
     scheduler = make(url, clock=clock).start()
     scheduler.handler("h")(record)
-    scheduler.set("k", delay=HOUR, handler="h", payload=1)
+    scheduler.set("k", at=clock.wall_ns() / 1e9 + HOUR, handler="h", payload=1)
     clock.step_wall(2 * HOUR)
-    clock.advance(61)
     assert record.wait(1) == [1]
 
 
@@ -158,7 +157,7 @@ def test_wall_clock_stepped_back(url, make, clock, record, events):
     scheduler = make(url, clock=clock).start()
     told = events(scheduler)
     scheduler.handler("h")(record)
-    scheduler.set("k", delay=5, handler="h", payload=1)
+    scheduler.set("k", at=clock.wall_ns() / 1e9 + 5, handler="h", payload=1)
     while scheduler.stats()["near"] == 0:
         time.sleep(0.001)
     clock.step_wall(-HOUR)

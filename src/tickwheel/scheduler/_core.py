@@ -17,6 +17,7 @@ from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._identity import one_life
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._owner import Owner
@@ -29,7 +30,7 @@ from tickwheel.scheduler.model import Answer, Write
 from tickwheel.scheduler.stores import Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
 from tickwheel.scheduler.verbs._client import Client
-from tickwheel.scheduler.verbs._commits import events_of, lives_of
+from tickwheel.scheduler.verbs._commits import elapsed_of, events_of, lives_of
 
 __all__ = ["Core"]
 
@@ -96,6 +97,7 @@ class Core:
             client.store,
             writer,
             client.clock,
+            Elapsed(client.clock),
             timers,
             pacer,
             self.hooks,
@@ -146,6 +148,8 @@ class Core:
         """
         owner = self._owner
         if owner is not None:
+            for era, jobs in elapsed_of(writes, answers).items():
+                owner.counted(jobs, era)
             owner.written(*lives_of(writes, answers))
         if self.hooks.is_curious:
             for event in events_of(writes, answers):

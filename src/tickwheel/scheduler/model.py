@@ -23,6 +23,7 @@ __all__ = [
     "Move",
     "Outcome",
     "Page",
+    "Redate",
     "Replay",
     "RetryPolicy",
     "Set",
@@ -179,23 +180,28 @@ class Set:
         mode: What to do with a pending one.
         max_wait_ms: With REPLACE: never move the instant past `first_set_at` plus this.
         if_generation: Only if the live job has this generation; 0: only if there is none.
+        era: For an instant that counts elapsed time, by which setting of the clock it was counted. It is not stored.
     """
 
     job: Job
     mode: SetMode = SetMode.REPLACE
     max_wait_ms: int | None = None
     if_generation: int | None = None
+    era: int | None = None
 
 
 @record
 class Move:
     """
     Give a pending job another instant and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
+
+    `era` as in `Set`.
     """
 
     key: str
     due_at: int
     if_generation: int | None = None
+    era: int | None = None
 
 
 @record
@@ -306,7 +312,29 @@ class Settle:
     error: str | None = None
 
 
-Write: TypeAlias = Set | Move | Cancel | Replay | Adopt | Begin | Settle
+@record
+class Redate:
+    """
+    Write the instant of a pending job by a clock that was set.
+
+    Answers MOVED, TOO_LATE, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. It is the same life: its generation and attempt
+    stay, and so do the distances to its expiry and to its first set. WRONG_GENERATION carries the job as it is: where a
+    Redate is repeated after an unknown end, that shows whether the first took effect.
+
+    Attributes:
+        job: As the owner read it: pending. A job that was moved or set since is WRONG_GENERATION.
+        epoch: The lease's.
+        due_at: The instant.
+        recurrence: The canonical text of its recurrence, whose anchor may have moved with it.
+    """
+
+    job: Job
+    epoch: int
+    due_at: int
+    recurrence: str | None = None
+
+
+Write: TypeAlias = Set | Move | Cancel | Replay | Adopt | Begin | Settle | Redate
 """A write to one job."""
 
 

@@ -17,6 +17,7 @@ from tickwheel.scheduler.model import (
     Job,
     Move,
     Outcome,
+    Redate,
     Replay,
     Set,
     SetMode,
@@ -52,7 +53,7 @@ class StoreModel:
         """
         Return how *write* should be answered, and the job that its key should have then.
         """
-        key = write.job.key if isinstance(write, Set | Begin | Settle) else write.key
+        key = write.job.key if isinstance(write, Set | Begin | Settle | Redate) else write.key
         job = self.jobs.get(key)
         if isinstance(write, Set):
             return self._set(write, job)
@@ -60,7 +61,7 @@ class StoreModel:
             if (job.generation if job else 0) != write.if_generation or (job and job.state != "dead"):
                 return Outcome.WRONG_GENERATION, job
             return Outcome.CREATED, replace(write.job, generation=NEW)
-        if isinstance(write, Begin | Settle):
+        if isinstance(write, Begin | Settle | Redate):
             return (Outcome.NOT_OWNER, job) if write.epoch != self.epoch_of(key) else self._fire(write, job)
         return self._ask(write, job)
 
@@ -109,7 +110,7 @@ class StoreModel:
             return Outcome.REPLAYED, replace(moved, first_set_at=NEW)
         return Outcome.MOVED, moved
 
-    def _fire(self, write: Begin | Settle, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: PLR0911 - cases
+    def _fire(self, write: Begin | Settle | Redate, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: PLR0911 - cases
         if job is None or job.state == "dead":
             return Outcome.NOT_FOUND, job
         if job.generation != write.job.generation or job.due_at != write.job.due_at:
@@ -118,6 +119,8 @@ class StoreModel:
             if job.state == "running":
                 return Outcome.TOO_LATE, job
             return Outcome.BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1)
+        if isinstance(write, Redate):
+            return (Outcome.TOO_LATE, job) if job.state == "running" else (Outcome.MOVED, _redated(job, write))
         if job.state == "pending":
             return Outcome.WRONG_GENERATION, job
         if write.how == Settled.DONE:
@@ -135,3 +138,9 @@ class StoreModel:
         if expires_at is not None:
             expires_at += due_at - job.due_at
         return replace(job, generation=NEW, due_at=due_at, expires_at=expires_at, attempt=0, state=State.PENDING)
+
+
+def _redated(job: Job, write: Redate) -> Job:
+    step = write.due_at - job.due_at
+    after = replace(job, due_at=write.due_at, first_set_at=job.first_set_at + step, recurrence=write.recurrence)
+    return after if job.expires_at is None else replace(after, expires_at=job.expires_at + step)

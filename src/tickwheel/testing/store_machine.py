@@ -23,6 +23,7 @@ from tickwheel.scheduler.model import (
     JobQuery,
     Move,
     Outcome,
+    Redate,
     Replay,
     Set,
     SetMode,
@@ -88,7 +89,7 @@ class _Machine:
     def compare(self, write: Write, answer: Answer) -> None:
         outcome, job = self.model.expect(write)
         same(answer.outcome, outcome, f"the answer to {write}")
-        key = write.job.key if isinstance(write, Set | Begin | Settle) else write.key
+        key = write.job.key if isinstance(write, Set | Begin | Settle | Redate) else write.key
         if job is None:
             self.model.jobs.pop(key, None)
         else:
@@ -127,7 +128,7 @@ class _Machine:
 
     def draw(self) -> Write:  # noqa: PLR0911 - one for each kind of write
         rng, key = self.rng, self.rng.choice(_KEYS)
-        kind = rng.choices((Set, Move, Cancel, Replay, Begin, Settle, Adopt), (4, 2, 1, 2, 6, 6, 1))[0]
+        kind = rng.choices((Set, Move, Cancel, Replay, Begin, Settle, Redate, Adopt), (4, 2, 1, 2, 6, 6, 2, 1))[0]
         if kind is Set:
             return self.draw_set(key)
         if kind is Cancel:
@@ -138,12 +139,14 @@ class _Machine:
             return Replay(key, self.draw_instant(), self.draw_condition(key))
         if kind is Adopt:
             return self.draw_adopt(key)
-        wanted = State.PENDING if kind is Begin else State.RUNNING
+        wanted = State.RUNNING if kind is Settle else State.PENDING
         likely = [job for job in self.model.jobs.values() if job.state is wanted]
         job = rng.choice(self.staged if self.staged and rng.random() < 0.2 else likely or [Job(key, 1, 0)])
         epoch = self.model.epoch_of(job.key) - (rng.random() < 0.05)
         if kind is Begin:
             return Begin(job, epoch)
+        if kind is Redate:
+            return Redate(job, epoch, self.draw_instant(), job.recurrence and "every 7 s")
         how = rng.choice((Settled.DONE, Settled.DONE, Settled.AGAIN, Settled.DEAD))
         due_at = self.draw_instant() if rng.random() < 0.4 else None
         return Settle(job, epoch, how, rng.randrange(5), due_at, rng.choice((None, "it broke")))

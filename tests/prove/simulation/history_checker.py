@@ -35,7 +35,20 @@ from simulation.history import (
     Taken,
 )
 from tickwheel.scheduler._checks import decode_payload
-from tickwheel.scheduler.model import Answer, Begin, Cancel, Job, Move, Outcome, Replay, Set, Settle, Settled, Write
+from tickwheel.scheduler.model import (
+    Answer,
+    Begin,
+    Cancel,
+    Job,
+    Move,
+    Outcome,
+    Redate,
+    Replay,
+    Set,
+    Settle,
+    Settled,
+    Write,
+)
 from tickwheel.testing._store_model import NEW, StoreModel
 
 __all__ = ["Violation", "check_history"]
@@ -312,7 +325,7 @@ def _only(shard: int) -> Any:
 
 
 def _key(write: Write) -> str:
-    return write.job.key if isinstance(write, Set | Begin | Settle) else write.key
+    return write.job.key if isinstance(write, Set | Begin | Settle | Redate) else write.key
 
 
 def _dated(write: Write, store_ms: int) -> Write:

@@ -82,6 +82,8 @@ class Armer:
         """Called after each begin: there is room for others to be staged."""
         self.on_early: Callable[[list[Entry]], object] = len
         """Gets what was begun for an instant that is far away again."""
+        self.is_off: Callable[[Job], bool] = bool
+        """Whether a job's instant was written before the clock was set, and means another one."""
 
     def add(self, entries: Iterable[Entry]) -> None:
         """
@@ -233,6 +235,8 @@ class Armer:
         now = self._clock.now()
         if self._is_stopped:  # they are given back, whatever their instant
             now = float("inf")
+        elif self._clock.era:
+            entries = self._without_early(entries, now)
         due: list[Entry] = []
         later: defaultdict[int, list[Entry]] = defaultdict(list)
         for entry in entries:
@@ -250,10 +254,22 @@ class Armer:
             return  # begun and not fired: the stop gives them back
 
     def _fire(self, fire_at: int, batch: list[Entry]) -> None:
-        early_ms = fire_at - self._clock.now()
-        if early_ms > _STEP_MS:  # somebody set the clock back: it can be moved and cancelled again
-            self.on_early([entry for entry in batch if entry.stage is Stage.BEGUN])
-        elif early_ms > 0:
+        batch = [entry for entry in batch if entry.stage is Stage.BEGUN]
+        now = self._clock.now()
+        if self._clock.era:
+            batch = self._without_early(batch, now)
+        if fire_at > now:
             self._set_timer(fire_at, batch)
         else:
-            self._hand_over([entry for entry in batch if entry.stage is Stage.BEGUN])
+            self._hand_over(batch)
+
+    def _without_early(self, entries: Sequence[Entry], now: float) -> list[Entry]:
+        """
+        Give back those of *entries* that were begun by a clock that was set since, and return the others.
+
+        What was given back can be moved and cancelled again, and is begun when its time comes.
+        """
+        early = {entry for entry in entries if entry.job.due_at - now > _STEP_MS or self.is_off(entry.job)}
+        if early:
+            self.on_early(list(early))
+        return [entry for entry in entries if entry not in early]

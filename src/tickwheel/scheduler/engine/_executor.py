@@ -43,6 +43,7 @@ class Executor:
     ) -> None:
         self._near = near
         self._clock = ground.clock
+        self._elapsed = ground.elapsed
         self._timers = ground.timers
         self._hooks = ground.hooks
         self._spans = None if ground.tracer is None else Spans(ground.tracer, ground.pacer)
@@ -207,7 +208,7 @@ class Executor:
         if job.expires_at is None and job.recurrence is None:
             return None
         try:
-            return _verdict.judge_expired(job, epoch, self._clock.now_ms())
+            return _verdict.judge_expired(job, epoch, self._elapsed.now_ms(job))
         except Exception as error:  # noqa: BLE001  such as a recurrence that nobody can read
             return _verdict.fatal(job, epoch, error)
 
@@ -248,7 +249,7 @@ class Executor:
             entry.ran_ms = (self._clock.monotonic() - begun) * 1000
         if result is None and error is None and job.recurrence is None:  # most end so, and need no clock
             return _verdict.succeeded(job, epoch)
-        now = self._clock.now_ms()
+        now = self._elapsed.now_ms(job)
         try:
             if error is not None:
                 return _verdict.judge_error(job, epoch, error, now)
@@ -278,7 +279,7 @@ class Executor:
         if entry.stage is Stage.RUNNING:
             error = TimeoutError(f"it did not end within {timeout_s:g} s")
             entry.ran_ms = timeout_s * 1000
-            verdict = _verdict.judge_error(entry.job, entry.epoch, error, self._clock.now_ms())
+            verdict = _verdict.judge_error(entry.job, entry.epoch, error, self._elapsed.now_ms(entry.job))
             self._end_span(entry, verdict.kind, verdict.settle.error)
             self._settler.add(entry, verdict)
 

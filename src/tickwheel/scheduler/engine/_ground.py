@@ -10,6 +10,7 @@ from tickwheel.drivers import TimerWheel
 from tickwheel.observe._tracing import Tracer
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.verbs._writer import Writer
@@ -27,6 +28,7 @@ class Ground:
         store: Open; read by the stager, the leases and the watcher.
         writer: The only way to write to it.
         clock: The store's, read without asking it.
+        elapsed: Which jobs count elapsed time, whatever the clock is set to.
         timers: The near wheel, on the scheduler's clock.
         pacer: A wheel on the real clock, for waits that are about threads and stores: the same one, unless a test
             moves the scheduler's clock by hand.
@@ -39,6 +41,7 @@ class Ground:
     store: Store
     writer: Writer
     clock: StoreClock
+    elapsed: Elapsed
     timers: TimerWheel
     pacer: TimerWheel
     hooks: Hooks

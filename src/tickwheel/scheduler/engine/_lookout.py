@@ -15,6 +15,7 @@ from typing import Final
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._near import Near
+from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.model import Job
 
 __all__ = ["Lookout"]
@@ -33,10 +34,11 @@ class Lookout:
     Looks back. Called by one thread at a time.
     """
 
-    def __init__(self, ground: Ground, near: Near, armer: Armer) -> None:
+    def __init__(self, ground: Ground, near: Near, armer: Armer, redater: Redater) -> None:
         self._store = ground.store
         self._near = near
         self._armer = armer
+        self._redater = redater
         self._clock = ground.clock
         self._near_max = ground.options.near_max
         self._places: dict[int, _Place] = {}
@@ -70,7 +72,8 @@ class Lookout:
 
     def _stage(self, jobs: list[Job], epoch: int) -> None:
         if jobs and self._near.waiting < self._near_max:
-            self._armer.add(self._near.stage(jobs, epoch, is_news=False))
+            right = self._redater.right(jobs, epoch, is_news=False)
+            self._armer.add(self._near.stage(right, epoch, is_news=False))
 
 
 def _last_of(jobs: list[Job]) -> _Place:

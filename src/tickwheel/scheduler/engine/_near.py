@@ -106,10 +106,11 @@ class Entry:
         call: How to run it, from its firing on.
         fired_at: When its target began with it, in ms of the store's clock; 0 before.
         ran_ms: How long the target took.
+        era: Of the clock, when it was judged what follows from its end.
         span: Of its firing, if that is traced.
     """
 
-    __slots__ = ("call", "epoch", "fire_at", "fired_at", "is_booked", "job", "lane", "ran_ms", "span", "stage")
+    __slots__ = ("call", "epoch", "era", "fire_at", "fired_at", "is_booked", "job", "lane", "ran_ms", "span", "stage")
 
     def __init__(self, job: Job, epoch: int) -> None:
         self.job = job
@@ -121,6 +122,7 @@ class Entry:
         self.call: Call | None = None
         self.fired_at = 0.0
         self.ran_ms = 0.0
+        self.era = 0
         self.span: Span | None = None
 
     @property

@@ -69,6 +69,7 @@ class Owner:
         self._armer.on_room = self._stager.made_room
         self._armer.on_more(self._stager.start_over)
         self._armer.on_early = self._give_back
+        self._armer.is_off = self._stager.redater.is_off
         self._settler.on_lives = self._stager.written
         self._settler.on_doubt = self._stager.start_over
         self._settler.on_settled = self._made_progress
@@ -87,6 +88,12 @@ class Owner:
         )
         self._stager.start()
         self._watcher.start()
+
+    def counted(self, jobs: Sequence[Job], era: int) -> None:
+        """
+        Take notice of committed jobs whose instants count elapsed time, in *era* of the clock.
+        """
+        self._ground.elapsed.note(jobs, era)
 
     def written(self, jobs: Sequence[Job], cancelled: Sequence[str]) -> None:
         """

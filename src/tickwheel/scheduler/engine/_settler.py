@@ -58,10 +58,12 @@ class Settler:
 
     def __init__(self, ground: Ground, near: Near, figures: Figures) -> None:
         self._near = near
+        self._clock = ground.clock
         self._pacer = ground.pacer
         self._writer = ground.writer
         self._hooks = ground.hooks
         self._figures = figures
+        self._elapsed = ground.elapsed
         self._lock = threading.Lock()
         self._ended: list[_Ended] = []
         self._is_posting = False
@@ -86,6 +88,8 @@ class Settler:
         """
         if not self._near.end(entry):
             return False
+        if verdict.settle.due_at is not None:
+            entry.era = self._clock.era
         if tell is not None:
             self._tells[entry] = tell
         with self._lock:
@@ -154,6 +158,11 @@ class Settler:
         self._post_after_pause()
         lives = [job for answer in result if (job := answer.job) is not None and job.state is State.PENDING]
         if lives:
+            self._elapsed.follow(
+                (entry.job, answer.job, entry.era)
+                for (entry, verdict), answer in zip(batch, result, strict=True)
+                if verdict.kind is not Kind.GIVEN_BACK and answer.job is not None
+            )
             self.on_lives(lives)
         if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
             self.on_doubt()

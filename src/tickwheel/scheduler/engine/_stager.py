@@ -21,6 +21,7 @@ from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._near import Near
+from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
@@ -34,8 +35,14 @@ _LAST: Final = 2**63 - 1
 _RETRY_S: Final = 1.0
 _LOOK_MAX_S: Final = 60.0
 """With a job pending, at most this far from one look to the next: so a step of the wall clock is noticed in time."""
-_STEP_MS: Final = 1_000
-"""A clock that moved by so much against the monotonic one was set by somebody."""
+_STEP_MS: Final = 250
+"""If the store's clock moved by so much against the monotonic one, timers have to be set again."""
+_WATCH_S: Final = 0.5
+"""How often this machine's time of day is looked at while a job is pending: two readings of a clock."""
+_PAGES: Final = 4
+"""Of jobs that are checked in one look, after the clock was set."""
+_UNDER_WAY: Final = 4 * _PAGE
+"""How many instants may be on their way to the store before more are checked."""
 
 _Place = tuple[int, int]
 
@@ -48,14 +55,16 @@ class _Shard:
         epoch: Of its lease.
         cursor: The (instant, generation) up to which every pending job is near, or was.
         mark: Up to where the changes of others were read.
+        checked: Up to where instants were checked since the clock was set, or None if all were.
     """
 
-    __slots__ = ("cursor", "epoch", "mark")
+    __slots__ = ("checked", "cursor", "epoch", "mark")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.cursor: _Place = (0, 0)
         self.mark: int | None = None
+        self.checked: _Place | None = None
 
 
 class Stager:
@@ -75,7 +84,8 @@ class Stager:
         self._lock = threading.Lock()
         self._shards: dict[int, _Shard] = {}
         self._wake = threading.Event()
-        self._lookout = Lookout(ground, near, armer)
+        self.redater = Redater(ground, self._redated)
+        self._lookout = Lookout(ground, near, armer, self.redater)
         self._has_changes = True
         self._is_look_wanted = False
         self._is_lookout_wanted = False
@@ -84,12 +94,16 @@ class Stager:
         self._timer: Timer | None = None
         self._look_at: float | None = None
         self._offset_ms: float | None = None
+        self._era = 0
+        self._is_watching = False
+        self._elapsed = ground.elapsed
         self._thread = threading.Thread(target=self._run, name="tickwheel-stager", daemon=True)
 
     def start(self) -> None:
         """
         Begin with a look at everything that is owned.
         """
+        self._clock.on_step = self._want_look
         self._want_look()
         self._thread.start()
 
@@ -107,17 +121,21 @@ class Stager:
         Stage the shards of *leases* from now on, and no others.
         """
         with self._lock:
-            old = self._shards
-            self._shards = {lease.shard: old.get(lease.shard) or _Shard(lease.epoch) for lease in leases}
+            old, self._shards = self._shards, {}
             for lease in leases:
-                if self._shards[lease.shard].epoch != lease.epoch:
-                    self._shards[lease.shard] = _Shard(lease.epoch)
+                shard = old.get(lease.shard)
+                if shard is None or shard.epoch != lease.epoch:
+                    shard = _Shard(lease.epoch)
+                    shard.checked = None if self._elapsed.is_steady else (0, 0)
+                self._shards[lease.shard] = shard
         self._want_look()
 
     def written(self, jobs: Sequence[Job]) -> None:
         """
         Take notice of pending *jobs* from a commit of this process; on the writer's thread.
         """
+        if not self._elapsed.is_steady:
+            jobs = self._right(jobs)
         soonest: int | None = None
         by_epoch: dict[int, list[Job]] = {}
         far: list[str] = []
@@ -144,6 +162,8 @@ class Stager:
             self._armer.add(self._near.stage(staged, epoch, is_news=True))
         if soonest is not None:
             self._look_before(soonest)
+        if not self._is_watching and not self._clock.is_sampled:
+            self._want_look()
 
     def dropped(self, keys: Sequence[str]) -> None:
         """
@@ -183,7 +203,11 @@ class Stager:
             self._want_look()
 
     def _run(self) -> None:
-        while self._wake.wait():
+        while True:
+            if not self._wake.wait(_WATCH_S if self._is_watching else None):
+                if not self._was_set():
+                    continue
+                self._is_look_wanted = True
             self._wake.clear()
             if self._is_stopped:
                 return
@@ -211,17 +235,22 @@ class Stager:
         """
         has_changes, self._has_changes = self._has_changes, False
         self._notice_step()
+        self.redater.look()
         with self._lock:
             shards = list(self._shards.items())
             self._look_at = None  # before anything is read: a look that a commit asks for meanwhile is kept
         soonest: int | None = None
         for number, shard in shards:
+            if shard.checked is not None:
+                self._check_on(number, shard)
             if has_changes or shard.mark is None:  # the mark comes before the first scan, or a change between is missed
                 self._read_changes(number, shard)
             self._read_on(number, shard)
             following = self._store.due(number, _LAST, shard.cursor, 1)
+            self._elapsed.met(following)
             if following and (soonest is None or following[0].due_at < soonest):
                 soonest = following[0].due_at
+        self._is_watching = not self._clock.is_sampled and (soonest is not None or self._near.waiting > 0)
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
 
@@ -235,19 +264,69 @@ class Stager:
             for shard in self._shards.values():
                 shard.cursor = (0, 0)
 
+    def _was_set(self) -> bool:
+        """
+        Return whether the clock was set, or the machine slept; if not, see whether there is anything to watch for.
+        """
+        offset = self._clock.now() - self._clock.local()
+        self._is_watching = self._near.waiting > 0 or self._look_at is not None or self._is_full
+        return self._offset_ms is None or abs(offset - self._offset_ms) >= _STEP_MS
+
     def _notice_step(self) -> None:
         """
-        Begin anew if somebody set the clock: what is near was filed by the old time.
+        Begin again if somebody set the clock: what is near was filed by the old time.
         """
-        offset = self._clock.now() - self._clock.monotonic() * 1e3
-        before, self._offset_ms = self._offset_ms, offset
-        if before is None or abs(offset - before) < _STEP_MS:
+        offset, era = self._clock.now() - self._clock.local(), self._clock.era
+        if self._offset_ms is not None and era == self._era and abs(offset - self._offset_ms) < _STEP_MS:
+            return
+        is_first, self._offset_ms = self._offset_ms is None, offset
+        if is_first and era == 0:
             return
         with self._lock:
             for shard in self._shards.values():
                 shard.cursor = (0, 0)
+                if era != self._era:
+                    shard.checked = (0, 0)
             self._armer.forget()
             self._near.drop_all()
+        self._era = era
+        self.redater.stepped()
+
+    def _right(self, jobs: Sequence[Job]) -> list[Job]:
+        """
+        Return those of *jobs* whose instants are what they say; the others come again.
+        """
+        by_epoch: dict[int, list[Job]] = {}
+        with self._lock:
+            for job in jobs:
+                shard = self._shards.get(self._store.shard_of(job.key))
+                if shard is not None:
+                    by_epoch.setdefault(shard.epoch, []).append(job)
+        right = {id(job) for epoch, mine in by_epoch.items() for job in self.redater.right(mine, epoch, is_news=True)}
+        self._near.drop([job.key for job in jobs if id(job) not in right])
+        return [job for job in jobs if id(job) in right]
+
+    def _redated(self, jobs: Sequence[Job]) -> None:
+        """
+        Stage what was redated, and go on if that was waited for; on the writer's thread.
+        """
+        self._near.drop([job.key for job in jobs])  # what was read with the instant of before
+        self.written(jobs)
+        if self.redater.under_way < _UNDER_WAY and any(shard.checked for shard in self._shards.values()):
+            self._want_look()
+
+    def _check_on(self, number: int, shard: _Shard) -> None:
+        """
+        Check the instants of some more pages of what is pending, the soonest first: see `Redater`.
+        """
+        for _ in range(_PAGES):
+            if self._is_stopped or shard.checked is None or self.redater.under_way >= _UNDER_WAY:
+                return
+            jobs = self._store.due(number, _LAST, shard.checked, _PAGE)
+            self.redater.right(jobs, shard.epoch, is_news=False)
+            shard.checked = (jobs[-1].due_at, jobs[-1].generation) if len(jobs) == _PAGE else None
+        if shard.checked is not None:
+            self._want_look()
 
     def _read_changes(self, number: int, shard: _Shard) -> None:
         """
@@ -260,7 +339,8 @@ class Stager:
                 shard.cursor = (0, 0)
             raise
         if changes.jobs:
-            self._armer.add(self._near.stage(changes.jobs, shard.epoch, is_news=False))
+            jobs = self.redater.right(changes.jobs, shard.epoch, is_news=False)
+            self._armer.add(self._near.stage(jobs, shard.epoch, is_news=False))
         shard.mark = changes.mark
 
     def _read_on(self, number: int, shard: _Shard) -> None:
@@ -282,7 +362,9 @@ class Stager:
                     self._is_full = True
                     break
                 jobs = self._store.due(number, until, place, _PAGE)
-                self._armer.add(self._near.stage(jobs, shard.epoch, is_news=False))
+                self._elapsed.met(jobs)
+                right = self.redater.right(jobs, shard.epoch, is_news=False)
+                self._armer.add(self._near.stage(right, shard.epoch, is_news=False))
                 if len(jobs) < _PAGE:
                     place = (until - 1, _LAST)
                     break

@@ -1,9 +1,11 @@
 """
-The store's clock, read without asking the store.
+The store's clock, read without asking the store; and what happens to it.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Final
 
 from tickwheel.clock import Clock
@@ -14,7 +16,16 @@ _DRIFT: Final = 1e-4
 """How much faster than the store's this machine's clock may run: two bad crystals, 50 millionths off each."""
 
 _ROUNDING_S: Final = 1e-6
-"""More than rounding can take off a deadline: a timer early by so little finds nothing due, and is set anew."""
+"""More than rounding can take off a deadline: a timer early by so little finds nothing due, and is set again."""
+
+_STEP_NS: Final = 250_000_000
+"""A time of day that moved by so much against elapsed time was set by somebody."""
+_SERVER_STEP_MS: Final = 1_000.0
+"""The same for a server's, which is seen through a network: more than a drift of hours adds up to."""
+
+_GLANCE_NS: Final = 5_000_000
+_GLANCES: Final = 20
+"""Two clocks are compared by readings no further apart than this; a busy machine gets so many tries."""
 
 
 class StoreClock:
@@ -25,14 +36,44 @@ class StoreClock:
     at each renewal, against the monotonic clock: nobody who sets this machine's time of day changes what is due.
     It is never ahead of the store, or a job would fire early: it takes the earliest instant that a sample leaves, and
     from there on runs a little slower than the machine. It is behind by what the quickest of the last samples took.
+
+    Either clock may be set, which begins a new `era`. It is noticed by the first reading of this machine's clock after
+    it, or by the next sample; so every reading belongs to one era, and two readings of one era differ by the time that
+    has elapsed. `moved_ms` says how far an instant of an earlier era lies from the same distance in the current one.
     """
 
-    __slots__ = ("_clock", "_offset_ms", "_sampled_at")
+    __slots__ = ("_anchor_ns", "_clock", "_elapsed_ns", "_lock", "_offset_ms", "_sampled_at", "_skews", "on_step")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._elapsed_ns: Callable[[], int] = getattr(clock, "elapsed_ns", clock.monotonic_ns)
+        self._lock = threading.Lock()
         self._offset_ms: float | None = None
         self._sampled_at = 0.0
+        self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
+        self._skews: list[int] = [0]
+        self.on_step: Callable[[], object] = int
+        """Called when an era begins, by whatever thread notices it, perhaps with locks held: it may only set a flag."""
+
+    @property
+    def era(self) -> int:
+        """
+        How often the clock was set, as far as that was noticed.
+        """
+        return len(self._skews) - 1
+
+    def moved_ms(self, since: int, until: int) -> int:
+        """
+        Return by how much the clock was set from one era to another, in all.
+        """
+        return self._skews[until] - self._skews[since]
+
+    @property
+    def is_sampled(self) -> bool:
+        """
+        Whether the store has a clock of its own: then nobody has to look at this machine's.
+        """
+        return self._offset_ms is not None
 
     @property
     def offset_ms(self) -> float:
@@ -46,7 +87,10 @@ class StoreClock:
         Return the store's time in ms since the epoch, with its fraction.
         """
         if self._offset_ms is None:
-            return self._clock.wall_ns() // 1000 / 1e3  # a float of all digits could round up, and so be early
+            wall_ns = self._clock.wall_ns()
+            if not -_STEP_NS < wall_ns - self._elapsed_ns() - self._anchor_ns < _STEP_NS:
+                self._look_closely()
+            return wall_ns // 1000 / 1e3  # a float of all digits could round up, and so be early
         local = self.local()
         return local + self._offset_ms - (local - self._sampled_at) * _DRIFT
 
@@ -55,6 +99,15 @@ class StoreClock:
         Return the store's time in whole ms, rounded down as the store does.
         """
         return int(self.now())
+
+    def reading(self) -> tuple[int, int]:
+        """
+        Return the store's time in whole ms, and the era that it belongs to.
+        """
+        while True:
+            era, now = self.era, self.now_ms()
+            if self.era == era:
+                return now, era
 
     def deadline(self, at: float) -> float:
         """
@@ -84,9 +137,31 @@ class StoreClock:
         is_kept = believed is not None and lowest <= believed <= highest
         self._offset_ms = believed if is_kept else lowest
         self._sampled_at = after
+        if believed is not None and not lowest - _SERVER_STEP_MS < believed < highest + _SERVER_STEP_MS:
+            self._begin_era(round(lowest - believed))
 
     def local(self) -> float:
         """
         Return this machine's monotonic clock in ms.
         """
         return self._clock.monotonic_ns() / 1e6
+
+    def _look_closely(self) -> None:
+        """
+        Begin an era if the time of day was set: two readings that somebody else ran between prove nothing.
+        """
+        with self._lock:
+            for _ in range(_GLANCES):
+                before = self._elapsed_ns()
+                wall_ns = self._clock.wall_ns()
+                if self._elapsed_ns() - before < _GLANCE_NS:
+                    break
+            step_ns = wall_ns - before - self._anchor_ns
+            if -_STEP_NS < step_ns < _STEP_NS:
+                return
+            self._anchor_ns += step_ns
+            self._begin_era(round(step_ns / 1e6))
+
+    def _begin_era(self, step_ms: int) -> None:
+        self._skews.append(self._skews[-1] + step_ms)
+        self.on_step()

@@ -20,6 +20,7 @@ from tickwheel.scheduler.model import (
     JobQuery,
     Move,
     Page,
+    Redate,
     Replay,
     Set,
     Settle,
@@ -192,7 +193,7 @@ class MemoryStore:
                 raise StoreError(what, "pass text without surrogates and integers in int64") from error
 
     def _answer(self, write: Write, now: int) -> Answer:
-        if isinstance(write, Begin | Settle) and (self._owner is None or write.epoch != self._epoch):
+        if isinstance(write, Begin | Settle | Redate) and (self._owner is None or write.epoch != self._epoch):
             return NOT_OWNER
         job = self._jobs.get(key_of(write))
         if isinstance(write, Adopt):
@@ -250,7 +251,7 @@ def _values(write: Write) -> tuple[str | int | None, ...]:
             return (*texts, job.due_at, job.expires_at, job.first_set_at)
         case Move() | Replay():
             return (write.key, write.due_at)
-        case Settle():
+        case Settle() | Redate():
             return (write.due_at,)
         case _:
             return ()

@@ -18,6 +18,7 @@ from tickwheel.scheduler.model import (
     Answer,
     Begin,
     Job,
+    Redate,
     Settle,
     Settled,
     Write,
@@ -83,11 +84,11 @@ class Plan:
         plan = cls([NOT_OWNER] * len(writes))
         answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
         for index, write in enumerate(writes):
-            if isinstance(write, (Begin, Settle)):
+            if isinstance(write, (Begin, Settle, Redate)):
                 job = write.job
                 if epochs.get(shard_of(job.key)) != write.epoch:
                     continue
-                if not is_guessing:
+                if not is_guessing or isinstance(write, Redate):
                     careful.append((index, job.key, write))
                 elif isinstance(write, Begin):
                     begins.append(job)

@@ -18,6 +18,7 @@ from tickwheel.scheduler.model import (
     Job,
     Move,
     Outcome,
+    Redate,
     Replay,
     Set,
     SetMode,
@@ -46,7 +47,7 @@ def key_of(write: Write) -> str:
     """
     Return the key that *write* is about.
     """
-    return write.job.key if isinstance(write, (Set, Begin, Settle)) else write.key
+    return write.job.key if isinstance(write, (Set, Begin, Settle, Redate)) else write.key
 
 
 def decide(  # noqa: PLR0911 - one for each kind of write
@@ -55,7 +56,7 @@ def decide(  # noqa: PLR0911 - one for each kind of write
     """
     Return what comes of *write*, given the *job* that its key has now.
 
-    Whether a Begin or Settle comes from the owner is for the store to check before.
+    Whether a Begin, Settle or Redate comes from the owner is for the store to check before.
 
     Args:
         write: What is asked for.
@@ -78,6 +79,8 @@ def decide(  # noqa: PLR0911 - one for each kind of write
             return _replay(write, job, now, next_generation)
         case Adopt():
             return _adopt(write, job, next_generation)
+        case Redate():
+            return _redate(write, job)
 
 
 def rescued(job: Job) -> Job:
@@ -184,6 +187,23 @@ def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> 
     else:
         after = replace(job, state=State.DEAD, attempt=write.attempt, error=write.error)
     return Answer(Outcome.SETTLED, after), after
+
+
+def _redate(write: Redate, job: Job | None) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return NOT_FOUND, job
+    if not _is_same_firing(job, write.job):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if job.state is State.RUNNING:
+        return TOO_LATE, job
+    after = replace(
+        job,
+        due_at=write.due_at,
+        expires_at=_shifted(job, write.due_at),
+        first_set_at=job.first_set_at + write.due_at - job.due_at,
+        recurrence=write.recurrence,
+    )
+    return Answer(Outcome.MOVED, after), after
 
 
 def _is_same_firing(job: Job, staged: Job) -> bool:

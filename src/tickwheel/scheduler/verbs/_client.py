@@ -116,22 +116,22 @@ class Client:
         Set one job.
         """
         writer = self._writing("set")
-        return writer.submit(self._set_write(request, self.clock.now_ms()))
+        return writer.submit(self._set_write(request, *self.clock.reading()))
 
     def set_many(self, requests: Iterable[SetRequest]) -> Promise[list[Answer]]:
         """
         Set many jobs; all are checked before any is queued.
         """
         writer = self._writing("set_many")
-        now = self.clock.now_ms()
-        return writer.submit_many([self._set_write(request, now) for request in requests])
+        now, era = self.clock.reading()
+        return writer.submit_many([self._set_write(request, now, era) for request in requests])
 
     def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Promise[list[Answer]]:
         """
         Move jobs to one instant.
         """
         writer = self._writing("move")
-        return writer.submit_many(moves(keys, when, if_generation, self.clock.now_ms()))
+        return writer.submit_many(moves(keys, when, if_generation, *self.clock.reading()))
 
     def cancel(self, keys: Iterable[str], if_generation: int | None = None) -> Promise[list[Answer]]:
         """
@@ -174,9 +174,9 @@ class Client:
             raise ReentrantError(call)
         return writer
 
-    def _set_write(self, request: SetRequest, now: int) -> Set:
+    def _set_write(self, request: SetRequest, now: int, era: int | None = None) -> Set:
         self._registry.check(request.target, request.handler)
-        return set_write(request, now, self._registry.retry_of, self._trace())
+        return set_write(request, now, self._registry.retry_of, self._trace(), era)
 
     def _trace(self) -> str | None:
         """

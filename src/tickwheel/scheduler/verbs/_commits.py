@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tickwheel.observe._events import Event, JobCancelled, JobMoved, JobReplayed, JobSet
-from tickwheel.scheduler.model import Answer, Begin, Job, Outcome, Settle, Write
+from tickwheel.scheduler.model import Answer, Begin, Job, Move, Outcome, Redate, Set, Settle, Write
 
-__all__ = ["events_of", "lives_of"]
+__all__ = ["elapsed_of", "events_of", "lives_of"]
 
-_OWN = (Begin, Settle)
+_OWN = (Begin, Settle, Redate)
 """The scheduler's writes; who posted them hears of them alone."""
 
 _NEW_LIVES = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.MOVED, Outcome.REPLAYED))
@@ -33,6 +33,17 @@ def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[J
             jobs.pop(job.key, None)
             cancelled.append(job.key)
     return list(jobs.values()), cancelled
+
+
+def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, list[Job]]:
+    """
+    Return the jobs that callers made pending whose instants count elapsed time, by the clock's era.
+    """
+    jobs: dict[int, list[Job]] = {}
+    for write, answer in zip(writes, answers, strict=True):
+        if isinstance(write, (Set, Move)) and write.era is not None and answer.outcome in _NEW_LIVES and answer.job:
+            jobs.setdefault(write.era, []).append(answer.job)
+    return jobs
 
 
 def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:

@@ -133,7 +133,9 @@ RetryOf = Callable[[str, str], RetryPolicy]
 """The policy of jobs of a target and handler that are set without one."""
 
 
-def set_write(request: SetRequest, now: int, retry_of: RetryOf, trace: str | None = None) -> Set:
+def set_write(
+    request: SetRequest, now: int, retry_of: RetryOf, trace: str | None = None, era: int | None = None
+) -> Set:
     """
     Return the write that sets what *request* asks for.
 
@@ -142,6 +144,7 @@ def set_write(request: SetRequest, now: int, retry_of: RetryOf, trace: str | Non
         now: The store's time in ms.
         retry_of: Answers for requests without a policy.
         trace: The traceparent of requests without one.
+        era: The clock's, which the write carries if its instant counts elapsed time.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
@@ -172,7 +175,8 @@ def set_write(request: SetRequest, now: int, retry_of: RetryOf, trace: str | Non
     max_wait = None if request.max_wait is None else _checks.span_ms("max_wait", request.max_wait)
     if max_wait is not None and mode is not SetMode.REPLACE:
         raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
-    return Set(job, mode, max_wait, _checks.check_generation(request.if_generation))
+    is_elapsed = request.at is None and request.cron is None
+    return Set(job, mode, max_wait, _checks.check_generation(request.if_generation), era if is_elapsed else None)
 
 
 def due_at(delay: float | None, at: datetime | float | None, now: int) -> int:

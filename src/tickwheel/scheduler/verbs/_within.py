@@ -79,12 +79,13 @@ class Within:
         return Joining(self._store, self._connection, cancels(keys, if_generation))
 
 
-def moves(keys: Iterable[str], when: When, if_generation: int | None, now: int) -> list[Write]:
+def moves(keys: Iterable[str], when: When, if_generation: int | None, now: int, era: int | None = None) -> list[Write]:
     """
-    Return the writes that move jobs to one instant.
+    Return the writes that move jobs to one instant, with the clock's *era* if it counts elapsed time.
     """
     due, generation = due_at(when.delay, when.at, now), _checks.check_generation(if_generation)
-    return [Move(key, due, generation) for key in _checks.check_keys(keys)]
+    counted_in = era if when.at is None else None
+    return [Move(key, due, generation, counted_in) for key in _checks.check_keys(keys)]
 
 
 def cancels(keys: Iterable[str], if_generation: int | None) -> list[Write]:

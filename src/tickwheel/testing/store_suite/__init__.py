@@ -31,6 +31,7 @@ from tickwheel.testing.store_suite._machine import MachineTests
 from tickwheel.testing.store_suite._move import MoveTests
 from tickwheel.testing.store_suite._open import OpenTests
 from tickwheel.testing.store_suite._owner import OwnerTests
+from tickwheel.testing.store_suite._redate import RedateTests
 from tickwheel.testing.store_suite._replay import ReplayTests
 from tickwheel.testing.store_suite._set import SetTests
 from tickwheel.testing.store_suite._settle import SettleTests
@@ -48,6 +49,7 @@ class StoreSuite(
     AdoptTests,
     BeginTests,
     SettleTests,
+    RedateTests,
     BatchTests,
     DueTests,
     ListTests,

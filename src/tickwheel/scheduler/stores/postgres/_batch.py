@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from tickwheel.scheduler.model import Answer, Begin, Job, Set, Settle, State, Write
+from tickwheel.scheduler.model import Answer, Begin, Job, Redate, Set, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of, row_of
 from tickwheel.scheduler.stores._rules import decide
@@ -160,7 +160,7 @@ class Batch:
         return plan.answers
 
     def _epochs(self, writes: Sequence[Write]) -> Steps[dict[int, int]]:
-        epochs = {write.epoch for write in writes if isinstance(write, (Begin, Settle))}
+        epochs = {write.epoch for write in writes if isinstance(write, (Begin, Settle, Redate))}
         if not epochs or self._owner is None:
             return {}
         return dict((yield Statement(SQL["epochs"], (sorted(epochs), self._owner))).rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Adopt, Answer, Begin, Job, Set, Settle, State, Write
+from tickwheel.scheduler.model import Adopt, Answer, Begin, Job, Redate, Set, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores.redis._blob import Row, blob_of, place_of, running_mark
 from tickwheel.scheduler.stores.redis._scripts import packed, packed_lists
@@ -37,7 +37,7 @@ class Batch:
         for jobs in (self._plan.begins, self._plan.ends):
             if len({job.key for job in jobs}) < len(jobs):
                 raise WrongGuessError  # the server looks at all of them before it changes any
-        shards = {shard_of(write.job.key) for write in writes if isinstance(write, (Begin, Settle))}
+        shards = {shard_of(write.job.key) for write in writes if isinstance(write, (Begin, Settle, Redate))}
         self._assumed = {shard: epochs.get(shard) for shard in shards}
         self._seen = 0
         self._drawn = 0

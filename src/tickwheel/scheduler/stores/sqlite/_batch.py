@@ -114,7 +114,7 @@ class Batch:
         for old, job in differences.changed:
             place = _place(job)
             counts[CODES[old.state]] -= 1
-            if place == _place(old):
+            if place == _place(old) and job.recurrence == old.recurrence:
                 counts[CODES[job.state]] += 1
                 rows["update_job"].append((CODES[job.state], job.attempt, text_of(job.error), *place))
             else:

@@ -1,0 +1,177 @@
+"""
+Elapsed: which pending jobs count elapsed time, and by which setting of the clock their instants were written.
+
+A store holds instants of its clock. Set the clock, and an instant that means "in an hour" is no longer an hour away. So
+an owner remembers of each such job in which era of the clock (see `StoreClock`) it was written; by how much the clock
+was set since is by how much the instant is off. It knows:
+
+    set or moved here with delay=, retried or snoozed      the era of that
+    every=                                                 that of the run before, or of the first sight of it
+    all else: at=, cron=, set elsewhere, or before we ran  the wall clock, whatever it is set to
+
+Generations are given out in order, and most jobs are set with a delay, so they are remembered as runs of generations:
+a million jobs are one pair of numbers, or a million pairs at worst.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+from threading import Lock
+from typing import Final
+
+from tickwheel.scheduler.engine._storeclock import StoreClock
+from tickwheel.scheduler.model import Job
+
+__all__ = ["Elapsed"]
+
+_RUNS_MAX: Final = 50_000
+"""So many runs of one era are looked through for those whose last instant has passed."""
+
+
+class _Runs:
+    """
+    The generations of one era.
+
+    Attributes:
+        first: Of each run, in order.
+        last: Of each run.
+        until: The last instant in it.
+        limit: How many runs there may be before those that passed are looked for.
+    """
+
+    __slots__ = ("first", "last", "limit", "until")
+
+    def __init__(self) -> None:
+        self.first, self.last, self.until = array("q"), array("q"), array("q")
+        self.limit = _RUNS_MAX
+
+    def __contains__(self, generation: int) -> bool:
+        index = bisect_right(self.first, generation) - 1
+        return index >= 0 and generation <= self.last[index]
+
+    def add(self, generation: int, due_at: int) -> None:
+        """
+        Add one, mostly at the end.
+        """
+        first, last, until = self.first, self.last, self.until
+        index = len(last) - 1
+        if index >= 0 and generation == last[index] + 1:
+            last[index] = generation
+            until[index] = max(until[index], due_at)
+        elif index < 0 or generation > last[index]:
+            first.append(generation)
+            last.append(generation)
+            until.append(due_at)
+        elif generation not in self:
+            at = bisect_right(first, generation)
+            first.insert(at, generation)
+            last.insert(at, generation)
+            until.insert(at, due_at)
+
+    def forget(self, now: int) -> None:
+        """
+        Forget the runs all of whose instants have passed.
+        """
+        kept = [index for index, until in enumerate(self.until) if until >= now]
+        self.first = array("q", (self.first[index] for index in kept))
+        self.last = array("q", (self.last[index] for index in kept))
+        self.until = array("q", (self.until[index] for index in kept))
+        self.limit = max(_RUNS_MAX, 2 * len(kept))
+
+
+class Elapsed:
+    """
+    What is known of the jobs of one owner. From any thread.
+    """
+
+    def __init__(self, clock: StoreClock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._runs: list[_Runs] = [_Runs()]
+        self._floors: list[int] = [0]
+        self._highest = 0
+
+    @property
+    def is_steady(self) -> bool:
+        """
+        Whether the clock was never set, so that every instant is what it says.
+        """
+        return self._clock.era == 0
+
+    def note(self, jobs: Iterable[Job], era: int) -> None:
+        """
+        Remember that the instants of *jobs* count elapsed time, and were written in *era*.
+        """
+        with self._lock:
+            runs = self._of(era)
+            for job in jobs:
+                generation = job.generation
+                runs.add(generation, job.due_at)
+                self._highest = max(self._highest, generation)
+            if len(runs.first) > runs.limit:
+                runs.forget(self._clock.now_ms() - max(0, self._clock.moved_ms(era, self._clock.era)))
+
+    def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
+        """
+        Remember of jobs that live on what they were, what they are, and in which era that was judged.
+        """
+        for before, after, era in lives:
+            is_again = after.generation == before.generation
+            if is_again or _is_interval(after):
+                self.note((after,), self._era_of(before, era))
+
+    def met(self, jobs: Iterable[Job]) -> None:
+        """
+        Remember that *jobs* were there before the clock is set the next time.
+        """
+        self._highest = max(self._highest, *[job.generation for job in jobs], 0)
+
+    def base(self, job: Job) -> int | None:
+        """
+        Return the era in which the instant of *job* was written, or None if it follows the wall clock.
+        """
+        with self._lock:
+            self._of(self._clock.era)
+            for era in range(len(self._runs) - 1, -1, -1):
+                if job.generation in self._runs[era]:
+                    return era
+            if not _is_interval(job):
+                return None
+            for era in range(len(self._floors) - 1, 0, -1):  # nobody told us: by when its generation was given out
+                if job.generation > self._floors[era]:
+                    return era
+            return 0
+
+    def is_old(self, job: Job) -> bool:
+        """
+        Return whether *job* was written, as far as we know, before the clock was last set.
+        """
+        with self._lock:
+            self._of(self._clock.era)
+            return job.generation <= self._floors[-1]
+
+    def now_ms(self, job: Job) -> int:
+        """
+        Return the time by the setting of the clock in which the end of a firing of *job* is judged.
+        """
+        now, era = self._clock.reading()
+        return now if era == 0 else now - self._clock.moved_ms(self._era_of(job, era), era)
+
+    def _era_of(self, job: Job, era: int) -> int:
+        """
+        Return by which setting of the clock the end of a firing is judged in *era*: that of its instant, if it has one.
+        """
+        base = None if job.recurrence is not None and not _is_interval(job) else self.base(job)
+        return era if base is None else base
+
+    def _of(self, era: int) -> _Runs:
+        while len(self._runs) <= era:
+            self._runs.append(_Runs())
+            self._floors.append(self._highest)
+        return self._runs[era]
+
+
+def _is_interval(job: Job) -> bool:
+    return job.recurrence is not None and '"every_ms"' in job.recurrence

@@ -1,0 +1,83 @@
+"""
+Redate: the instant of a pending job, by a clock that was set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwheel.scheduler.model import Outcome, Redate, Settled
+from tickwheel.testing.store_suite._base import StoreTests
+
+STEPS = (-3_600_000, 3_600_000, 86_400_000)
+
+
+class RedateTests(StoreTests):
+    """
+    Every outcome of a redate.
+    """
+
+    def test_redated(self) -> None:
+        """
+        The life is the same, and with its instant go its expiry, its first set and its recurrence.
+        """
+        with self.rig() as rig:
+            fields = {"expires_at": rig.now + 90_000, "recurrence": "every 5 s", "first_set_at": rig.now}
+            for step in STEPS:
+                job = rig.pending(f"key {step}", 60_000, **fields)
+                answer = rig.do(Redate(job, rig.lease(job.key).epoch, job.due_at + step, "every 5 s, later"))
+                assert answer.outcome is Outcome.MOVED
+                assert answer.job == replace(
+                    job,
+                    due_at=job.due_at + step,
+                    expires_at=rig.now + 90_000 + step,
+                    first_set_at=rig.now + step,
+                    recurrence="every 5 s, later",
+                )
+                assert rig.get(job.key) == answer.job
+                assert rig.begin(answer.job) is Outcome.BEGUN
+
+    def test_a_retry_keeps_its_attempt(self) -> None:
+        """
+        A job that waits for its next attempt keeps its attempts and its error.
+        """
+        with self.rig() as rig:
+            job = rig.settle(rig.running("key"), Settled.AGAIN, attempt=2, error="no answer").job
+            assert job is not None
+            answer = rig.do(Redate(job, rig.lease("key").epoch, job.due_at + 1))
+            assert answer.job == replace(job, due_at=job.due_at + 1, first_set_at=job.first_set_at + 1)
+
+    def test_too_late(self) -> None:
+        """
+        What runs has its instant behind it.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            assert rig.do(Redate(job, rig.lease("key").epoch, rig.now)).outcome is Outcome.TOO_LATE
+
+    def test_another_life(self) -> None:
+        """
+        A job that was moved, set or redated since it was read, is dead or gone, is left alone.
+        """
+        with self.rig() as rig:
+            epoch = rig.lease("key").epoch
+            job = rig.pending("key")
+            assert rig.do(Redate(job, epoch, job.due_at + 5)).outcome is Outcome.MOVED
+            assert rig.do(Redate(job, epoch, job.due_at + 5)).outcome is Outcome.WRONG_GENERATION
+            moved = rig.move("key", 1_000).job
+            assert rig.do(Redate(job, epoch, job.due_at + 5)).outcome is Outcome.WRONG_GENERATION
+            assert rig.get("key") == moved
+            rig.cancel("key")
+            assert rig.do(Redate(job, epoch, job.due_at + 5)).outcome is Outcome.NOT_FOUND
+            dead = rig.dead("key")
+            assert rig.do(Redate(dead, epoch, dead.due_at + 5)).outcome is Outcome.NOT_FOUND
+
+    def test_not_owner(self) -> None:
+        """
+        A redate with another epoch is refused.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key")
+            for epoch in (rig.lease("key").epoch - 1, rig.lease("key").epoch + 1):
+                assert rig.do(Redate(job, epoch, rig.now)).outcome is Outcome.NOT_OWNER
+            assert rig.get("key") == job

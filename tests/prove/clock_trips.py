@@ -1,0 +1,269 @@
+"""
+The proof of the clock, on SQLite: a process whose time of day is set under it, back, forth, and back and right again.
+
+    python tests/prove/clock_trips.py [--trips 12] [--seed 7] [--only back]
+
+The scheduler runs in a process with an interposed `clock_gettime`, in an hour that this one sets. It has one far job,
+one of `every=1`, a cron line of seconds, and all the while jobs with `delay=` and `at=` are set. Then it must be so:
+
+    every    keeps its phase by elapsed time, and is never silent for longer than 2 s
+    cron     runs as the wall clock shows its seconds, and is never silent for longer than 2 s
+    delay    runs after the time that was asked for, and within a second of that
+    at       runs when the wall clock shows its instant, and within a second of that
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["interposed", "judge", "main", "scenarios"]
+
+Step = tuple[float, float]
+"""So many seconds after the beginning the time of day is off by so many."""
+
+HOUR: Final = 3600.0
+SETTLED_S: Final = 6.0
+LATE_S: Final = 1.0
+SILENT_S: Final = 2.0
+EARLY_S: Final = 0.002
+"""What reading the clocks one after the other takes, and a millisecond of rounding."""
+PHASE_S: Final = 0.25
+"""By how much a busy machine may shift a run of a second's rhythm; a step would by anything."""
+
+
+def scenarios(trips: int, seed: int) -> dict[str, list[Step]]:
+    """
+    Return what happens to the clock, by name.
+    """
+    dice = random.Random(seed)
+    at, wander = 3.0, []
+    for _ in range(trips):
+        wander.append((at, dice.choice((0.0, 0.0, dice.uniform(-1, 1) * 12 * HOUR, dice.uniform(-5, 5)))))
+        at += dice.choice((0.05, 0.3, 1.0, 3.0, dice.uniform(0.0, 5.0)))
+    return {
+        "back": [(4.3, -HOUR)],
+        "forth": [(4.3, HOUR)],
+        "back and right": [(4.3, -HOUR), (9.3, 0.0)],
+        "forth and right": [(4.3, HOUR), (9.3, 0.0)],
+        "a glimpse": [(4.3, -HOUR), (4.35, 0.0)],
+        "trips": wander,
+    }
+
+
+@contextmanager
+def interposed(folder: Path) -> Iterator[tuple[dict[str, str], Any]]:
+    """
+    Lend the environment of a process with a clock that can be set, and the function that sets it, in seconds.
+    """
+    library, shared = folder / "clock.so", folder / "offset"
+    source = Path(__file__).with_name("interposed_clock.c")
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    shared.write_bytes(bytes(8))
+    with shared.open("r+b") as file, mmap.mmap(file.fileno(), 8) as offset:
+
+        def set_by(seconds: float) -> None:
+            offset[:] = struct.pack("<q", int(seconds * 1e9))
+
+        yield {**os.environ, "LD_PRELOAD": str(library), "INTERPOSED_OFFSET": str(shared)}, set_by
+
+
+def run(steps: list[Step], folder: Path, seed: int) -> dict[str, Any]:
+    """
+    Let one scheduler live through *steps*, and return what it did.
+    """
+    length = steps[-1][0] + SETTLED_S
+    with interposed(folder) as (environment, set_by):
+        command = [sys.executable, __file__, "--live", str(length), "--seed", str(seed), "--folder", str(folder)]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            began = float(process.stdout.readline())
+            taken: list[Step] = [(0.0, 0.0)]
+            for at, off in steps:
+                time.sleep(max(0.0, began + at - time.monotonic()))
+                set_by(off)
+                taken.append((time.monotonic() - began, off))
+            out = process.stdout.read()
+        assert process.returncode == 0, process.returncode
+    return {"steps": taken, "length": length, **json.loads(out)}
+
+
+# ---- the process whose clock is set ----------------------------------------------------------------------------------
+
+
+def live(length: float, folder: Path, seed: int) -> None:
+    """
+    Be the scheduler for *length* seconds, and print what ran and what was asked for.
+    """
+    from tickwheel.scheduler import Scheduler  # noqa: PLC0415 - only here: the other process only judges
+
+    dice = random.Random(seed)
+    runs: list[tuple[str, float]] = []
+    asked: list[tuple[str, float, float]] = []
+    with Scheduler(f"sqlite:///{folder / 'jobs.db'}") as scheduler:
+        began = time.monotonic()
+
+        @scheduler.handler("note")
+        def note(payload: str) -> None:
+            runs.append((payload, time.monotonic() - began))
+
+        scheduler.set("far", delay=86_400 * 30, payload="far", handler="note")
+        scheduler.set("every", every=1, payload="every", handler="note")
+        scheduler.set("cron", cron="* * * * * *", payload="cron", handler="note")
+        began = time.monotonic()
+        print(began, flush=True)  # noqa: T201
+        number = 0
+        while (now := time.monotonic() - began) < length:
+            number += 1
+            wait = dice.uniform(0.0, 4.0)
+            key = f"delay-{number}"
+            scheduler.set(key, delay=wait, payload=key, handler="note")
+            asked.append((key, now, wait))
+            key, wall = f"at-{number}", time.time() + wait
+            scheduler.set(key, at=wall, payload=key, handler="note")
+            asked.append((key, time.monotonic() - began, wall - began_wall(began)))
+            time.sleep(0.05)
+        time.sleep(4.0 + 2 * LATE_S)
+    print(json.dumps({"runs": runs, "asked": asked}))  # noqa: T201
+
+
+def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - it is meant to be kept
+    """
+    Return what the time of day was at the beginning, before anybody set it.
+    """
+    if not known:
+        known.append(time.time() - (time.monotonic() - began))
+    return known[0]
+
+
+# ---- the judge -------------------------------------------------------------------------------------------------------
+
+
+def judge(told: dict[str, Any]) -> list[str]:
+    """
+    Return what is wrong with what a scheduler did, in words; times count from its beginning.
+    """
+    steps, length = [tuple(step) for step in told["steps"]], told["length"]
+    runs: dict[str, list[float]] = {}
+    for key, at in told["runs"]:
+        runs.setdefault(key, []).append(at)
+    wrong = []
+    for key in ("every", "cron"):
+        times = [0.0, *(at for at in runs.get(key, []) if at <= length), length]
+        gap, at = max((b - a, a) for a, b in pairwise(times))
+        if gap > SILENT_S:
+            wrong.append(f"{key} was silent for {gap:.1f} s from {at:.1f} s on")
+    first = runs["every"][0] if "every" in runs else 0.0
+    shifts = [abs((at - first + 0.5) % 1.0 - 0.5) for at in runs.get("every", [])]
+    if off := [shift for shift in shifts if shift > PHASE_S]:
+        wrong.append(f"every ran out of phase {len(off)} times, by up to {max(off):.2f} s")
+    for key, at, value in told["asked"]:
+        found = runs.get(key, [])
+        if key.startswith("delay"):
+            wrong += _judge_delay(key, at + value, found)
+        else:
+            wrong += _judge_at(key, (at, value, length + 4.0), found, steps)
+    return wrong
+
+
+def _judge_delay(key: str, due: float, found: list[float]) -> list[str]:
+    if len(found) != 1:
+        return [f"{key}, due at {due:.2f} s, ran {len(found)} times"]
+    if not -EARLY_S <= found[0] - due <= LATE_S:
+        return [f"{key} ran {found[0] - due:+.3f} s from its instant at {due:.2f} s"]
+    return []
+
+
+def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], steps: list[Step]) -> list[str]:
+    """
+    Judge a job that was *asked* for then, for that second of the time of day after its beginning, and watched so long.
+
+    A step takes a moment to be noticed, so what is due within a second of one may run by either clock.
+    """
+    at, wall, watched = asked
+    due = _first_shown(wall, at, steps)
+    if due is None or due > watched:  # the wall clock did not show it in this run
+        soon = [at for at in found if not _shown_around(wall, at, steps)]
+        return [f"{key} ran {len(soon)} times, and its instant never came"] if soon else []
+    if len(found) != 1:
+        return [f"{key}, due at {due:.2f} s, ran {len(found)} times"]
+    if not _shown_around(wall, found[0], steps):
+        return [f"{key} ran early, at {found[0]:.2f} s"]
+    if found[0] - due > LATE_S and not _fleeting(due, wall, steps):
+        return [f"{key} ran {found[0] - due:.2f} s late"]
+    return []
+
+
+def _first_shown(wall: float, asked: float, steps: list[Step]) -> float | None:
+    """
+    Return when the time of day first read *wall* or more, from *asked* on.
+    """
+    for index, (start, off) in enumerate(steps):
+        end = steps[index + 1][0] if index + 1 < len(steps) else float("inf")
+        shown = max(start, asked, wall - off)
+        if shown < end:
+            return shown
+    return None
+
+
+def _shown_around(wall: float, at: float, steps: list[Step]) -> bool:
+    return any(at + off >= wall - EARLY_S for off in _offsets_around(at, steps))
+
+
+def _offsets_around(at: float, steps: list[Step]) -> list[float]:
+    found = [off for start, off in steps if at - LATE_S <= start <= at]
+    return [*found, [off for start, off in steps if start <= max(at - LATE_S, 0.0)][-1]]
+
+
+def _fleeting(due: float, wall: float, steps: list[Step]) -> bool:
+    """
+    Return whether the clock that showed *wall* at *due* was set again within a second.
+    """
+    return any(due < start <= due + LATE_S and start + off < wall for start, off in steps)
+
+
+def main() -> int:
+    """
+    Read the command line, prove, print one line.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trips", type=int, default=12, help="how often the clock is set at random")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--only", default="", metavar="WORD")
+    parser.add_argument("--live", type=float, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, default=None, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    if options.live is not None:
+        live(options.live, options.folder, seed)
+        return 0
+    count = wrong = jobs = 0
+    for name, steps in scenarios(options.trips, seed).items():
+        if options.only not in name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            told = run(steps, Path(folder), seed)
+        found = judge(told)
+        count, wrong, jobs = count + 1, wrong + bool(found), jobs + len(told["asked"])
+        for line in found[:8]:
+            print(f"{name}: {line}", flush=True)  # noqa: T201
+    print(f"scenarios {count}, jobs {jobs}, scenarios with a fault {wrong}, seed {seed}")  # noqa: T201
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

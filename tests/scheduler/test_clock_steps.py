@@ -1,0 +1,183 @@
+"""
+Somebody sets the time of day: what counts elapsed time goes on counting, and what follows the wall clock follows it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from tickwheel.scheduler import Retry, SetRequest
+from tickwheel.testing import ManualClock
+
+WALL = 1_700_000_000.0
+HOUR = 3600.0
+STEPS = (-HOUR, HOUR, -86_400.0, 86_400.0)
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock whose time of day is known.
+    """
+    return ManualClock(wall=WALL)
+
+
+@pytest.fixture
+def scheduler(url, make, clock, record):
+    """
+    Return a scheduler that fires into the record.
+    """
+    scheduler = make(url, clock=clock).start()
+    scheduler.handler("h")(record)
+    return scheduler
+
+
+def until(condition):
+    """
+    Wait until *condition* holds.
+    """
+    deadline = time.monotonic() + 20.0
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def due_in(scheduler, clock, key):
+    """
+    Return in how many seconds of the wall clock the job of *key* is due.
+    """
+    job = scheduler.get(key)
+    return None if job is None else job.due_at / 1e3 - clock.wall_ns() / 1e9
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("delay", [5.0, 3 * HOUR], ids=["near", "far"])
+def test_a_delay_counts_elapsed_time(scheduler, clock, record, step, delay):
+    """
+    However the clock is set, a job with a delay fires after so long, not before, and its instant says so.
+    """
+    scheduler.set("k", delay=delay, handler="h", payload=1)
+    clock.step_wall(step)
+    until(lambda: abs(due_in(scheduler, clock, "k") - delay) < 0.01)
+    clock.advance(delay - 0.01)
+    assert record.items == []
+    clock.advance(0.02)
+    assert record.wait(1) == [1]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_back_and_right_again(scheduler, clock, record, step):
+    """
+    A clock that is set and set right leaves every instant where it was, whether or not anybody looked in between.
+    """
+    scheduler.set_many([SetRequest(key, delay=HOUR, handler="h", payload=1) for key in ("seen", "unseen")])
+    clock.step_wall(step)
+    until(lambda: abs(due_in(scheduler, clock, "seen") - HOUR) < 0.01)
+    clock.step_wall(-step)
+    until(lambda: abs(due_in(scheduler, clock, "seen") - HOUR) < 0.01)
+    clock.step_wall(step)
+    clock.step_wall(-step)
+    clock.advance(HOUR + 0.01)
+    assert record.wait(2) == [1, 1]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_interval_keeps_its_phase(scheduler, clock, record, step):
+    """
+    A job of `every=` comes a whole number of intervals after its first run, before and after the clock is set.
+    """
+    scheduler.set("k", every=7.0, handler="h", payload=1)
+    clock.advance(7.01)
+    record.wait(1)
+    clock.advance(2.0)
+    clock.step_wall(step)
+    until(lambda: abs(due_in(scheduler, clock, "k") - 4.99) < 0.01)
+    for run in (2, 3):
+        clock.advance(5.0 if run == 2 else 7.0)
+        record.wait(run)
+        until(lambda: abs(due_in(scheduler, clock, "k") - 6.99) < 0.01)
+    job = scheduler.get("k")
+    assert (job.due_at - json.loads(job.recurrence)["anchor_at"]) % 7_000 == 0
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_instant_follows_the_wall_clock(scheduler, clock, record, step):
+    """
+    A job with `at=` fires when the clock reads that, whatever it is set to, and never before.
+    """
+    scheduler.set("k", at=WALL + 2 * HOUR, handler="h", payload=1)
+    clock.step_wall(step)
+    left = 2 * HOUR - step
+    if left > 0:
+        clock.advance(left - 0.5)
+        assert record.items == []
+        clock.advance(0.51)
+    assert record.wait(1) == [1]
+
+
+@pytest.mark.parametrize("step", [-HOUR, -86_400.0])
+def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step):
+    """
+    A cron line runs when the clock shows a matching time, also one that it has shown before.
+    """
+    scheduler.set("k", cron="*/10 * * * * *", handler="h", payload=1)
+    first = due_in(scheduler, clock, "k")
+    clock.step_wall(step)
+    until(lambda: abs(due_in(scheduler, clock, "k") - first) < 0.01)
+    clock.advance(first + 0.01)
+    assert record.wait(1) == [1]
+    until(lambda: abs(due_in(scheduler, clock, "k") - 9.99) < 0.01)
+
+
+@pytest.mark.parametrize("step", [HOUR, 86_400.0])
+def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step):
+    """
+    A clock that is set ahead makes one run of those that it left out, and the next comes by the new time.
+    """
+    scheduler.set("k", cron="*/10 * * * * *", handler="h", payload=1)
+    clock.step_wall(step)
+    assert record.wait(1) == [1]
+    until(lambda: (due := due_in(scheduler, clock, "k")) is not None and 0 < due <= 10.0)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_retry_counts_elapsed_time(scheduler, clock, record, step):
+    """
+    A job that waits for its next attempt waits so long, also one that was set for an instant.
+    """
+    tries = []
+
+    @scheduler.handler("fails once")
+    def handle(payload):
+        tries.append(payload)
+        if len(tries) == 1:
+            return Retry(HOUR, "later")
+        return record(payload)
+
+    scheduler.set("k", at=WALL, handler="fails once", payload=1)
+    until(lambda: tries and scheduler.get("k").attempt == 1)
+    clock.step_wall(step)
+    until(lambda: abs(due_in(scheduler, clock, "k") - HOUR) < 0.01)
+    clock.advance(HOUR + 0.01)
+    assert record.wait(1) == [1]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_many_far_jobs(scheduler, clock, step):
+    """
+    Thousands of far jobs are redated page by page, those with an instant of their own stay, and no life is a new one.
+    """
+    count = 5_000
+    requests = [SetRequest(f"k{n}", delay=HOUR + n, handler="h", payload=n) for n in range(count)]
+    requests += [SetRequest(f"a{n}", at=WALL + HOUR + n, handler="h", payload=n) for n in range(10)]
+    before = scheduler.set_many(requests)
+    clock.step_wall(step)
+    until(lambda: all(abs(due_in(scheduler, clock, f"k{n}") - HOUR - n) < 0.01 for n in (0, 1, count - 2, count - 1)))
+    for answer in before[:500] + before[-10:]:
+        job = scheduler.get(answer.job.key)
+        if job is not None:  # an instant that has passed has fired
+            assert job.generation == answer.job.generation
+            assert job.key.startswith("k") or job.due_at == answer.job.due_at
