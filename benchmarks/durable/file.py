@@ -63,7 +63,7 @@ def fill(path: Path, pending: int) -> None:
             connection.executemany(
                 SQL["insert_key"], [(shelf_of(job), job.key, job.due_at, job.generation) for job in jobs]
             )
-        connection.execute(SQL["write_ledger"], (pending, pending, 0, 0, 0))
+        connection.execute(SQL["write_ledger"], (pending, pending, 0, 0))
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
