@@ -5,6 +5,7 @@ What becomes of a SQLite store whose file is not as it should be.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -368,3 +369,76 @@ def test_without_rights(tmp_path, path, make, file_mode, folder_mode):
     assert answer.stderr == ""
     assert answer.stdout.startswith("StoreError")
     assert any(word in answer.stdout for word in ("read-only", "denied", "cannot be opened"))
+
+
+READING = """
+    import sys
+    from tickwheel.scheduler import Scheduler, StoreError
+    scheduler = Scheduler("sqlite:///" + sys.argv[1])
+    try:
+        print(scheduler.get("key").key, len(scheduler.list().jobs), scheduler.stats()["pending"])
+        scheduler.set("other", delay=1, target="log")
+    except StoreError as error:
+        print(error)
+    try:
+        scheduler.start()
+    except StoreError as error:
+        print(error)
+"""
+
+
+def mounted_read_only(path):
+    """
+    Run `READING` where the folder of *path* is mounted read-only, and return the lines that it prints.
+    """
+    folder, program = path.parent, textwrap.dedent(READING)
+    script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" -c "$3" "$4"'
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh", folder, sys.executable, program, path]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if answer.returncode == 32 or "unshare" in answer.stderr or "mount" in answer.stderr:
+        pytest.skip(f"nothing can be mounted here: {answer.stderr.strip()}")
+    assert answer.stderr == ""
+    return answer.stdout.splitlines()
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
+def test_read_only_mount(path, make):
+    """
+    A file on a disk that is mounted read-only can be read, and what would write it is refused with the reason.
+    """
+    store = make()
+    set_one(store)
+    store.close()
+    read, set_, start = mounted_read_only(path)
+    assert read == "key 1 1"
+    assert set_ == start
+    assert "jobs.db is read-only: the file, its folder or the disk it is on: give this user the right" in set_
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
+def test_read_only_mount_after_a_crash(path, make):
+    """
+    A file whose log was not brought home is not read without it.
+    """
+    set_one(make())
+    said, *_ = mounted_read_only(path)
+    assert "mounted read-only, and jobs.db-wal holds what is not in it yet: copy both" in said
+
+
+def test_reader_without_the_right_to_write(tmp_path, path, make):
+    """
+    A user who may only read the file reads it while another process has it open.
+    """
+    set_one(make())
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    other = f"import os, tickwheel.scheduler.stores.sqlite; os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+    program = other + textwrap.dedent(READING)
+    answer = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert answer.stderr == ""
+    assert answer.stdout.splitlines()[0] == "key 1 1"
+    assert "jobs.db is read-only" in answer.stdout.splitlines()[1]

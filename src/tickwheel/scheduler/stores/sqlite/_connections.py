@@ -4,6 +4,7 @@ How a file is opened: one connection that writes, and as many that read as there
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ class Connections:
         """
         Open the writer, in WAL mode; make the file if there is none.
 
+        A file that may not be written is opened to be read.
+
         Raises:
             StoreError: If the path cannot be a database file.
         """
@@ -42,8 +45,12 @@ class Connections:
         self._lock = threading.Lock()
         self.standing = Standing(url)
         self.write_lock = threading.RLock()
+        self._reading_only = _reading_only(path, url)
         self.writer = self.connect(_WRITER_CACHE_KIB)
         try:
+            if self._reading_only:
+                self.file = OpenFile(path, url)
+                return
             self._check_log(self.writer.execute("PRAGMA journal_mode = WAL").fetchone()[0])
             self.writer.execute(f"PRAGMA synchronous = {synchronous}")
             # Some builds overwrite what is deleted by default, at the cost of writing pages for that alone.
@@ -62,6 +69,7 @@ class Connections:
         """
         with self.write_lock:
             self.standing.check()
+            self.check_writable()
             self.file.check()
             connection = self.writer
             connection.execute("BEGIN IMMEDIATE")
@@ -109,7 +117,12 @@ class Connections:
         Make one more connection, for a thread to keep.
         """
         connection = sqlite3.connect(
-            self._path, timeout=self._busy_s, isolation_level=None, check_same_thread=False, cached_statements=64
+            f"{self._path.as_uri()}?{self._reading_only}" if self._reading_only else self._path,
+            timeout=self._busy_s,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=64,
+            uri=bool(self._reading_only),
         )
         try:
             connection.execute(f"PRAGMA cache_size = -{cache_kib}")
@@ -118,6 +131,14 @@ class Connections:
             connection.close()
             raise
         return connection
+
+    def check_writable(self) -> None:
+        """
+        Raise `StoreError` if the file was opened only to be read.
+        """
+        if self._reading_only:
+            what = f"{self._url} is read-only: the file, its folder or the disk it is on"
+            raise StoreError(what, "give this user the right to write; until then it can be read")
 
     def close(self) -> None:
         """
@@ -139,6 +160,21 @@ class Connections:
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _reading_only(path: Path, url: str) -> str:
+    """
+    Return the options to open *path* with if it may not be written, and "" where it may.
+    """
+    if not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return ""
+    if not os.statvfs(path).f_flag & os.ST_RDONLY:
+        return "mode=ro"  # others may write it
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        what = f"{url} is on a disk that is mounted read-only, and {log.name} holds what is not in it yet"
+        raise StoreError(what, "copy both to a folder that can be written")
+    return "mode=ro&immutable=1"  # nobody writes it, and there can be no log
 
 
 def _check_path(path: Path, url: str) -> None:

@@ -184,6 +184,7 @@ class SqliteStore:
         if self._lease is not None and owner == self._owner:
             return self.renew(owner)
         connections = self._open_connections()
+        connections.check_writable()
         connections.file.check()
         self._lock.take(owner)
         try:
