@@ -129,6 +129,13 @@ def takes_notes_unfenced() -> Any:
     return mock.patch.object(Cluster, "_may_take", return_value=True)
 
 
+def takes_a_standby_for_its_primary() -> Any:
+    """
+    A failover is not noticed: generations and epochs go on where the standby's sequences stand.
+    """
+    return mock.patch.object(Cluster, "_notices_failover", return_value=False)
+
+
 def never_looks_back() -> Any:
     """
     There is no regular look: what a lost hint would have told is never learnt.
@@ -267,6 +274,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "forgets_the_rescue": (forgets_the_rescue, {"lost"}),
     "hears_nothing": (hears_nothing, {"lost", "late"}),
     "takes_notes_unfenced": (takes_notes_unfenced, {"zombie"}),
+    "takes_a_standby_for_its_primary": (takes_a_standby_for_its_primary, {"repeated"}),
     "never_looks_back": (never_looks_back, {"lost", "late"}),
     "answers_before_the_commit": (answers_before_the_commit, {"answer"}),
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),

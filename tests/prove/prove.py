@@ -70,6 +70,8 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     yield Proof("none early, PostgreSQL", early, "instants")
     yield Proof("none early, Redis", early, "redis")
     yield Proof("clock trips, SQLite", (str(HERE / "clock_trips.py"),))
+    yield Proof("failover, synchronous standby", (str(HERE / "failover.py"), "--mode", "sync"))
+    yield Proof("failover, lagging standby", (str(HERE / "failover.py"), "--mode", "async"))
     yield Proof("clock steps, SQLite", clock)
     yield Proof("clock steps, PostgreSQL", clock, "clocks")
     yield Proof("cron lines and zones", (str(HERE / "crons.py"),))

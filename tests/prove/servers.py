@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["postgres", "redis_url"]
+__all__ = ["postgres", "postgres_pair", "redis_url"]
 
 
 @contextmanager
@@ -28,6 +28,26 @@ def postgres() -> Iterator[Any]:
     finally:
         server.stop()
         shutil.rmtree(folder)
+
+
+@contextmanager
+def postgres_pair(*, is_synchronous: bool) -> Iterator[Any]:
+    """
+    Lend a running primary and its standby, which are stopped in the end.
+    """
+    module, made = _module(), []
+
+    def make(*settings: str, standby_of: Any = None) -> Any:
+        made.append(module.Postgres(Path(tempfile.mkdtemp(prefix="tickwheel-")), *settings, standby_of=standby_of))
+        made[-1].start()
+        return made[-1]
+
+    try:
+        yield module.PostgresPair(make, is_synchronous=is_synchronous)
+    finally:
+        for server in made:
+            server.stop()
+            shutil.rmtree(server.folder)
 
 
 @contextmanager

@@ -126,6 +126,20 @@ def test_epoch_that_does_not_grow(events):
     assert "zombie" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
 
 
+def test_repeated(events):
+    """
+    An epoch that is granted twice, or a generation that is given to two lives, is found.
+    """
+    index = place(events, Granted, lambda event: event.at > 0)
+    assert "repeated" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
+    index = place(events, Committed, is_write(Set, Outcome.CREATED))
+    first = events[index].answer.job
+    index += 1 + place(events[index + 1 :], Committed, is_write(Set, Outcome.CREATED))
+    second = events[index].answer
+    again = replace(second, job=replace(second.job, generation=first.generation))
+    assert "repeated" in kinds(changed(events, index, replace(events[index], answer=again)))
+
+
 def test_notes_taken_by_a_zombie(events):
     """
     Notes that are taken under an epoch that is over are missing to the owner.

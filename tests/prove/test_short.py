@@ -111,6 +111,18 @@ def test_clock_trips(scenario):
 
 @pytest.mark.realtime
 @pytest.mark.slow
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_failover(mode):
+    """
+    A standby that is promoted under load goes on without giving an id twice, and lacks only what never reached it.
+    """
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+    code, line = proven("failover.py", "--mode", mode, "--seconds", "6", "--seed", "1")
+    assert code == 0, line
+
+
+@pytest.mark.realtime
+@pytest.mark.slow
 def test_a_stopped_owner_is_refused():
     """
     An owner that was stopped past its lease finds its settles refused, and nothing is lost.

@@ -144,6 +144,8 @@ def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) 
     Yield some *count* breaks, in order, with an hour of calm now and then.
     """
     kinds = ["kill", "kill", "pause", "pause", "cut", "weather", "weather", "stop", "step"]
+    if is_cluster:
+        kinds.append("failover")
     moments = sorted(dice.uniform(60.0, length * 0.97) for _ in range(count))
     for at in moments:
         what = dice.choice(kinds)
@@ -154,6 +156,7 @@ def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) 
             "weather": dice.choice((60.0, 600.0)),
             "stop": dice.choice((0.0, 60.0)),
             "step": 0.0,
+            "failover": 0.0,
         }[what]
         amount = dice.choice((-86_400.0, -3600.0, -5.0, 0.3, 5.0, 3600.0, 86_400.0)) if what == "step" else 0.0
         yield Break(at, what, span, amount if is_cluster else max(-3600.0, min(3600.0, amount)))

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +17,9 @@ from simulation._day import Ask, Break, asks, breaks, series, storms
 from simulation._executor import Executor, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
+from simulation._one_file import OneFile
 from simulation._patch import simulated
-from simulation._worlds import Cluster, OneFile, World
+from simulation._worlds import Cluster, World
 from simulation.history import Fault, Finished, History
 
 __all__ = ["Plan", "simulate"]
@@ -168,7 +170,15 @@ class _Day:
 
     def _break(self, what: Break) -> None:
         node = self.dice.choice(self.nodes)
-        self.run.spawn(f"{what.what} {node.name}", lambda: self._let_break(what, node), None)
+        let_break = self._fail_over if what.what == "failover" else partial(self._let_break, what, node)
+        self.run.spawn(f"{what.what} {node.name}", let_break, None)
+
+    def _fail_over(self) -> None:
+        self._note("failover")
+        self.run.atomic += 1
+        self.world.fail_over()
+        self.run.atomic -= 1
+        self._note("failover", is_over=True)
 
     def _let_break(self, what: Break, node: Node) -> None:
         if what.what == "step":

@@ -1,8 +1,8 @@
 """
-The two worlds that machines share: a database that leases shards, and a file that one process owns.
+The worlds that machines share, and the one of them that is a database which leases shards.
 
 The data lies in real stores. `Cluster` puts leases by the database's clock over stores in memory, one a shard, as the
-PostgreSQL store has them; `OneFile` is a SQLite file, and every process on its machine has a store of its own on it.
+PostgreSQL store has them; the other world is a file that one process owns (`_one_file.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, Protocol
 from zlib import crc32
 
@@ -21,11 +20,13 @@ from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease
 from tickwheel.scheduler.stores._rules import key_of
-from tickwheel.scheduler.stores.sqlite import SqliteStore
 
-__all__ = ["Cluster", "Connection", "OneFile", "World"]
+__all__ = ["HINT_LOST", "Cluster", "Connection", "World", "record"]
 
-_HINT_LOST: Final = 0.2
+HINT_LOST: Final = 0.2
+_LAG: Final = 5
+"""By how much the sequences of a standby stand behind."""
+_LEAP: Final = 1 << 20
 
 
 @dataclass(eq=False, slots=True)
@@ -99,6 +100,11 @@ class World(Protocol):
         Give shards back.
         """
 
+    def fail_over(self) -> None:
+        """
+        Lose the server, and go on with its standby.
+        """
+
     def waiting(self) -> tuple[int, int]:
         """
         Return how many jobs run, and how many are overdue by a second.
@@ -110,7 +116,7 @@ class World(Protocol):
         """
 
 
-def _record(history: History, server: SimulatedMachine, machine: str, writes: Sequence[Write], answers: Any) -> None:
+def record(history: History, server: SimulatedMachine, machine: str, writes: Sequence[Write], answers: Any) -> None:
     """
     Write down what took effect.
     """
@@ -146,6 +152,7 @@ class Cluster:
         self._lease_ms = int(lease_s * 1000)
         self._shards = [_Shard(MemoryStore(server)) for _ in range(shards)]
         self._seen: dict[str, int] = {}
+        self._epoch = 0
         for number, shard in enumerate(self._shards):
             shard.store.open()
             shard.store._generation = number << 40
@@ -178,7 +185,7 @@ class Cluster:
             answers.update(zip(indexes, found, strict=True))
             self._note(connection, self._shards[number], found)
         result = [answers[index] for index in range(len(writes))]
-        _record(self._history, self._server, connection.machine.name, writes, result)
+        record(self._history, self._server, connection.machine.name, writes, result)
         return result
 
     def _note(self, connection: Connection, shard: _Shard, answers: Sequence[Answer]) -> None:
@@ -187,7 +194,7 @@ class Cluster:
         if holder is None or holder is connection or not keys:
             return
         shard.notes += keys
-        if self._dice.random() >= _HINT_LOST:
+        if self._dice.random() >= HINT_LOST:
             holder.heard.set()
 
     def read(self, connection: Connection, name: str, *arguments: Any) -> Any:
@@ -264,7 +271,8 @@ class Cluster:
         return Lease(number, shard.epoch, shard.until, lease.rescued, now)
 
     def _next_epoch(self) -> int:
-        return 1 + max(shard.epoch for shard in self._shards)
+        self._epoch += 1
+        return self._epoch
 
     def _free(self, shard: _Shard) -> None:
         if shard.owner:
@@ -292,6 +300,23 @@ class Cluster:
             if shard.owner == owner:
                 self._free(shard)
 
+    def fail_over(self) -> None:
+        """
+        Let a standby take over that has all the rows, and sequences that lag behind what was given out.
+        """
+        self._epoch = max(0, self._epoch - _LAG)
+        for shard in self._shards:
+            shard.store._generation -= _LAG
+        if self._notices_failover():
+            self._epoch += _LEAP
+            for shard in self._shards:
+                shard.store._generation += _LEAP
+                self._free(shard)
+
+    @staticmethod
+    def _notices_failover() -> bool:
+        return True
+
     def _fair_share(self, now: int) -> int:
         nodes = sum(1 for until in self._seen.values() if until >= now)
         return -(-self.shards // max(1, nodes))
@@ -309,91 +334,3 @@ class Cluster:
 
 def _in_one(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return (0, *arguments[1:]) if name == "due" else arguments
-
-
-class OneFile:
-    """
-    A SQLite file on one machine; a process that dies gives its lock back at once.
-    """
-
-    abilities = Abilities(has_notify=True)
-    shards = 1
-
-    def __init__(self, server: SimulatedMachine, history: History, dice: random.Random, path: Path) -> None:
-        self._server = server
-        self._history = history
-        self._dice = dice
-        self._path = path
-        self._connections: list[Connection] = []
-        self._epoch = 0
-
-    def shard_of(self, key: str) -> int:
-        return 0
-
-    def now_ms(self) -> int:
-        return self._server.wall_ns() // 1_000_000
-
-    def connect(self, machine: SimulatedMachine, heard: Event) -> Connection:
-        store = SqliteStore(self._path, clock=self._server)
-        store.open()
-        connection = Connection(machine, heard, store=store)
-        self._connections.append(connection)
-        return connection
-
-    def disconnect(self, connection: Connection) -> None:
-        if connection in self._connections:
-            self._connections.remove(connection)
-            connection.store.close()
-            if connection.owner:
-                self._history.add(Freed(self._server.run.now_ns, 0))
-
-    def crash(self, connection: Connection) -> None:
-        if connection in self._connections:
-            self._connections.remove(connection)
-            connection.store._connections.close()
-            connection.store._lock.give_back()
-            connection.store._bell.close()
-
-    def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
-        answers: list[Answer] = connection.store.apply(writes)
-        _record(self._history, self._server, connection.machine.name, writes, answers)
-        if any(answer.job and answer.job.state is State.PENDING for answer in answers):
-            for other in self._connections:
-                if other is not connection and other.owner and self._dice.random() >= _HINT_LOST:
-                    other.heard.set()
-        return answers
-
-    def read(self, connection: Connection, name: str, *arguments: Any) -> Any:
-        return getattr(connection.store, name)(*arguments)
-
-    def acquire(self, connection: Connection, owner: str) -> list[Lease]:
-        leases: list[Lease] = connection.store.acquire(owner)
-        connection.owner = owner
-        (lease,) = leases
-        if lease.epoch != self._epoch:
-            self._epoch = lease.epoch
-            at, name = self._server.run.now_ns, connection.machine.name
-            self._history.add(Granted(at, 0, lease.epoch, name, lease.rescued))
-        return leases
-
-    def renew(self, connection: Connection, owner: str) -> list[Lease]:
-        leases: list[Lease] = connection.store.renew(owner)
-        return leases
-
-    def release(self, connection: Connection, owner: str) -> None:
-        connection.store.release(owner)
-        if connection.owner:
-            connection.owner = ""
-            self._history.add(Freed(self._server.run.now_ns, 0))
-
-    def waiting(self) -> tuple[int, int]:
-        store = SqliteStore(self._path, clock=self._server)
-        store.open()
-        try:
-            return store.count()["running"], len(store.due(0, self.now_ms() - 1000, None, 10))
-        finally:
-            store.close()
-
-    def close(self) -> None:
-        for connection in list(self._connections):
-            self.crash(connection)

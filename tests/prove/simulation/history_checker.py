@@ -9,6 +9,7 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     ended       an end counted, or was told, for a run that never was
     series      a run of a recurring job was left out, or came at an instant that is none of its
     late        in calm weather a job was not begun within two and a half minutes
+    repeated    a generation or an epoch was given twice
     payload     a handler got what was set for another life
 """
 
@@ -107,6 +108,7 @@ class _Checker:
         for shard, model in enumerate(self._models):
             model.epochs[shard] = _NOBODY
         self._epochs = [0] * shards
+        self._granted: set[int] = set()
         self._generations: set[int] = set()
         self._lives: dict[tuple[str, int], Any] = {}
         self._counted: Counter[tuple[str, str, int, int, int]] = Counter()
@@ -170,6 +172,9 @@ class _Checker:
 
     def _grant(self, event: Granted) -> None:
         model = self._models[event.shard]
+        if event.epoch in self._granted:
+            self._add("repeated", event.at, f"epoch {event.epoch} was granted twice, now of shard {event.shard}")
+        self._granted.add(event.epoch)
         if event.epoch <= self._epochs[event.shard]:
             self._add("zombie", event.at, f"shard {event.shard} got epoch {event.epoch} after {self._epochs}")
         self._epochs[event.shard] = model.epochs[event.shard] = event.epoch
@@ -210,7 +215,10 @@ class _Checker:
 
     def _named(self, job: Job, answer: Answer, event: Committed) -> Job:
         told = answer.job
-        if told is None or told.generation in self._generations:
+        if told is not None and told.generation in self._generations:
+            self._add("repeated", event.at, f"{_name(job)} got generation {told.generation}, which was given before")
+            return job
+        if told is None:
             self._add("answer", event.at, f"{_name(job)} got no generation of its own: {told}")
             return job
         self._generations.add(told.generation)

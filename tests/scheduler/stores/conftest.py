@@ -114,6 +114,47 @@ class Postgres:
         return f"postgresql:///{database}?host={self.folder}&user=tick"
 
 
+class PostgresPair:
+    """
+    A primary and a standby that streams from it, under one address.
+    """
+
+    def __init__(self, make_postgres, *, is_synchronous=False):
+        self.primary = make_postgres()
+        self.standby = make_postgres(standby_of=self.primary)
+        if is_synchronous:
+            self.primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            self.primary.execute("SELECT pg_reload_conf()")
+        hosts = f"{self.primary.folder},{self.standby.folder}"
+        self.url = f"postgresql:///postgres?host={hosts}&user=tick&target_session_attrs=read-write&"
+
+    def has_all(self):
+        """
+        Return whether the standby has replayed all that the primary has written.
+        """
+        ((written,),) = self.primary.execute("SELECT pg_current_wal_lsn()")
+        ((has,),) = self.standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{written}'")
+        return has
+
+    def detach(self):
+        """
+        Let the standby hear no more.
+        """
+        self.standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        self.standby.execute("SELECT pg_reload_conf()")
+        give_up = time.monotonic() + PATIENCE_S
+        while self.standby.execute("SELECT FROM pg_stat_wal_receiver"):
+            assert time.monotonic() < give_up
+            time.sleep(0.02)  # a server says nowhere else that it has let go
+
+    def fail_over(self):
+        """
+        Lose the primary, and promote the standby.
+        """
+        self.primary.stop(signal.SIGQUIT)
+        assert self.standby.execute("SELECT pg_promote()") == [(True,)]
+
+
 @pytest.fixture(scope="session")
 def make_postgres():
     """
@@ -141,6 +182,14 @@ def postgres(make_postgres):
     Return a running server.
     """
     return make_postgres()
+
+
+@pytest.fixture
+def postgres_pair(make_postgres):
+    """
+    Return a primary and its standby, which replicates asynchronously.
+    """
+    return PostgresPair(make_postgres)
 
 
 @pytest.fixture

@@ -173,7 +173,9 @@ def test_replica(make_redis):
 
 def test_crash_of_the_server(server, make):
     """
-    When the server is killed and comes back, what was answered is there, and the owner goes on in its epochs.
+    When the server is killed and comes back, what was answered is there, and the owner takes its shards anew.
+
+    A server that was restarted cannot be told from one that was promoted, and may lack the grant of a later lease.
     """
     store = make("&lease_s=120", server)  # a server that is slow to come back is no lost lease
     epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
@@ -185,9 +187,12 @@ def test_crash_of_the_server(server, make):
     assert (caught.value.is_transient, caught.value.is_unknown) == (True, False)
     server.start()
     assert until(store.count) == {"pending": 10, "running": 10, "dead": 0}
-    assert {lease.shard: lease.epoch for lease in until(lambda: store.renew("owner"))} == epochs
+    assert store.renew("owner") == []
+    later = store.acquire("owner")
+    assert min(lease.epoch for lease in later) > max(epochs.values())
+    assert sum(lease.rescued for lease in later) == 10
     answers = store.apply([model.Settle(job, epochs[store.shard_of(job.key)]) for job in jobs[:10]])
-    assert {answer.outcome for answer in answers} == {model.Outcome.SETTLED}
+    assert {answer.outcome for answer in answers} == {model.Outcome.NOT_OWNER}
     other = make("", server)
     set_one(other, "news")
     assert until(lambda: store.wait_for_change(PATIENCE_S))

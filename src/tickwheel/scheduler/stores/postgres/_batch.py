@@ -21,7 +21,7 @@ from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._copy import rows_of
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
-__all__ = ["Batch", "Result", "Statement", "Steps", "add_counts", "run", "run_async"]
+__all__ = ["Batch", "Result", "ServerMovedError", "Statement", "Steps", "add_counts", "run", "run_async"]
 
 _T = TypeVar("_T")
 
@@ -31,6 +31,12 @@ _FLOOR_MARGIN: Final = 100_000
 _UNIQUE_VIOLATION: Final = "23505"
 
 _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
+
+
+class ServerMovedError(Exception):
+    """
+    Another server answers than the one that generations were last drawn from: roll back, let them leap, and try again.
+    """
 
 
 class Statement(NamedTuple):
@@ -213,7 +219,9 @@ class Batch:
         """
         Return the store's time, and what gives *count* new generations.
         """
-        first, numbers, now = (yield Statement(SQL["generations"], (count,))).rows[0]
+        first, numbers, now, is_same_server = (yield Statement(SQL["generations"], (count,))).rows[0]
+        if not is_same_server:
+            raise ServerMovedError
         return now, iter(numbers or range(first, first + count)).__next__
 
     def _store(self, differences: Differences) -> Steps[None]:

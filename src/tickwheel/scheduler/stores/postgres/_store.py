@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError
@@ -18,8 +18,9 @@ from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.postgres import _ownership
-from tickwheel.scheduler.stores.postgres._batch import Batch, run, run_async
+from tickwheel.scheduler.stores.postgres._batch import Batch, ServerMovedError, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connections
+from tickwheel.scheduler.stores.postgres._failover import notice_server
 from tickwheel.scheduler.stores.postgres._guests import Place, joined
 from tickwheel.scheduler.stores.postgres._listener import Notifier, PostgresEar
 from tickwheel.scheduler.stores.postgres._paging import page
@@ -70,6 +71,7 @@ class PostgresStore:
         try:
             with connections.writing() as connection:
                 self._shard_of = sharding(migrate(connection, self.url, self._wanted_shards))
+                notice_server(connection, self.url)
         except BaseException:
             connections.close()
             raise
@@ -100,6 +102,9 @@ class PostgresStore:
                     answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
             except WrongGuessError:
                 continue
+            except ServerMovedError:
+                self._notice_server()
+                continue
             if batch.has_found is not None:
                 self._sets_new = not batch.has_found
             if batch.has_notes:
@@ -111,7 +116,7 @@ class PostgresStore:
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections, place = self._open_connections(), self._find_place()
         cursor = connections.guest(connection, is_async=False)
-        with connections.translated(cursor.connection):
+        with connections.translated(cursor.connection), self._same_server():
             answers, number = run(cursor, joined(writes, self.shard_of, place, self.url))
         self._tell_after(number)
         return answers
@@ -119,7 +124,7 @@ class PostgresStore:
     async def join_async(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections, place = self._open_connections(), self._find_place()
         cursor = connections.guest(connection, is_async=True)
-        with connections.translated(cursor.connection):
+        with connections.translated(cursor.connection), self._same_server():
             answers, number = await run_async(cursor, joined(writes, self.shard_of, place, self.url))
         self._tell_after(number)
         return answers
@@ -178,6 +183,7 @@ class PostgresStore:
     def acquire(self, owner: str) -> list[Lease]:
         before = time.monotonic()
         with self._open_connections().writing() as connection:
+            notice_server(connection, self.url)
             leases = _ownership.acquire(connection, owner, int(self._lease_s * 1000))
         if self._owner is None and self._listener is not None:
             self._listener.listen()
@@ -187,6 +193,7 @@ class PostgresStore:
     def renew(self, owner: str) -> list[Lease]:
         before = time.monotonic()
         with self._open_connections().reading() as connection, connection.transaction():
+            notice_server(connection, self.url)
             leases = _ownership.renew(connection, owner, int(self._lease_s * 1000))
         self._hold(owner, leases, before)
         return leases
@@ -208,6 +215,22 @@ class PostgresStore:
     def wake(self) -> None:
         if self._listener is not None:
             self._listener.wake()
+
+    @contextmanager
+    def _same_server(self) -> Iterator[None]:
+        """
+        Refuse a caller's transaction once where another server answers than before: it cannot let generations leap.
+        """
+        try:
+            yield
+        except ServerMovedError:
+            self._notice_server()
+            what = f"{self.url}: another server has taken over"
+            raise StoreError(what, "begin the transaction again", is_transient=True) from None
+
+    def _notice_server(self) -> None:
+        with self._open_connections().writing() as connection:
+            notice_server(connection, self.url)
 
     def _hold(self, owner: str, leases: list[Lease], before: float) -> None:
         self._owner = owner

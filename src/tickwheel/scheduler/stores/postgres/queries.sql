@@ -28,10 +28,25 @@ SELECT key, generation, due_at, payload, target, handler, attempt, retry, expire
 FROM tickwheel_job WHERE key = ANY(%s) ORDER BY shard, due_at, generation FOR UPDATE;
 
 -- name: generations
--- The first, all of them unless they follow each other, and the time.
+-- The first, all of them unless they follow each other, the time, and whether it is the server of the last time.
 SELECT min(number), CASE WHEN max(number) - min(number) >= count(*) THEN array_agg(number ORDER BY number) END,
-    floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint
+    floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint,
+    (SELECT timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) FROM tickwheel_server)
 FROM (SELECT nextval('tickwheel_generation') AS number FROM generate_series(1, %s)) AS drawn;
+
+-- name: notice_server
+UPDATE tickwheel_server AS s SET system_identifier = c.system_identifier, timeline = c.timeline
+FROM (
+    SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline FROM pg_control_system()
+) AS c
+WHERE (s.system_identifier, s.timeline) IS DISTINCT FROM (c.system_identifier, c.timeline);
+
+-- name: leap
+SELECT setval('tickwheel_generation', nextval('tickwheel_generation') + %(leap)s),
+    setval('tickwheel_epoch', nextval('tickwheel_epoch') + %(leap)s);
+
+-- name: free_all_shards
+UPDATE tickwheel_shard SET owner = NULL, lease_until = 0;
 
 -- name: raise_generation
 SELECT setval('tickwheel_generation', %(floor)s::bigint + %(margin)s)

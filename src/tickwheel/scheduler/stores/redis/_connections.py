@@ -4,6 +4,7 @@ How the server is reached: the one place that knows the driver.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,14 @@ from typing import Any, Final
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores._leap import leap
 from tickwheel.scheduler.stores._standing import Standing
 from tickwheel.scheduler.stores.redis._errors import told
 from tickwheel.scheduler.stores.redis._scripts import SCRIPTS
 
 __all__ = ["Connection", "Connections"]
+
+_LOG: Final = logging.getLogger("tickwheel.scheduler")
 
 Connection = Any
 """The driver's; its class depends on the URL."""
@@ -129,6 +133,13 @@ class Connections:
         connection.connect()
         return connection
 
+    def notice_server(self) -> None:
+        """
+        Look whether the server is that of the last time, and let the sequences leap if it is not.
+        """
+        with self.lent() as connection:
+            self._notice_server(connection)
+
     def close(self) -> None:
         """
         Close all that are idle, and the others when they come back. Twice is allowed.
@@ -140,6 +151,7 @@ class Connections:
             self._idle.clear()
 
     def _connect(self, connection: Connection) -> None:
+        is_new = connection._sock is None  # noqa: SLF001 - the driver tells it nowhere else
         connection.connect()
         try:
             is_stale = connection.can_read()
@@ -148,6 +160,26 @@ class Connections:
         if is_stale:  # the server has gone, or said something that nobody asked for
             connection.disconnect()
             connection.connect()
+        if is_new or is_stale:
+            self._notice_server(connection)
+
+    def _notice_server(self, connection: Connection) -> None:
+        """
+        Look whether it is the server of the last time: before anything else is asked of it, on each new connection.
+        """
+        facts: dict[str, str] = {}
+        try:
+            for section in ("server", "replication"):
+                lines = self._ask(connection, ("INFO", section)).decode("utf-8", "replace").splitlines()
+                facts.update((name, value) for name, colon, value in (line.partition(":") for line in lines) if colon)
+        except self._redis.exceptions.NoPermissionError:
+            return  # a user who may not ask is told so in the documentation
+        if facts.get("role") != "master":
+            return
+        script = SCRIPTS["server"]
+        identity = f"{facts.get('run_id')}:{facts.get('master_replid')}"
+        if self._ask(connection, ("EVAL", script.text, 1, self._base, identity, leap()), is_write=True):
+            _LOG.warning("%s: another server answers, or the same one again: generations and epochs leap", self._url)
 
     def _ask(self, connection: Connection, words: tuple[bytes | str | int, ...], *, is_write: bool = False) -> Any:
         try:

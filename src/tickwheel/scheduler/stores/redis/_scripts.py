@@ -24,6 +24,7 @@ _FLAGS: Final = {
     "apply_freeing": ("apply", _FREEING),
     "lease": ("lease", _FREEING),
     "release": ("release", _FREEING),
+    "server": ("server", _FREEING),
     "changes": ("changes", _FREEING),
     "read": ("read", _READING),
     "due": ("due", _READING),

@@ -71,6 +71,7 @@ class RedisStore:
             window = check_server(connections, self.url)
             self._shards = make_schema(connections, self.url, self._wanted_shards)
             self._shard_of = sharding(self._shards)
+            connections.notice_server()
         except BaseException:
             connections.close()
             raise
@@ -214,7 +215,9 @@ class RedisStore:
         return [row.job for row in read_rows(frames)]
 
     def _lease(self, owner: str, *, may_take: bool) -> list[Lease]:
-        reply = self._open_connections().run("lease", owner, self._lease_ms, int(may_take), is_write=True)
+        connections = self._open_connections()
+        connections.notice_server()
+        reply = connections.run("lease", owner, self._lease_ms, int(may_take), is_write=True)
         now, *facts = map(int, reply)
         leases = [
             Lease(shard, epoch, until, rescued, now)

@@ -1,6 +1,6 @@
 -- What every script begins with. KEYS[1] is where all keys of the store begin: a hash tag, so that a cluster keeps
 -- them together.
---   meta          hash    version, shards
+--   meta          hash    version, shards, server: which one it was the last time
 --   generation    string  the last one given out
 --   epoch         string  the last one given out
 --   jobs          hash    key -> blob (see _blob.py)

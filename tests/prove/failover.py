@@ -1,0 +1,221 @@
+"""
+The proof of the failover: a PostgreSQL primary is lost under load, and its standby promoted.
+
+    python tests/prove/failover.py [--mode sync | async] [--seconds 12]
+
+Two owners fire while this process sets and cancels jobs; midway the primary is killed (SIGQUIT) and the standby
+promoted. With `sync` every commit waits for the standby, and nothing may be lost. With `async` the standby is cut off
+two seconds before, so that it lacks what was answered in that window: what is missing must be from there, and no
+generation may be given, and no attempt begin, twice all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from servers import postgres_pair
+from sigstop import append, is_empty, until
+
+from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, StoreError
+from tickwheel.scheduler.model import Outcome
+
+__all__ = ["Result", "prove"]
+
+SILENT_S = 5.0
+LAG_S = 2.0
+SETTLED_S = 3.0
+"""After an outage the leases are taken anew, and only then can jobs be expected to fire in time."""
+PATIENT = RetryPolicy(attempts=1000)
+
+
+def own(folder: Path, url: str, name: str) -> None:
+    """
+    Be one of the two owners, until told to end.
+    """
+    scheduler = Scheduler(url)
+
+    @scheduler.handler("work")
+    def work(_payload: object, firing: Firing) -> None:
+        append(folder / "fired", f"{firing.fire_id} {time.time()} {firing.job.due_at / 1000}")
+
+    scheduler.start()
+    append(folder / "up", name)
+    signal.sigwait({signal.SIGTERM})
+    with suppress(StoreError):
+        scheduler.stop(timeout=5.0)
+
+
+@dataclass(slots=True)
+class Told:
+    """
+    What this process was answered: instants are those at which the answer was there.
+    """
+
+    sets: list[tuple[str, int, float]] = field(default_factory=list)
+    cancels: dict[tuple[str, int], float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Result:
+    """
+    What came of it; what asynchronous replication truly loses is counted apart.
+    """
+
+    acknowledged: int
+    lost: int
+    lost_with_the_primary: int
+    overtaken: int
+    early: int
+    silent_s: float
+    repeated: int
+    left: int
+
+    @property
+    def is_good(self) -> bool:
+        """
+        Whether nothing went wrong.
+        """
+        wrong = self.lost or self.overtaken or self.early or self.repeated or self.left
+        return not wrong and self.silent_s < SILENT_S
+
+
+def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> None:
+    """
+    Set jobs, and cancel some of them, until *until_s*.
+    """
+    while time.time() < until_s:
+        key = f"job-{len(told.sets)}-{dice.randrange(10**9)}"
+        with suppress(StoreError):  # without an answer nothing is promised
+            job = client.set(key, delay=dice.uniform(0.0, 3.0), handler="work", retry=PATIENT).job
+            assert job is not None
+            told.sets.append((key, job.generation, time.time()))
+        if dice.random() < 0.2 and told.sets:
+            key, _, _ = dice.choice(told.sets[-20:])
+            with suppress(StoreError):
+                answer = client.cancel(key)
+                if answer.outcome is Outcome.CANCELLED and answer.job is not None:
+                    told.cancels[key, answer.job.generation] = time.time()
+        time.sleep(0.005)
+
+
+def prove(mode: str, seconds: float, seed: int) -> Result:
+    """
+    Lose the primary in the middle of *seconds*.
+    """
+    dice = random.Random(seed)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the owners wait for it
+    told = Told()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for name in ("fired", "up"):
+            (folder / name).touch()
+        pair = stack.enter_context(postgres_pair(is_synchronous=mode == "sync"))
+        url = f"{pair.url}lease_s=1"
+        client = Scheduler(url)
+        stack.callback(client.stop)
+        client.stats()  # makes the store
+        command = [sys.executable, str(Path(__file__).resolve()), "--own", str(folder), "--store", url, "--name"]
+        nodes = [subprocess.Popen([*command, name]) for name in ("one", "two")]
+        try:
+            until(lambda: len((folder / "up").read_text().split()) == len(nodes))
+            ask(client, dice, told, time.time() + seconds / 2)
+            cut = time.time()
+            if mode == "async":
+                pair.detach()
+                cut = time.time() - 0.2  # what was answered a moment before may be on its way yet
+                ask(client, dice, told, time.time() + LAG_S)
+            pair.fail_over()
+            over = time.time()
+            ask(client, dice, told, time.time() + seconds / 2)
+            until(lambda: is_empty(client))
+            left = 0 if is_empty(client) else 1
+        finally:
+            for process in nodes:
+                process.terminate()
+                process.wait(60)
+        lines = [line.split() for line in (folder / "fired").read_text().splitlines()]
+    window = (cut, over) if mode == "async" else (over, over)
+    return judge(told, [(each[0], float(each[1]), float(each[2])) for each in lines], window, over, left)
+
+
+def judge(
+    told: Told, fired: list[tuple[str, float, float]], window: tuple[float, float], over: float, left: int
+) -> Result:
+    """
+    Count what went wrong.
+    """
+    starts: dict[tuple[str, int], list[float]] = {}
+    for fire_id, at, _ in fired:
+        key, generation, _ = fire_id.rsplit("/", 2)
+        starts.setdefault((key, int(generation)), []).append(at)
+    answered = {(key, generation): at for key, generation, at in told.sets}
+    missing = [life for life in answered if life not in starts and life not in told.cancels]
+    excused = [life for life in missing if window[0] <= answered[life] <= window[1]]
+    overtaken = [
+        life
+        for life, at in told.cancels.items()
+        if any(start > at for start in starts.get(life, ())) and not window[0] <= at <= window[1]
+    ]
+    healthy = over + SETTLED_S
+    silent = [
+        at - max(due, answered.get(_life_of(fire_id), due))
+        for fire_id, at, due in fired
+        if not window[0] - 5 <= max(due, answered.get(_life_of(fire_id), due)) <= healthy
+    ]
+    generations = Counter(generation for _, generation, _ in told.sets)
+    attempts = Counter(fire_id for fire_id, at, _ in fired if not window[0] - 5 <= at <= over)
+    return Result(
+        acknowledged=len(told.sets) + len(told.cancels),
+        lost=len(missing) - len(excused),
+        lost_with_the_primary=len(excused),
+        overtaken=len(overtaken),
+        early=sum(at < due for _, at, due in fired),
+        silent_s=max(silent, default=0.0),
+        repeated=sum(count > 1 for count in (*generations.values(), *attempts.values())),
+        left=left,
+    )
+
+
+def _life_of(fire_id: str) -> tuple[str, int]:
+    key, generation, _ = fire_id.rsplit("/", 2)
+    return key, int(generation)
+
+
+def main() -> int:
+    """
+    Read the command line, prove, print one line.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", choices=("sync", "async"), default="sync")
+    parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--store", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--own", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--name", default="", help=argparse.SUPPRESS)
+    options: Any = parser.parse_args()
+    if options.own is not None:
+        own(options.own, options.store, options.name)
+        return 0
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    result = prove(options.mode, options.seconds, seed)
+    print(  # noqa: T201
+        f"acknowledged {result.acknowledged}, lost {result.lost} (with the primary {result.lost_with_the_primary}), "
+        f"overtaken {result.overtaken}, early {result.early}, silent longest {result.silent_s:.1f} s, "
+        f"repeated ids {result.repeated}, left {result.left}, seed {seed}"
+    )
+    return 0 if result.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""
+The world that is a SQLite file: every process on its machine has a store of its own on it, and one of them owns it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from simulation._machine import SimulatedMachine
+from simulation._threads import Event
+from simulation._worlds import HINT_LOST, Connection, record
+from simulation.history import Freed, Granted, History
+from tickwheel.scheduler.model import Answer, State, Write
+from tickwheel.scheduler.stores._contract import Abilities, Lease
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+
+__all__ = ["OneFile"]
+
+
+class OneFile:
+    """
+    A SQLite file on one machine; a process that dies gives its lock back at once.
+    """
+
+    abilities = Abilities(has_notify=True)
+    shards = 1
+
+    def __init__(self, server: SimulatedMachine, history: History, dice: random.Random, path: Path) -> None:
+        self._server = server
+        self._history = history
+        self._dice = dice
+        self._path = path
+        self._connections: list[Connection] = []
+        self._epoch = 0
+
+    def shard_of(self, key: str) -> int:
+        return 0
+
+    def now_ms(self) -> int:
+        return self._server.wall_ns() // 1_000_000
+
+    def connect(self, machine: SimulatedMachine, heard: Event) -> Connection:
+        store = SqliteStore(self._path, clock=self._server)
+        store.open()
+        connection = Connection(machine, heard, store=store)
+        self._connections.append(connection)
+        return connection
+
+    def disconnect(self, connection: Connection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+            connection.store.close()
+            if connection.owner:
+                self._history.add(Freed(self._server.run.now_ns, 0))
+
+    def crash(self, connection: Connection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+            connection.store._connections.close()
+            connection.store._lock.give_back()
+            connection.store._bell.close()
+
+    def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
+        answers: list[Answer] = connection.store.apply(writes)
+        record(self._history, self._server, connection.machine.name, writes, answers)
+        if any(answer.job and answer.job.state is State.PENDING for answer in answers):
+            for other in self._connections:
+                if other is not connection and other.owner and self._dice.random() >= HINT_LOST:
+                    other.heard.set()
+        return answers
+
+    def read(self, connection: Connection, name: str, *arguments: Any) -> Any:
+        return getattr(connection.store, name)(*arguments)
+
+    def acquire(self, connection: Connection, owner: str) -> list[Lease]:
+        leases: list[Lease] = connection.store.acquire(owner)
+        connection.owner = owner
+        (lease,) = leases
+        if lease.epoch != self._epoch:
+            self._epoch = lease.epoch
+            at, name = self._server.run.now_ns, connection.machine.name
+            self._history.add(Granted(at, 0, lease.epoch, name, lease.rescued))
+        return leases
+
+    def renew(self, connection: Connection, owner: str) -> list[Lease]:
+        leases: list[Lease] = connection.store.renew(owner)
+        return leases
+
+    def release(self, connection: Connection, owner: str) -> None:
+        connection.store.release(owner)
+        if connection.owner:
+            connection.owner = ""
+            self._history.add(Freed(self._server.run.now_ns, 0))
+
+    def fail_over(self) -> None:
+        """
+        A file has no standby.
+        """
+
+    def waiting(self) -> tuple[int, int]:
+        store = SqliteStore(self._path, clock=self._server)
+        store.open()
+        try:
+            return store.count()["running"], len(store.due(0, self.now_ms() - 1000, None, 10))
+        finally:
+            store.close()
+
+    def close(self) -> None:
+        for connection in list(self._connections):
+            self.crash(connection)

@@ -1,0 +1,115 @@
+"""
+A standby that was promoted while it lagged behind: what was given out before never comes again.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from tickwheel.scheduler import model
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores import open_store
+
+PATIENCE_S = 60.0
+LOST = 80
+"""How many writes the standby does not have: more than a sequence is logged ahead by."""
+
+
+def until(call):
+    """
+    Return what *call* returns once that is something; transient errors on the way are expected.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while time.monotonic() < give_up:
+        try:
+            if result := call():
+                return result
+        except StoreError as error:
+            if not error.is_transient:
+                raise
+        time.sleep(0.02)  # a server says nowhere else that it has taken over
+    pytest.fail(f"nothing came within {PATIENCE_S} s")
+
+
+class RedisPair:
+    """
+    The same of Redis: a socket that leads to one or the other.
+    """
+
+    def __init__(self, make_redis):
+        self.primary = make_redis()
+        self.standby = make_redis("--replicaof", f"127.0.0.1 {self.primary.port}")
+        self.socket = self.standby.folder / "leads"
+        self.socket.symlink_to(self.primary.folder / "socket")
+        self.url = f"unix://{self.socket}?"
+        until(lambda: self.standby.execute("INFO", "replication")["master_link_status"] == "up")
+
+    def has_all(self):
+        """
+        Return whether the standby has all that the primary has written.
+        """
+        facts = [server.execute("INFO", "replication") for server in (self.primary, self.standby)]
+        return facts[0]["master_repl_offset"] == facts[1]["master_repl_offset"]
+
+    def detach(self):
+        """
+        Let the standby hear no more.
+        """
+        self.standby.execute("REPLICAOF", "127.0.0.1", "1")
+
+    def fail_over(self):
+        """
+        Lose the primary, and promote the standby.
+        """
+        self.primary.stop(signal.SIGKILL)
+        self.standby.execute("REPLICAOF", "NO", "ONE")
+        self.socket.unlink()
+        self.socket.symlink_to(self.standby.folder / "socket")
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def pair(request):
+    """
+    Return a primary and its standby, of each kind in turn.
+    """
+    if request.param == "redis":
+        return RedisPair(request.getfixturevalue("make_redis"))
+    return request.getfixturevalue("postgres_pair")
+
+
+def write(store, name, count):
+    """
+    Set *count* jobs, one commit each, and return their generations.
+    """
+    return [
+        until(lambda i=i: store.apply([model.Set(model.Job(f"{name} {i}", 0, 5))])[0].job.generation)
+        for i in range(count)
+    ]
+
+
+def test_nothing_is_given_twice(pair):
+    """
+    Generations and epochs that only the lost primary knew are not given again, and its leases are over.
+    """
+    store = open_store(f"{pair.url}shards=3")
+    epochs = [lease.epoch for lease in store.acquire("first")]
+    generations = write(store, "kept", 5)
+    until(pair.has_all)
+    pair.detach()
+    for owner in ("second", "third"):
+        store.release("first" if owner == "second" else "second")
+        epochs += [lease.epoch for lease in store.acquire(owner)]
+    generations += write(store, "lost", LOST)
+    pair.fail_over()
+    generations += write(store, "new", LOST)
+    assert len(set(generations)) == len(generations) == 5 + 2 * LOST
+    assert store.get("kept 0").generation == generations[0]
+    assert store.get("lost 0") is None
+    assert store.renew("first") == []
+    later = [lease.epoch for lease in store.acquire("third")]
+    assert later
+    assert min(later) > max(epochs)
+    store.close()
