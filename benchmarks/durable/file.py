@@ -134,11 +134,11 @@ def bare(path: Path, keys: list[str], size: int) -> None:
             for some in batched(part, 256 if size > 1 else 1):
                 connection.execute(jobs_by_key(len(some)), tuple(some)).fetchall()
             sets = (*inserts("insert_plain_job", rows), *inserts("insert_key", places))
-            transaction(sets, (generation, pending + len(jobs), 0, 0, 0))
+            transaction(sets, (generation, pending + len(jobs), 0, 0))
             run = (now, first, generation)
-            transaction([(SQL["begin_jobs_between"], run, size)], (generation, pending, len(jobs), 0, 0))
+            transaction([(SQL["begin_jobs_between"], run, size)], (generation, pending, len(jobs), 0))
             ends = ((SQL["end_jobs_between"], run, size), *deletes(shelf_of(jobs[0]), part))
-            transaction(ends, (generation, pending, 0, 0, 0))
+            transaction(ends, (generation, pending, 0, 0))
 
 
 def scheduled(url: str, keys: list[str], set_all: Callable[[Scheduler, list[str]], None]) -> float:
