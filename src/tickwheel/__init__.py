@@ -19,6 +19,7 @@ from tickwheel.drivers import (
     TaskExecutor,
     ThreadDriver,
     TimerWheel,
+    TrioDriver,
     ended,
     within,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "Timer",
     "TimerWheel",
     "TooManyTimersError",
+    "TrioDriver",
     "background",
     "ended",
     "run",

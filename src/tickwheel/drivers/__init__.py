@@ -11,6 +11,7 @@ from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._shards import ShardedWheel
 from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._timer_wheel import TimerWheel
+from tickwheel.drivers._trio import TrioDriver
 from tickwheel.drivers.executors import Executor, InlineExecutor, PoolExecutor, TaskExecutor
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "TaskExecutor",
     "ThreadDriver",
     "TimerWheel",
+    "TrioDriver",
     "ended",
     "within",
 ]

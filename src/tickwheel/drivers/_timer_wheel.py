@@ -18,6 +18,7 @@ from tickwheel.drivers._contract import Driver, SteppedClock
 from tickwheel.drivers._keyed_verbs import KeyedVerbs
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
+from tickwheel.drivers._trio import TrioDriver, is_in_trio
 from tickwheel.drivers._verbs import HOT_VERBS, TimerVerbs
 from tickwheel.drivers.executors import Executor
 from tickwheel.timers._contract import Engine
@@ -106,6 +107,27 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
             RuntimeError: If no loop is given and none is running.
         """
         return cls(driver=AsyncioDriver(loop), **options)
+
+    @classmethod
+    def trio(cls, **options: Any) -> Self:
+        """
+        Return a wheel that fires in the trio that is running; options as of the class, `driver` apart.
+
+        Raises:
+            MissingExtraError: If trio is not installed.
+            RuntimeError: Outside of a trio run.
+        """
+        return cls(driver=TrioDriver(), **options)
+
+    @classmethod
+    def anyio(cls, **options: Any) -> Self:
+        """
+        Return a wheel for the back end of anyio that is running: `trio()` in a task of trio, else `asyncio()`.
+
+        Raises:
+            RuntimeError: If neither is running.
+        """
+        return cls.trio(**options) if is_in_trio() else cls.asyncio(**options)
 
     def __del__(self) -> None:
         if not hasattr(self, "_keyed"):  # it was never made

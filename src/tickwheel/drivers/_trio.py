@@ -1,0 +1,211 @@
+"""
+The trio driver: one system task of a running trio, asleep until the next deadline.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine
+from contextvars import copy_context
+from importlib import import_module
+from typing import Any, Final
+
+from tickwheel.drivers._contract import SteppedClock
+from tickwheel.drivers._fork import tell_after_fork
+from tickwheel.errors import ClosedError, MissingExtraError
+from tickwheel.timers._contract import Engine
+from tickwheel.typing import Unique
+
+__all__ = ["TrioDriver", "is_in_trio"]
+
+TURN_MAX: Final = 1024
+"""So many callbacks in one turn at most; then the other tasks get theirs."""
+
+DELAY_MAX_S: Final = 86_400.0 * 365
+"""Longer sleeps are taken in parts."""
+
+
+class TrioDriver(Unique):
+    """
+    Fires in a system task of the trio that is running, which ends with the main task.
+
+    Timers may be set from any thread; callbacks run in trio's, in a copy of the context that they were set in, or, set
+    by `call_later_many`, in that of the wheel. A coroutine that one returns runs in a system task of its own, which is
+    cancelled if the wheel is closed meanwhile.
+    An `Exception` goes to the wheel's `on_error`, by default the logger `tickwheel`; anything else ends the run, as
+    trio has it for system tasks.
+
+    Raises:
+        MissingExtraError: If trio is not installed.
+        RuntimeError: Outside of a trio run.
+    """
+
+    fires_itself = True
+
+    def __init__(self) -> None:
+        try:
+            self._trio = import_module("trio")
+        except ImportError:
+            raise MissingExtraError("trio", "trio") from None
+        self._token = self._trio.lowlevel.current_trio_token()
+        self._signal = self._trio.Event()
+        self._scopes: set[Any] = set()
+        self._engine: Engine | None = None
+        self._context = copy_context()
+        self._is_running = False
+        self._is_stopped = False
+        self._is_abandoned = False
+        self._is_firing = False
+        self._wakeups = 0
+
+    def __repr__(self) -> str:
+        return f"<TrioDriver {'stopped' if self._is_stopped else 'idle' if self._engine is None else 'started'}>"
+
+    def start(self, engine: Engine) -> None:
+        """
+        Take *engine* over; with a clock that is moved by hand it fires where that is moved.
+        """
+        if self._engine is not None:
+            message = "this driver has an engine already: make a new driver for each wheel"
+            raise RuntimeError(message)
+        self._engine = engine
+        engine.on_coroutine = self._await
+        engine.captures_context = True
+        if isinstance(engine.clock, SteppedClock):
+            engine.clock.attach(engine)
+        else:
+            engine.on_earlier = self._wake
+            engine.arm()
+            self._spawn()
+        tell_after_fork(self)
+
+    def stop(self) -> None:
+        """
+        Fire nothing more; end the system tasks.
+        """
+        self._is_stopped = True
+        if self._engine is not None and isinstance(self._engine.clock, SteppedClock):
+            self._engine.clock.detach(self._engine)
+        self._soon(self._end)
+
+    def abandon(self) -> None:
+        """
+        Let go of what never fires, once the rest has fired.
+        """
+        self._is_abandoned = True
+        if self._is_running:
+            self._soon(self._set_signal)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """
+        Return at once whether no callback is running: to wait would be to hold trio.
+        """
+        return not self._is_firing
+
+    def after_fork(self) -> None:
+        """
+        Empty the engine.
+        """
+        if self._engine is not None:
+            self._engine.after_fork()
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return how often the task woke up to look at the engine: `wakeups`; and how many coroutines are under way.
+        """
+        return {"wakeups": self._wakeups, "tasks": len(self._scopes)}
+
+    async def _run(self, engine: Engine) -> None:
+        while not self._is_stopped:
+            self._signal = self._trio.Event()
+            deadline = engine.arm()
+            if deadline is None and self._is_abandoned:
+                self._is_running = False
+                engine.drain()
+                return
+            delay_ns = None if deadline is None else deadline - engine.clock.monotonic_ns()
+            if delay_ns is None:
+                await self._signal.wait()
+            elif delay_ns > 0:
+                with self._trio.move_on_after(min(delay_ns / 1e9, DELAY_MAX_S)):
+                    await self._signal.wait()
+            else:
+                self._fire(engine)
+                await self._trio.lowlevel.checkpoint()
+                continue
+            self._wakeups += 1
+
+    def _fire(self, engine: Engine) -> None:
+        self._is_firing = True
+        try:
+            engine.fire_due(TURN_MAX)
+        finally:
+            self._is_firing = False
+
+    def _wake(self) -> None:
+        """
+        Look again: the engine's `on_earlier`.
+        """
+        if not self._soon(self._set_signal):
+            assert self._engine is not None
+            self._engine.close()
+            raise ClosedError("event loop")
+
+    def _soon(self, step: Any, *args: Any) -> bool:
+        """
+        Run *step* in trio's thread; return False if the run is over.
+        """
+        try:
+            self._token.run_sync_soon(step, *args, idempotent=not args)
+        except self._trio.RunFinishedError:
+            return False
+        return True
+
+    def _spawn(self) -> None:
+        self._is_running = True
+        self._trio.lowlevel.spawn_system_task(self._run, self._engine, name="tickwheel", context=self._context)
+
+    def _set_signal(self) -> None:
+        if self._is_running:
+            self._signal.set()
+        elif not self._is_stopped:  # set by a method that somebody kept
+            self._spawn()
+
+    def _end(self) -> None:
+        self._signal.set()
+        for scope in self._scopes:
+            scope.cancel()
+
+    def _await(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
+        """
+        Run what a callback returned: the engine's `on_coroutine`.
+        """
+        if not self._soon(self._start_task, coroutine, timer, copy_context()):
+            coroutine.close()
+            raise ClosedError("event loop")
+
+    def _start_task(self, coroutine: Coroutine[Any, Any, Any], timer: object, context: Any) -> None:
+        if self._is_stopped:
+            coroutine.close()
+        else:
+            self._trio.lowlevel.spawn_system_task(self._run_one, coroutine, timer, context=context)
+
+    async def _run_one(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
+        assert self._engine is not None
+        with self._trio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                await coroutine
+            except Exception as error:  # noqa: BLE001 - as what a callback raises
+                if self._engine.on_error is not None:
+                    self._engine.on_error(error, timer)
+            finally:
+                self._scopes.discard(scope)
+
+
+def is_in_trio() -> bool:
+    """
+    Return whether this is called in a task of trio.
+    """
+    trio = sys.modules.get("trio")
+    return trio is not None and bool(trio.lowlevel.in_trio_task())
