@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tickwheel.observe._events import JobDied, JobExpired, JobFired, JobSucceeded
-from tickwheel.scheduler import Cancel, Outcome, RetryPolicy, State
+from tickwheel.scheduler import Cancel, Outcome, RecurrenceError, RetryPolicy, State
 from tickwheel.testing import ManualClock
 
 NOON = 1_700_000_000.0
@@ -189,3 +189,23 @@ def test_the_stored_text(scheduler):
         "misfire": "skip",
         "jitter_ms": 1500,
     }
+
+
+@pytest.mark.parametrize("every", [1e-9, 0.0004, 0.0015, 1 / 3, 1.00001])
+def test_an_interval_that_no_clock_here_keeps(make, every):
+    """
+    An interval below a millisecond, or of a fraction of one, is refused and not rounded: it would drift.
+    """
+    with pytest.raises(RecurrenceError, match=r"least interval is 0\.001 s|whole milliseconds: pass "):
+        make("memory://").set("k", every=every, handler="h")
+
+
+@pytest.mark.parametrize(("every", "every_ms"), [(0.001, 1), (0.07, 70), (0.1 + 0.2, 300), (1, 1_000), (1e6, 10**9)])
+def test_an_interval_is_what_was_asked_for(make, every, every_ms):
+    """
+    An interval is not a millisecond longer because of a float's last digit.
+    """
+    scheduler = make("memory://")
+    scheduler.handler("h")(print)
+    scheduler.set("k", every=every, handler="h")
+    assert json.loads(scheduler.get("k").recurrence)["every_ms"] == every_ms

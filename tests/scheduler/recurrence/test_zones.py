@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tickwheel.scheduler.recurrence import Cron
+from tickwheel.scheduler.recurrence import Cron, Misfire, Recurrence
 from tickwheel.scheduler.recurrence._zones import first_change
 
 HOUR_MS = 3_600_000
@@ -81,6 +81,34 @@ def test_a_day_that_never_was():
     """
     found = walls("0 12 * * *", "Pacific/Apia", "2011-12-29T11:00", 3)
     assert found == ["12-29 12:00-1000", "12-31 00:00+1400", "12-31 12:00+1400"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "first", "left_out"),
+    [
+        ("Pacific/Apia", "2011-12-29T13:00", "2011-12-31 00:00"),
+        ("Pacific/Kwajalein", "1993-08-20T13:00", "1993-08-22 00:00"),
+    ],
+)
+def test_the_misfire_rule_of_a_day_that_never_was(zone, first, left_out):
+    """
+    A day that the calendar leaves out was missed: made up for at its end, or left out where the job says skip.
+    """
+    after = int(datetime.fromisoformat(first).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
+    for misfire in Misfire:
+        due_at = Recurrence(Cron.parse("0 12 * * *", zone), misfire).next("key", after)
+        wall = datetime.fromtimestamp(due_at / 1000, ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M")
+        assert wall == (left_out if misfire is not Misfire.SKIP else left_out.replace("00:00", "12:00"))
+
+
+def test_a_lost_hour_is_no_lost_day():
+    """
+    An hour that daylight saving swallows is made up for under every rule, for the run was not missed.
+    """
+    after = int(datetime(2026, 3, 29, 0, 0, tzinfo=UTC).timestamp() * 1000)
+    for misfire in Misfire:
+        due_at = Recurrence(Cron.parse("30 2 * * *", "Europe/Berlin"), misfire).next("key", after)
+        assert due_at == int(datetime(2026, 3, 29, 1, 0, tzinfo=UTC).timestamp() * 1000)
 
 
 def changes(zone, year):

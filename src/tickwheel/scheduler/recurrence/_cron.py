@@ -78,18 +78,25 @@ class Cron:
         _check(text, _six_fields(line))
         return cls(" ".join(line.split()), tz)
 
-    def next(self, after: int) -> int | None:
+    def next(self, after: int, *, makes_up: bool = True) -> int | None:
         """
         Return the first instant in ms later than *after*, or None if there is none within 50 years.
+
+        Args:
+            after: In ms since the epoch.
+            makes_up: Whether the runs of a day that the zone's calendar leaves out are made up for, when it goes on.
         """
         fields = _six_fields(self.line)
 
         def next_wall(wall: datetime, inclusive: bool) -> datetime | None:
             return _calendar.next_wall(fields, wall, inclusive=inclusive)
 
-        search = _zones.next_literal if self.is_literal else _zones.next_once_a_day
+        zone, start = _zone(self.tz), after // 1000
         try:
-            found = search(next_wall, _zone(self.tz), after // 1000)
+            if self.is_literal:
+                found = _zones.next_literal(next_wall, zone, start)
+            else:
+                found = _zones.next_once_a_day(next_wall, zone, start, makes_up=makes_up)
         except (OverflowError, ValueError):  # past the year 9999
             return None
         return None if found is None else found * 1000

@@ -63,8 +63,18 @@ class Recurrence:
         Return the job's first instant later than *after*, or None if there is none.
         """
         shift = self.shift_ms(key)
-        nominal = self.rule.next(after - shift)
+        nominal = self.nominal(after - shift)
         return None if nominal is None else nominal + shift
+
+    def nominal(self, after: int) -> int | None:
+        """
+        Return the rule's first instant later than *after*, before any jitter.
+
+        A day that a zone's calendar leaves out was missed, like any run that nobody could fire: `skip` leaves it out.
+        """
+        if isinstance(self.rule, Interval):
+            return self.rule.next(after)
+        return self.rule.next(after, makes_up=self.misfire is not Misfire.SKIP)
 
     def following(self, key: str, due_at: int, now: int) -> int | None:
         """

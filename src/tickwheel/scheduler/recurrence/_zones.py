@@ -7,6 +7,8 @@ Two readings of a cron line, both long established:
   a time inside an overlap shows twice and fires twice. So `*/15 * * * *` keeps firing every quarter of an hour.
 * once a day: a line with its minutes and hours spelled out means "that time of each day". Inside a gap it fires at
   the gap's end, inside an overlap at the first of the two. So a nightly job is neither lost nor doubled.
+  A gap that swallows a whole day (Pacific/Apia, 30 December 2011) is made up for at its end too, or its runs are left
+  out, as the job's misfire rule says.
 
 The second is the rule of Debian's cron(8) for jobs "that run at a specific time"; the first is its rule for the others,
 and what robfig/cron does with six fields. Instants here are whole seconds since the epoch.
@@ -23,6 +25,8 @@ __all__ = ["first_change", "next_literal", "next_once_a_day"]
 NextWall = Callable[[datetime, bool], datetime | None]
 """The first matching wall-clock time after the one given, or at it if the second argument says so."""
 
+_LOST_DAY_S = 43_200
+"""A gap this long is a zone that changed sides of the date line: half a day and more, where others are of two hours."""
 _STEP_S = 7 * 86_400
 """Changes of an offset are looked for in steps of a week: no zone sets its clocks there and back within one."""
 
@@ -43,14 +47,16 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
         start, inclusive = change, True  # the offset held only until there: read the clock again from there on
 
 
-def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
+def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up: bool = True) -> int | None:
     """
     Return the first instant later than *after*, with every matching wall-clock time taken once.
+
+    Unless it *makes_up* for them, the times of a day that the calendar of *zone* leaves out are left out.
     """
     wall = next_wall(_wall(after, zone), False)
     while wall is not None:
         instant = _instant(wall, zone)
-        if instant > after:
+        if instant > after and (makes_up or not _is_of_lost_day(wall, zone)):
             return instant
         wall = next_wall(wall, False)  # inside an overlap, second time round: fired the first time
     return None
@@ -87,6 +93,14 @@ def _instant(wall: datetime, zone: ZoneInfo) -> int:
         return first
     second = int(wall.replace(tzinfo=zone, fold=1).timestamp())  # in a gap, fold=1 counts with the offset after it
     return first_change(zone, second, first) or first
+
+
+def _is_of_lost_day(wall: datetime, zone: ZoneInfo) -> bool:
+    """
+    Return whether *wall* is in a gap that is no change of daylight saving.
+    """
+    after, before = (wall.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
+    return after - before >= _LOST_DAY_S
 
 
 def _wall(instant: int, zone: ZoneInfo) -> datetime:

@@ -19,6 +19,8 @@ from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
 __all__ = ["PAGE_MAX", "ListFields", "ListRest", "SetFields", "SetRequest", "When", "due_at", "job_query", "set_write"]
 
 PAGE_MAX = 1_000
+_NOISE_MS = 1e-6
+"""What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
 
 
 class SetFields(TypedDict, total=False):
@@ -243,14 +245,28 @@ def _first_run(request: SetRequest, key: str, now: int) -> tuple[int, str]:
         rule: Cron | Interval = Cron.parse(request.cron, request.tz)
         after = start - 1 if has_start else start
     else:
-        every_ms = _checks.span_ms("every", request.every or 0.0)
+        every_ms = _every_ms(request.every)
         rule = Interval(every_ms, start if has_start else start + every_ms)
         after = rule.anchor_at - 1
     jitter_ms = _checks.delay_ms(request.jitter, "jitter")
     if request.jitter < 0:
         raise RecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
     recurrence = Recurrence(rule, _checks.choice("misfire", request.misfire, Misfire), jitter_ms)
-    due = recurrence.rule.next(after)
+    due = recurrence.nominal(after)
     if due is None:
         raise RecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
     return due + recurrence.shift_ms(key), recurrence.to_text()
+
+
+def _every_ms(every: float | None) -> int:
+    """
+    Return an interval in milliseconds, which has to be whole: a rounded one would drift from what was asked for.
+    """
+    ms = _checks.span_ms("every", 0.0 if every is None else every)
+    exact = float(every or 0.0) * 1000
+    nearest = round(exact)
+    if nearest < 1:
+        raise RecurrenceError("every", every, "the least interval is 0.001 s")
+    if abs(exact - nearest) > _NOISE_MS * nearest:
+        raise RecurrenceError("every", every, f"instants are whole milliseconds: pass {ms / 1000}, for example")
+    return nearest
