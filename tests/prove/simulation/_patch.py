@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from simulation._threads import Future, Threads, Times
-from simulation._timers import make_timers
+from simulation._timers import forget_timers, make_timers
 from tickwheel.drivers import TimerWheel
 
 __all__ = ["simulated"]
@@ -72,4 +72,5 @@ def simulated(dice: random.Random) -> Iterator[None]:
         log.setLevel(level)
         for module, attribute, value in changed:
             setattr(module, attribute, value)
+        forget_timers()
         Threads.forget()

@@ -4,14 +4,16 @@ The near wheel of a simulated machine: the native engine, driven by a task.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from simulation._threads import Event, Thread, Threads
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
+from tickwheel.errors import ClosedError
 from tickwheel.timers._contract import Engine
 
-__all__ = ["make_timers"]
+__all__ = ["forget_timers", "make_timers"]
 
 
 class TaskDriver:
@@ -89,8 +91,23 @@ class TaskDriver:
                 engine.fire_due()
 
 
+_made: list[TimerWheel] = []
+
+
 def make_timers(*, clock: Clock | None = None) -> TimerWheel:
     """
     Stand for `TimerWheel`.
     """
-    return TimerWheel(clock=clock, driver=TaskDriver())
+    wheel = TimerWheel(clock=clock, driver=TaskDriver())
+    _made.append(wheel)
+    return wheel
+
+
+def forget_timers() -> None:
+    """
+    Let go of all wheels, at the end of a simulation: a machine that was killed has closed nothing.
+    """
+    for wheel in _made:
+        with suppress(ClosedError):
+            wheel.drain()
+    _made.clear()

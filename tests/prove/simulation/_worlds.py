@@ -253,7 +253,7 @@ class Cluster:
     def acquire(self, connection: Connection, owner: str) -> list[Lease]:
         now = self.now_ms()
         leases = self.renew(connection, owner)
-        missing = self._fair_share(now) - len(leases)
+        missing = self._fair_share(owner, now) - len(leases)
         for number, shard in enumerate(self._shards):
             if missing > 0 and (not shard.owner or shard.until < now):
                 missing -= 1
@@ -287,7 +287,7 @@ class Cluster:
         held = [
             (number, shard) for number, shard in enumerate(self._shards) if shard.owner == owner and shard.until >= now
         ]
-        share = self._fair_share(now)
+        share = self._fair_share(owner, now)
         for _, shard in held[share:]:
             self._free(shard)
         for _, shard in held[:share]:
@@ -317,9 +317,10 @@ class Cluster:
     def _notices_failover() -> bool:
         return True
 
-    def _fair_share(self, now: int) -> int:
-        nodes = sum(1 for until in self._seen.values() if until >= now)
-        return -(-self.shards // max(1, nodes))
+    def _fair_share(self, owner: str, now: int) -> int:
+        nodes = sorted(name for name, until in self._seen.items() if until >= now)
+        least, more = divmod(self.shards, len(nodes))
+        return least + (nodes.index(owner) < more)
 
     def waiting(self) -> tuple[int, int]:
         counts = [shard.store.count() for shard in self._shards]

@@ -106,6 +106,21 @@ def test_shards_are_shared(make):
     assert len(first.acquire("first")) == 4
 
 
+@pytest.mark.parametrize(("shards", "nodes"), [(4, 3), (5, 3), (2, 3)])
+def test_no_node_has_two_more_than_another(make, shards, nodes):
+    """
+    Shards are spread evenly, so that no node is idle while another has two.
+    """
+    stores = [make(f"shards={shards}") for _ in range(nodes)]
+    for _ in range(3):
+        for number, store in enumerate(stores):
+            store.renew(f"node {number}")
+            store.acquire(f"node {number}")
+    held = [len(store.renew(f"node {number}")) for number, store in enumerate(stores)]
+    assert sum(held) == shards
+    assert max(held) - min(held) <= 1
+
+
 def test_epochs_are_unique(make):
     """
     No two leases share an epoch, of whatever shards.

@@ -19,7 +19,7 @@ def acquire(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
     now = _now(connection)
     connection.execute(SQL["see_node"], (owner, now + lease_ms))
     leases = renew(connection, owner, lease_ms)
-    missing = _fair_share(connection, now) - len(leases)
+    missing = _fair_share(connection, owner, now) - len(leases)
     if missing > 0:
         for shard, running in connection.execute(SQL["free_shards"], (now, missing)).fetchall():
             rescued = _rescue(connection, shard, running)
@@ -36,7 +36,7 @@ def renew(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
     now = _now(connection)
     connection.execute(SQL["see_node"], (owner, now + lease_ms))
     held = connection.execute(SQL["held_shards"], (owner, now)).fetchall()
-    share = _fair_share(connection, now)
+    share = _fair_share(connection, owner, now)
     kept, surplus = held[:share], held[share:]
     if surplus:
         connection.execute(SQL["give_up_shards"], (owner, [shard for shard, _ in surplus]))
@@ -70,8 +70,8 @@ def _gather_counts(connection: Connection) -> None:
         run(connection, add_counts(*row))
 
 
-def _fair_share(connection: Connection, now: int) -> int:
-    row = connection.execute(SQL["fair_share"], (now,)).fetchone()
+def _fair_share(connection: Connection, owner: str, now: int) -> int:
+    row = connection.execute(SQL["fair_share"], {"owner": owner, "now": now}).fetchone()
     assert row is not None
     share: int = row[0]
     return share

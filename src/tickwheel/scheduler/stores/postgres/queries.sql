@@ -199,8 +199,12 @@ ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until;
 DELETE FROM tickwheel_node WHERE owner = %s OR seen_until < %s;
 
 -- name: fair_share
-SELECT ceil((SELECT count(*) FROM tickwheel_shard)::numeric / greatest(count(*), 1))::integer
-FROM tickwheel_node WHERE seen_until >= %s;
+-- What is over goes to the first by name, one each: nobody has two more than another.
+SELECT (shards.number / nodes.number + CASE WHEN nodes.before < shards.number %% nodes.number THEN 1 ELSE 0 END)::integer
+FROM (SELECT count(*) AS number FROM tickwheel_shard) AS shards, (
+    SELECT greatest(count(*), 1) AS number, count(*) FILTER (WHERE owner < %(owner)s) AS before
+    FROM tickwheel_node WHERE seen_until >= %(now)s
+) AS nodes;
 
 -- name: held_shards
 SELECT shard, epoch FROM tickwheel_shard WHERE owner = %s AND lease_until >= %s ORDER BY shard FOR NO KEY UPDATE;

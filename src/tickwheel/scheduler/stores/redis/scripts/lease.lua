@@ -7,7 +7,14 @@ local lease_end = whole(now + length)
 redis.call('ZREMRANGEBYSCORE', at('nodes'), '-inf', '(' .. whole(now))
 redis.call('ZADD', at('nodes'), lease_end, owner)
 local shards = tonumber(redis.call('HGET', at('meta'), 'shards'))
-local share = math.ceil(shards / redis.call('ZCARD', at('nodes')))
+-- What is over goes to the first by name, one each: nobody has two more than another.
+local nodes, before = redis.call('ZRANGE', at('nodes'), 0, -1), 0
+for i = 1, #nodes do
+    if nodes[i] < owner then
+        before = before + 1
+    end
+end
+local share = math.floor(shards / #nodes) + (before < shards % #nodes and 1 or 0)
 local leases, held, free = {whole(now)}, 0, {}
 
 for shard = 0, shards - 1 do
