@@ -6,12 +6,11 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
 
 use crate::aio_deadlines::Deadlines;
 use crate::aio_handle::put;
 use crate::aio_loop::deadline_of;
+use crate::aio_running::{current_task, running_loop};
 use crate::errors::raise;
 
 /// Where a timeout is in its life; the names are those that its `repr` shows.
@@ -77,33 +76,6 @@ static mut FREE: FreeList = FreeList { timeouts: [null_mut(); KEPT], len: 0 };
 pub(crate) unsafe fn set_type(kind: *mut ffi::PyTypeObject) {
     // SAFETY: as the caller says.
     unsafe { TYPE = kind };
-}
-
-/// The functions of asyncio that say where we are.
-struct Asyncio {
-    get_running_loop: Py<PyAny>,
-    current_tasks: Py<PyDict>,
-}
-
-static ASYNCIO: PyOnceLock<Asyncio> = PyOnceLock::new();
-
-impl Asyncio {
-    #[inline]
-    fn get(py: Python<'_>) -> PyResult<&Self> {
-        ASYNCIO.get_or_try_init(py, || {
-            let current_tasks = py.import("asyncio.tasks")?.getattr("_current_tasks")?;
-            Ok(Self {
-                get_running_loop: py.import("asyncio.events")?.getattr("get_running_loop")?.unbind(),
-                current_tasks: current_tasks.cast_into::<PyDict>()?.unbind(),
-            })
-        })
-    }
-}
-
-/// The running loop, or RuntimeError.
-#[inline]
-fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    Asyncio::get(py)?.get_running_loop.bind(py).call0()
 }
 
 /// `timeout(delay)`; `delay` is borrowed.
@@ -212,14 +184,12 @@ impl TimeoutObject {
                 put(&raw mut (*timeout).deadlines, Deadlines::of(&running_loop(py)?)?.into_ptr());
             }
             let deadlines = Self::deadlines(py, timeout);
-            let tasks = Asyncio::get(py)?.current_tasks.as_ptr();
-            let task = ffi::PyDict_GetItemWithError(tasks, deadlines.get().home(py).as_ptr());
-            if task.is_null() || task == ffi::Py_None() {
-                let error = PyRuntimeError::new_err("Timeout should be used inside a task");
-                return Err(PyErr::take(py).unwrap_or(error));
+            let task = current_task(py, deadlines.get().home(py))?;
+            if task.is_none() {
+                return Err(PyRuntimeError::new_err("Timeout should be used inside a task"));
             }
-            put(&raw mut (*timeout).task, ffi::Py_NewRef(task));
-            (*timeout).cancelling = count(py, task, intern!(py, "cancelling"))?;
+            (*timeout).cancelling = count(py, task.as_ptr(), intern!(py, "cancelling"))?;
+            put(&raw mut (*timeout).task, task.into_ptr());
             (*timeout).phase = Phase::Active;
             Self::set(py, timeout)
         }

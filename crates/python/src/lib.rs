@@ -5,6 +5,7 @@ mod aio_alarm;
 mod aio_deadlines;
 mod aio_handle;
 mod aio_loop;
+mod aio_running;
 mod aio_set;
 mod aio_step;
 mod aio_time;
