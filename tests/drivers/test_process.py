@@ -133,8 +133,8 @@ def test_a_waiting_main_thread_can_be_interrupted(kind):
     expect(
         """
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process ignores it
-        wheel.call_later(0.02, os.kill, os.getpid(), signal.SIGINT)
         try:
+            wheel.call_later(0.02, os.kill, os.getpid(), signal.SIGINT)
             threading.Event().wait()
         except KeyboardInterrupt:
             print("interrupted")

@@ -124,11 +124,15 @@ def test_on_a_thread(name: str) -> None:
     wheel = TimerWheel(wheel=USUAL[name]())
     done = threading.Event()
     fired: list[int] = []
-    cancelled = wheel.call_later(0.01, fired.append, -1)
-    wheel.call_later(0.02, lambda: (fired.append(20), done.set()))
+    all_set = threading.Event()
+    wheel.call_later(0, all_set.wait, PATIENCE_S)  # holds the driver: nothing fires while this thread sets
+    start = wheel.time()
+    cancelled = wheel.call_at(start + 0.01, fired.append, -1)
+    wheel.call_at(start + 0.02, lambda: (fired.append(20), done.set()))
     for delay_ms in (10, 5, 1):
-        wheel.call_later(delay_ms / 1_000, fired.append, delay_ms)
+        wheel.call_at(start + delay_ms / 1_000, fired.append, delay_ms)
     assert cancelled.cancel()
+    all_set.set()
     assert done.wait(PATIENCE_S)
     assert fired == [1, 5, 10, 20]
     assert wheel.close() == []
