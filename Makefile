@@ -3,6 +3,7 @@
 #   PYTHON=...   the interpreter to use (default: scripts/find-python)
 #   VENV=...     where to install (default: .venv); everything that make installs or builds for Python lives inside
 #   ARGS=...     passed on to pytest, the benchmarks, or tickwheel serve
+#   VERSIONS=... the Pythons of test-all and conformance (default: all that are supported)
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,6 +13,7 @@ MAKEFLAGS += --no-builtin-rules
 
 VENV ?= .venv
 ARGS ?=
+VERSIONS ?= 3.11 3.12 3.13 3.14 3.15
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export CARGO_TERM_PROGRESS_WHEN ?= never
@@ -20,7 +22,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: servers docs docs-serve screens help bench-core conformance prove run test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -64,14 +66,22 @@ test: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## run all tes
 servers: ## install the servers and the browser that tests start (apt or brew); starts no system service
 	@scripts/servers
 
-test-all: ## run the tests on every supported Python that is here
-	@missing=; \
-	for version in 3.11 3.12 3.13; do \
-	    if python=$$(scripts/find-python $$version 2>/dev/null); then \
-	        echo "make: Python $$version"; PYTHON="$$python" $(MAKE) --no-print-directory test VENV=.venv-$$version; \
-	    else missing="$$missing $$version"; fi; \
+# Those that the system lacks are unpacked where Debian's packages can be had; what is missing then is in the table.
+pythons:
+	@for version in $(VERSIONS); do \
+	    scripts/find-python $$version >/dev/null 2>&1 || scripts/fetch-pythons $$version || \
+	        echo "make: no Python $$version here, so nothing is tested on it"; \
+	done
+
+test-all: pythons ## run the tests on every supported Python, with a table at the end
+	@table=; failed=0; \
+	for version in $(VERSIONS); do \
+	    python=$$(scripts/find-python $$version 2>/dev/null) || { table+="$$version  missing, so not tested"$$'\n'; continue; }; \
+	    echo "make: Python $$version"; mkdir -p .venv-$$version; \
+	    PYTHON="$$python" $(MAKE) --no-print-directory test VENV=.venv-$$version 2>&1 | tee .venv-$$version/test.log || failed=1; \
+	    table+="$$version  $$(tail -n 1 .venv-$$version/test.log)"$$'\n'; \
 	done; \
-	echo "make: missing, so not tested:$${missing:- none}"
+	printf '\n%s' "$$table"; exit $$failed
 
 check: lint types test ## everything that CI checks
 
@@ -111,9 +121,9 @@ sanitize: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## run the tests of the n
 	    --ignore tests/core/test_endurance.py --ignore tests/aio/test_conformance.py $(ARGS)
 
 # CPython's tests are where its interpreter ships them (Debian's does not), the libraries' in their sdists.
-conformance: ## run other people's tests on asyncio's loop and on ours; a table at the end (ARGS="--only tornado")
+conformance: pythons ## run other people's tests on asyncio's loop and on ours; a table at the end (ARGS="--only tornado")
 	@benches=; \
-	for version in 3.11 3.12 3.13; do \
+	for version in $(VERSIONS); do \
 	    python=$$(scripts/find-python $$version) || continue; \
 	    newest=.venv-$$version; benches="$$benches $$newest/bin/python"; \
 	    PYTHON="$$python" $(MAKE) --no-print-directory VENV=$$newest $$newest/.conformance $$newest/.wheel; \
@@ -166,6 +176,7 @@ lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
 	compile="../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links"; \
 	export UV_CUSTOM_COMPILE_COMMAND="make lock"; \
 	$$compile build.in -o build.txt; \
+	$$compile pythons.in -o pythons.txt; \
 	$$compile ../pyproject.toml --extra service -o service.txt; \
 	$$compile dev.in -o dev.txt; \
 	$$compile bench.in -o bench.txt; \
@@ -173,4 +184,4 @@ lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
 	$$compile conformance.in -o conformance.txt
 
 clean: ## remove what make has built and installed
-	rm -rf .venv .venv-3.* target build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-3.* .pythons target build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,7 +9,7 @@ import asyncio.unix_events
 
 from tickwheel.aio import EventLoop
 
-asyncio.DefaultEventLoopPolicy._loop_factory = EventLoop
+asyncio.unix_events._UnixDefaultEventLoopPolicy._loop_factory = EventLoop
 asyncio.unix_events.SelectorEventLoop = asyncio.SelectorEventLoop = EventLoop
 if hasattr(asyncio, "EventLoop"):
     asyncio.unix_events.EventLoop = asyncio.EventLoop = EventLoop
