@@ -51,8 +51,12 @@ mod wheel;
 use pyo3::prelude::*;
 
 /// The native core of tickwheel.
-#[pymodule]
+///
+/// It says that it uses the GIL, which is its lock, so a free-threaded interpreter enables it.
+#[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    #[cfg(Py_GIL_DISABLED)]
+    cell::require_gil(module.py())?;
     coroutine::register(module)?;
     timer_methods::register(module)?;
     set::register(module)?;
