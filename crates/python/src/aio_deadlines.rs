@@ -7,14 +7,14 @@ use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyFloat};
 use tickwheel_core::{Id, Pop, Wheel};
 
 use crate::aio_loop::{deadline_of, TimerLoop};
 use crate::aio_time::Time;
 use crate::aio_timeout::TimeoutObject;
 use crate::cell::GilCell;
-use crate::clock::seconds;
+use crate::clock::{seconds, system_ns};
 
 /// A strong reference to a pending timeout, which must be released by hand.
 #[derive(Debug)]
@@ -29,6 +29,35 @@ const UNARMED: u64 = u64::MAX;
 /// The loop that was asked for last, and its deadlines; borrowed.
 static mut LAST_HOME: *mut ffi::PyObject = std::ptr::null_mut();
 static mut LAST: *mut ffi::PyObject = std::ptr::null_mut();
+
+/// Where the loop's time comes from.
+enum Source {
+    /// A `TimerLoop`.
+    Ours,
+    /// Another of asyncio's loops, or one made of it, which may have a `time` that a test moves.
+    Asked,
+    /// The system's monotonic clock and so many seconds. Loops that are not asyncio's, such as uvloop, may keep what they
+    /// read when they woke, so that a delay from there ends early.
+    Read(f64),
+}
+
+/// Two clocks that differ by no more read the same clock, one of them a while ago.
+const STALE_MAX_S: f64 = 60.0;
+
+impl Source {
+    fn of(home: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = home.py();
+        if home.is_instance_of::<TimerLoop>() {
+            return Ok(Self::Ours);
+        }
+        if home.is_instance(&py.import("asyncio")?.getattr("BaseEventLoop")?)? {
+            return Ok(Self::Asked);
+        }
+        let ahead =
+            home.call_method0(intern!(py, "time"))?.extract::<f64>()? - seconds(system_ns(libc::CLOCK_MONOTONIC));
+        Ok(Self::Read(if ahead.abs() < STALE_MAX_S { 0.0 } else { ahead }))
+    }
+}
 
 struct State {
     wheel: Wheel<Pending>,
@@ -64,8 +93,7 @@ fn release(pending: &Pending) {
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Deadlines {
     home: Py<PyAny>,
-    /// Whether the loop is a `TimerLoop`.
-    is_ours: bool,
+    time: Source,
     /// Empty, so that an armed handle keeps nobody's variables alive.
     context: Py<PyAny>,
     state: GilCell<State>,
@@ -105,9 +133,8 @@ impl Deadlines {
         let py = home.py();
         let context = py.import("contextvars")?.getattr("Context")?.call0()?.unbind();
         let now = deadline_of(py, home.call_method0(intern!(py, "time"))?.extract()?)?;
-        let state = State { wheel: Wheel::new(now), armed: UNARMED, handle: None };
-        let is_ours = home.is_instance_of::<TimerLoop>();
-        let made = Bound::new(py, Self { home: home.clone().unbind(), is_ours, context, state: GilCell::new(state) })?;
+        let state = GilCell::new(State { wheel: Wheel::new(now), armed: UNARMED, handle: None });
+        let made = Bound::new(py, Self { home: home.clone().unbind(), time: Source::of(home)?, context, state })?;
         home.setattr(intern!(py, "_tickwheel_deadlines"), &made)?;
         Ok(made)
     }
@@ -118,15 +145,24 @@ impl Deadlines {
         self.home.bind(py)
     }
 
-    /// What `loop.time()` returns.
+    /// What `loop.time()` returns, or would if it looked at its clock.
     #[inline]
     pub(crate) fn time(&self, py: Python<'_>) -> PyResult<f64> {
         let home = self.home.bind(py);
-        if self.is_ours {
+        match self.time {
             // SAFETY: it was looked at when this was made.
-            return unsafe { home.cast_unchecked::<TimerLoop>() }.get().now(home).map(Time::seconds);
+            Source::Ours => unsafe { home.cast_unchecked::<TimerLoop>() }.get().now(home).map(Time::seconds),
+            Source::Asked => home.call_method0(intern!(py, "time"))?.extract(),
+            Source::Read(ahead) => Ok(seconds(system_ns(libc::CLOCK_MONOTONIC)) + ahead),
         }
-        home.call_method0(intern!(py, "time"))?.extract()
+    }
+
+    /// The same as an object, which need not be a float where the loop is asked.
+    pub(crate) fn time_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.time {
+            Source::Read(_) => Ok(PyFloat::new(py, self.time(py)?).into_any()),
+            _ => self.home.bind(py).call_method0(intern!(py, "time")),
+        }
     }
 
     /// File a timeout, which is not pending; the wheel takes a reference.
@@ -172,8 +208,13 @@ impl Deadlines {
         let names = PyDict::new(py);
         names.set_item(intern!(py, "context"), &this.context)?;
         let fire = slf.getattr(intern!(py, "_fire"))?;
-        let call_at = this.home.bind(py).getattr(intern!(py, "call_at"))?;
-        let handle = call_at.call((seconds(deadline), fire), Some(&names))?;
+        let (home, when) = (this.home.bind(py), seconds(deadline));
+        let handle = if matches!(this.time, Source::Read(_)) {
+            let delay = (when - this.time(py)?).max(0.0);
+            home.getattr(intern!(py, "call_later"))?.call((delay, fire), Some(&names))?
+        } else {
+            home.getattr(intern!(py, "call_at"))?.call((when, fire), Some(&names))?
+        };
         let former = this.state.with(py, |state| {
             state.armed = deadline;
             state.handle.replace(handle.unbind())

@@ -99,7 +99,7 @@ pub(crate) unsafe fn after(py: Python<'_>, delay: *mut ffi::PyObject) -> PyResul
         if delay == ffi::Py_None() {
             return new(py, Some(deadlines), f64::INFINITY, delay, false);
         }
-        let when = deadlines.get().home(py).call_method0(intern!(py, "time"))?.add(Borrowed::from_ptr(py, delay))?;
+        let when = deadlines.get().time_object(py)?.add(Borrowed::from_ptr(py, delay))?;
         at(py, when.as_ptr())
     }
 }

@@ -11,6 +11,7 @@ from asyncio import CancelledError, Future, ensure_future
 from asyncio import sleep as asyncio_sleep
 from asyncio import wait_for as asyncio_wait_for
 from collections.abc import Awaitable
+from time import monotonic
 from typing import Any, TypeVar, overload
 
 from tickwheel._core import timeout as timeout_after
@@ -82,7 +83,8 @@ async def sleep(delay: float, result: Any = None) -> Any:
     """
     Return *result* after *delay* seconds: `asyncio.sleep`, with NaN refused on every Python.
 
-    On `EventLoop` it is a timer in the wheel; on another loop it is that loop's timer.
+    On `EventLoop` it is a timer in the wheel; on another loop it is that loop's timer, and if that wakes early, as
+    uvloop's does, the rest is waited for.
 
     Args:
         delay: Seconds; at 0 or below, the other tasks get one turn.
@@ -93,4 +95,9 @@ async def sleep(delay: float, result: Any = None) -> Any:
     """
     if math.isnan(delay):
         raise InvalidDelayError("delay", delay)
-    return await asyncio_sleep(delay, result)
+    begin = monotonic()
+    await asyncio_sleep(delay)
+    if delay > 0 and not isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):
+        while (left := delay - (monotonic() - begin)) > 0:  # noqa: ASYNC110 - only time is waited for
+            await asyncio_sleep(left)
+    return result

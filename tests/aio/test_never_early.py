@@ -1,0 +1,70 @@
+"""
+Sleeps and timeouts never end early by the clock of those who wait, whatever the loop's own clock reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import pytest
+
+from tickwheel import aio
+
+ROUNDS, CROWD = 8, 1_000
+
+
+async def slept(delay):
+    """
+    Sleep.
+    """
+    await aio.sleep(delay)
+
+
+async def timed_out(delay):
+    """
+    Wait until a timeout ends the wait.
+    """
+    try:
+        async with aio.timeout(delay):
+            await asyncio.get_running_loop().create_future()
+    except TimeoutError:
+        pass
+
+
+@pytest.fixture(params=["tickwheel", "asyncio", "uvloop", "rloop"])
+def factory(request):
+    """
+    Lend what makes each kind of loop.
+    """
+    own = {"tickwheel": aio.new_event_loop, "asyncio": asyncio.SelectorEventLoop}
+    return own.get(request.param) or pytest.importorskip(request.param).new_event_loop
+
+
+@pytest.mark.realtime
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # rloop's sockets
+@pytest.mark.parametrize("wait", [slept, timed_out])
+def test_never_early(factory, wait):
+    """
+    None of thousands of waits, begun while the loop is busy, is shorter by time.monotonic() than was asked for.
+    """
+    draw = random.Random(13)
+    early = []
+
+    async def watched(delay):
+        begin = time.monotonic()
+        await wait(delay)
+        lasted = time.monotonic() - begin
+        if lasted < delay:
+            early.append((delay, delay - lasted))
+
+    async def main():
+        for _ in range(ROUNDS):
+            await asyncio.gather(*(watched(draw.uniform(0.0, 0.02)) for _ in range(CROWD)))
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())
+    assert not early, f"{len(early)} of {ROUNDS * CROWD} were early, by up to {max(by for _, by in early):.6f} s"
