@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -111,6 +111,13 @@ class Connections:
         """
         with self.write_lock:
             self.writer.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+
+    def restart_log(self) -> None:
+        """
+        Move the log into the database, so that it begins again in the room that it has; nothing, if that fails.
+        """
+        with self.write_lock, suppress(sqlite3.Error):
+            self.writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
 
     def connect(self, cache_kib: int = _READER_CACHE_KIB) -> sqlite3.Connection:
         """

@@ -28,6 +28,7 @@ from tickwheel.scheduler.stores.sqlite._guests import Follower, joining
 from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
 from tickwheel.scheduler.stores.sqlite._paging import page
 from tickwheel.scheduler.stores.sqlite._queries import SQL
+from tickwheel.scheduler.stores.sqlite._reserve import Reserve, is_full, is_growing
 from tickwheel.scheduler.stores.sqlite._schema import migrate
 
 __all__ = ["SqliteStore"]
@@ -85,6 +86,7 @@ class SqliteStore:
         self._seen = 0
         """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
         self.url = f"sqlite:///{os.fspath(path)}"
+        self._reserve = Reserve(self.path, self.url)
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
         self.abilities = Abilities(loss_window=window, has_notify=True, joins_transactions=True, renew_s=_RENEW_S)
 
@@ -113,16 +115,15 @@ class SqliteStore:
         return self._clock.wall_ns() // 1_000_000
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
-        with translated(self.url):
+        self._reserve.check(writes)
+        for make_room in (self._restart_log, self._spend_reserve):
             try:
-                return self._apply(writes, is_guessing=True)
-            except WrongGuessError:
-                pass
-            try:
-                return self._apply(writes, is_guessing=False)
-            except WrongGuessError as error:
-                what = f"{self.url}: jobs and keys contradict each other"
-                raise StoreFormatError(what, "restore a backup; something else has written to the tables") from error
+                return self._apply_all(writes)
+            except StoreError as error:
+                if not is_full(error) or is_growing(writes):
+                    raise
+            make_room()
+        return self._apply_all(writes)
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections = self._open_connections()
@@ -197,6 +198,7 @@ class SqliteStore:
         connections.limit_log(COMMIT_LIMIT_PAGES)
         self._checkpointer = Checkpointer(connections.connect)
         self._owner = owner
+        self._reserve.keep()
         self._lease = Lease(0, epoch, None, rescued, self.now_ms())
         return [self._lease]
 
@@ -213,6 +215,7 @@ class SqliteStore:
         if not is_ours:
             self._step_down()
             return []
+        self._reserve.keep()
         if self._bell.hang_again():
             self._bell.wake()
         self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
@@ -232,6 +235,25 @@ class SqliteStore:
 
     def wake(self) -> None:
         self._bell.wake()
+
+    def _restart_log(self) -> None:
+        self._open_connections().restart_log()
+
+    def _spend_reserve(self) -> None:
+        self._reserve.spend()
+        self._restart_log()
+
+    def _apply_all(self, writes: Sequence[Write]) -> list[Answer]:
+        with translated(self.url):
+            try:
+                return self._apply(writes, is_guessing=True)
+            except WrongGuessError:
+                pass
+            try:
+                return self._apply(writes, is_guessing=False)
+            except WrongGuessError as error:
+                what = f"{self.url}: jobs and keys contradict each other"
+                raise StoreFormatError(what, "restore a backup; something else has written to the tables") from error
 
     def _apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         with self._open_connections().writing() as connection:
@@ -267,6 +289,8 @@ class SqliteStore:
             self._checkpointer = None
         with translated(self.url):
             self._open_connections().limit_log()
+        if self._lock.is_held:
+            self._reserve.let_go()
         self._bell.take_down()
         self._lock.give_back()
 

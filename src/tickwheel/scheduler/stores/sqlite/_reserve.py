@@ -1,0 +1,90 @@
+"""
+Room on the disk that is kept for a bad day: on a full one, what is there can still be cancelled, begun and settled.
+
+To take a job away needs room, too: the log has to hold the change before the file can. So an owner keeps a file of one
+mebibyte beside the database, which is deleted when the disk is full. Until it could be made again nothing new is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Adopt, Set, Write
+
+__all__ = ["Reserve", "is_full", "is_growing"]
+
+_BYTES: Final = 1 << 20
+"""Enough to move the log into the database; then it begins again, in the room that it has."""
+
+
+class Reserve:
+    """
+    The file `FILE-reserve`, which others may delete.
+    """
+
+    def __init__(self, database: Path, url: str) -> None:
+        """
+        Keep nothing yet.
+        """
+        self._path = database.with_name(f"{database.name}-reserve")
+        self._url = url
+        self.is_spent = False
+
+    def keep(self) -> None:
+        """
+        Make the file if it is not there and there is room for it.
+        """
+        if not self.is_spent and self._path.exists():
+            return
+        with suppress(OSError):
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(fd, 0, _BYTES)
+                self.is_spent = False
+            except OSError:
+                self._path.unlink()
+            finally:
+                os.close(fd)
+
+    def spend(self) -> None:
+        """
+        Give the room back to the disk.
+        """
+        self.is_spent = True
+        self.let_go()
+
+    def let_go(self) -> None:
+        """
+        Delete the file.
+        """
+        with suppress(OSError):
+            self._path.unlink()
+
+    def check(self, writes: Sequence[Write]) -> None:
+        """
+        Raise `StoreError` if *writes* would take up the room that was kept for others.
+        """
+        if self.is_spent and is_growing(writes):
+            what = f"{self._url}: the disk is full, and what was kept free is for cancelling"
+            raise StoreError(what, "free some space; nothing was written", is_transient=True)
+
+
+def is_full(error: StoreError) -> bool:
+    """
+    Return whether *error* is that of a full disk.
+    """
+    code = getattr(error.__cause__, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF == sqlite3.SQLITE_FULL
+
+
+def is_growing(writes: Sequence[Write]) -> bool:
+    """
+    Return whether *writes* bring anything new.
+    """
+    return any(isinstance(write, Set | Adopt) for write in writes)

@@ -1,0 +1,70 @@
+"""
+A SQLite store on a disk without room.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+FULL = """
+    import os, sys
+    from tickwheel.scheduler import model
+    from tickwheel.scheduler.errors import StoreError
+    from tickwheel.scheduler.stores.sqlite import SqliteStore
+
+    folder = sys.argv[1]
+    store = SqliteStore(folder + "/jobs.db")
+    store.open()
+    store.acquire("owner")
+    store.apply([model.Set(model.Job(f"key {i}", 0, i, bytes(100))) for i in range(500)])
+    filler = open(folder + "/filler", "wb", buffering=0)
+    size = 4096
+    while size:
+        try:
+            filler.write(bytes(size))
+        except OSError:
+            size //= 2
+
+    def attempt(*writes):
+        try:
+            return store.apply(writes)[0].outcome
+        except StoreError as error:
+            return error
+
+    late = model.Set(model.Job("late", 0, 0, bytes(100_000)))
+    print(attempt(late))
+    print([attempt(model.Cancel(f"key {i}")) for i in range(200)].count("cancelled"))
+    print(attempt(late))
+    print(len(store.renew("owner")), attempt(late))
+    os.truncate(folder + "/filler", 0)
+    print(len(store.renew("owner")), attempt(late))
+    store.close()
+    print(sorted(os.listdir(folder)))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
+def test_full_disk(tmp_path):
+    """
+    On a full disk jobs can be cancelled, in the room that was kept; nothing new is taken until there is room again.
+    """
+    script = 'mount -t tmpfs -o size=4m tmpfs "$1" && exec "$2" -c "$3" "$1"'
+    program = textwrap.dedent(FULL)
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh", tmp_path, sys.executable, program]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if answer.returncode and ("unshare" in answer.stderr or "mount" in answer.stderr):
+        pytest.skip(f"nothing can be mounted here: {answer.stderr.strip()}")
+    assert answer.stderr == ""
+    first, cancelled, second, third, last, files = answer.stdout.splitlines()
+    assert "the disk is full" in first
+    assert cancelled == "200"
+    assert "the disk is full, and what was kept free is for cancelling: free some space" in second
+    assert third.startswith("1 ")
+    assert "for cancelling" in third
+    assert last == "1 created"
+    assert files == "['filler', 'jobs.db', 'jobs.db-lock']"
