@@ -1,0 +1,36 @@
+"""
+The regular look at the store: what nobody was told of is fired all the same, within seconds.
+"""
+
+from __future__ import annotations
+
+import time
+
+from tickwheel.scheduler.model import Job, Set
+from tickwheel.scheduler.stores import Abilities, MemoryStore
+
+WAIT_S = 5.0
+"""What the promise says."""
+
+
+class Silent(MemoryStore):
+    """
+    A store that others write to, and that tells nobody.
+    """
+
+    abilities = Abilities(is_durable=False, has_notify=True)
+
+
+def test_a_job_that_nobody_told_of(make, record):
+    """
+    A job that appears in the store behind the cursor, without a hint and without a note, is not quiet for long.
+    """
+    store = Silent()
+    scheduler = make(store).start()
+    scheduler.handler("h")(record)
+    scheduler.set("known", delay=0, handler="h", payload="known")
+    record.wait(1)
+    started = time.monotonic()
+    store.apply([Set(Job("unknown", 0, store.now_ms() + 10, b'"unknown"', handler="h"))])
+    assert record.wait(2) == ["known", "unknown"]
+    assert time.monotonic() - started < WAIT_S
