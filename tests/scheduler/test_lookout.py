@@ -18,7 +18,7 @@ class Silent(MemoryStore):
     A store that others write to, and that tells nobody.
     """
 
-    abilities = Abilities(is_durable=False, has_notify=True)
+    abilities = Abilities(has_notify=True)
 
 
 def test_a_job_that_nobody_told_of(make, record):
