@@ -108,6 +108,26 @@ def test_watch(run: Run, tmp_path: Path) -> None:
     assert "cascading:tick=0.05" in (tmp_path / "page.html").read_text()
 
 
+def test_a_replay_prints_each_design_when_it_is_done(run: Run, tmp_path: Path) -> None:
+    """
+    What is known of one design is printed before the next one starts, so it is not lost when that fails.
+    """
+    (tmp_path / "good.csv").write_text("t_us,op,key,delay_us\n0,S,tea,60000000\n")
+    answer = run("replay", "good.csv", "--wheel", "heap", "--wheel", "single:tick=1,slots=5")
+    assert answer.stdout.startswith("good\theap\t1\t")
+    assert "the span is 4 s" in answer.stderr
+
+
+def test_watch_reads_what_it_shows(run: Run, tmp_path: Path) -> None:
+    """
+    Of a long trace only the beginning is read, which takes seconds however long the trace is.
+    """
+    lines = [f"{number},S,timer {number},50000" for number in range(2_000)]
+    (tmp_path / "long.csv").write_text("\n".join(["t_us,op,key,delay_us", *lines, "not a line"]))
+    answer = run("watch", "long.csv", "--wheel", "heap", "--frames", "50")
+    assert (answer.returncode, answer.stdout) == (0, "heap in watch.html\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

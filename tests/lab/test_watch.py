@@ -77,6 +77,22 @@ def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
     assert frames[2]["text"] == "a slot begins: 1 sorted, to fire each at its instant"
 
 
+@pytest.mark.parametrize("name", CARDS)
+@pytest.mark.parametrize("delay_us", [0, -3])
+def test_a_delay_of_nothing_fires_at_once(name: str, delay_us: int) -> None:
+    """
+    What is due when it is set is fired before the next operation, at a time that does not go back.
+    """
+    operations = [TraceOperation(5_000_000, "S", "now", delay_us), TraceOperation(6_000_000, "S", "tea", 1_000_000)]
+    options = {"tick": 1.0} if "tick" in CARDS[name].options else {}
+    frames = Recorder(Design(name, options)).play(operations)
+    kinds = [frame["kind"] for frame in frames if frame["kind"] != "cascade"]
+    assert kinds == ["start", "set", "fire", "set", "fire"]
+    times = [frame["t"] for frame in frames]
+    assert times == sorted(times)
+    assert times[kinds.index("fire")] == 5_000_000_000
+
+
 def test_what_was_given_is_watched() -> None:
     """
     A geometry that was given is kept.

@@ -93,6 +93,12 @@ impl Wheel {
         levels_list(py, self.core.with(py, |core| core.occupancy()))
     }
 
+    /// Return the level and the slot in which an entry lies; None where it has begun, or is not pending.
+    fn slot_of(&self, id: &Bound<'_, PyAny>) -> PyResult<Option<(usize, usize)>> {
+        let id_number = checked_id(id)?;
+        Ok(self.core.with(id.py(), |core| core.slot_of(id_number)))
+    }
+
     /// Verify the invariants; raises AssertionError.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.core.with(py, |core| checked(|| core.check()))

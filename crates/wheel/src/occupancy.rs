@@ -1,6 +1,7 @@
 //! How full the slots are: for a picture of the wheel, so it reads and changes nothing.
 
-use crate::geometry::{shift, slot_for, LEVELS};
+use crate::geometry::{shift, slot_for, LEVELS, SLOTS};
+use crate::slab::Id;
 use crate::slots::place;
 use crate::wheel::Wheel;
 
@@ -33,6 +34,14 @@ impl<P> Wheel<P> {
             })
             .collect()
     }
+
+    /// The level and the slot in which an entry lies; `None` where it has begun, or lives no more.
+    #[must_use]
+    pub fn slot_of(&self, id: Id) -> Option<(usize, usize)> {
+        self.get(id)?;
+        let place = self.slab.at(id.index()).place as usize;
+        (place < LEVELS * SLOTS).then_some((place / SLOTS, place % SLOTS))
+    }
 }
 
 #[cfg(test)]
@@ -53,6 +62,18 @@ mod tests {
         assert!(levels.iter().all(|level| level.hand < SLOTS));
         wheel.drain();
         assert!(wheel.occupancy().iter().all(|level| level.counts.is_empty()));
+    }
+
+    #[test]
+    fn an_entry_is_found_in_its_slot_until_that_begins() {
+        let mut wheel = Wheel::new(0);
+        let [due, near, far] = [0, 2 << 10, 64 << 10].map(|deadline| wheel.insert(deadline, ()));
+        assert_eq!([due, near, far].map(|id| wheel.slot_of(id)), [None, Some((0, 2)), Some((1, 1))]);
+        wheel.begin_turn(2 << 10);
+        wheel.end_turn();
+        assert_eq!(wheel.slot_of(near), None, "begun");
+        wheel.cancel(far);
+        assert_eq!(wheel.slot_of(far), None, "gone");
     }
 
     #[test]

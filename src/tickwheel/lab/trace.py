@@ -18,6 +18,7 @@ import heapq
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -56,9 +57,13 @@ class TraceError(TickwheelError, ValueError):
         super().__init__(f"{path}, line {line}: {problem}")
 
 
-def read_trace(path: Path) -> list[TraceOperation]:
+def read_trace(path: Path, most: int | None = None) -> list[TraceOperation]:
     """
     Return the operations of the trace at *path*.
+
+    Args:
+        path: A CSV file, gzipped where its name ends in `.gz`.
+        most: How many operations to read at most; what follows them is not looked at. None reads all.
 
     Raises:
         TraceError: If the file cannot be read, is cut off, or a line is not as it should be.
@@ -69,7 +74,7 @@ def read_trace(path: Path) -> list[TraceOperation]:
         with _opened(path) as file:
             rows = csv.reader(file)
             columns = _checked_header(path, next(rows, []))
-            for line, row in enumerate(rows, start=2):
+            for line, row in enumerate(islice(rows, most), start=2):
                 operations.append(_operation(path, line, row, columns, operations))
     except (EOFError, zlib.error) as error:
         raise TraceError(path, line, "the gzip data ends or breaks off here: copy the file again") from error

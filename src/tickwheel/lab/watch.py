@@ -8,7 +8,7 @@ holds, and where the pointers stand.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any, Final
@@ -50,9 +50,15 @@ class Recorder:
         self.frames: list[dict[str, Any]] = []
         self.shape: list[dict[str, Any]] = []
 
-    def play(self, operations: Sequence[TraceOperation]) -> list[dict[str, Any]]:
+    def play(
+        self, operations: Sequence[TraceOperation], progress: Callable[[int], object] | None = None
+    ) -> list[dict[str, Any]]:
         """
         Play until the trace or the frames are at their end, and return the frames.
+
+        Args:
+            operations: A trace.
+            progress: Called with the number of frames so far, after each operation.
         """
         start = operations[0].t_us * 1_000 if operations else 0
         self._advance(start)
@@ -62,6 +68,8 @@ class Recorder:
             if len(self.frames) >= self._most:
                 break
             self._do(operation)
+            if progress is not None:
+                progress(len(self.frames))
         while len(self.frames) < self._most and (due_at := self._wheel.next_expiration()) is not None:
             self._go_to(due_at)
         return self.frames
@@ -82,6 +90,7 @@ class Recorder:
 
     def _go_to(self, now: int) -> None:
         while (due_at := self._wheel.next_expiration()) is not None and due_at <= now:
+            due_at = max(due_at, self._now)  # a delay of nothing was due when it was set
             self._cascade_until(due_at - 1)
             expired = self._wheel.advance(due_at)
             self._now = due_at
@@ -109,16 +118,19 @@ class Recorder:
         return sum(self._wheel.rings()[0].counts.values())
 
     def _advance(self, now: int) -> None:
-        self._now = max(self._now, now)
-        expired = self._wheel.advance(self._now)
+        if now < self._now:
+            return  # what is due is not to be delivered on the way to it
+        self._now = now
+        expired = self._wheel.advance(now)
         assert not expired, "what is due is fired, in a frame of its own"
 
     def _next_beginning(self) -> int | None:
-        # Of an occupied slot in a ring that is not the finest.
+        # Of an occupied slot in a ring that is not the finest; one ring alone has nothing to cascade into.
         begins = []
-        for ring in self._wheel.rings():
-            if ring.pointer is not None and ring.slot_ns > self._wheel.abilities.tick_ns:
-                ahead = [(index - ring.pointer) % ring.slots or ring.slots for index in ring.counts]
+        rings = [(ring, ring.pointer) for ring in self._wheel.rings() if ring.pointer is not None]
+        for ring, pointer in rings if len(rings) > 1 else ():
+            if ring.slot_ns > self._wheel.abilities.tick_ns:
+                ahead = [(index - pointer) % ring.slots or ring.slots for index in ring.counts]
                 begins += [(self._now // ring.slot_ns + slots) * ring.slot_ns for slots in ahead]
         return min(begins, default=None)
 
@@ -133,7 +145,13 @@ class Recorder:
         ]
 
 
-def render_watch(trace: str, design: Design, operations: Sequence[TraceOperation], frames: int = FRAMES) -> str:
+def render_watch(
+    trace: str,
+    design: Design,
+    operations: Sequence[TraceOperation],
+    frames: int = FRAMES,
+    progress: Callable[[int], object] | None = None,
+) -> str:
     """
     Return the page.
 
@@ -142,12 +160,13 @@ def render_watch(trace: str, design: Design, operations: Sequence[TraceOperation
         design: A design, with small rings (see `small`).
         operations: The trace, of which as much is played as fills the frames.
         frames: How many at most.
+        progress: Called with the number of frames so far.
 
     Raises:
         SpanExceededError: If it cannot hold a delay.
     """
     recorder = Recorder(design, frames)
-    played = recorder.play(operations)
+    played = recorder.play(operations, progress)
     document = json.dumps({"shape": recorder.shape, "frames": played}, separators=(",", ":"))
     page = files("tickwheel.lab").joinpath("watch.html").read_text("utf-8")
     fields = {"design": escape(str(design)), "trace": escape(trace), "document": document.replace("</", "<\\/")}

@@ -39,15 +39,28 @@ def command(traces: tuple[Path, ...], wheels: tuple[str, ...], as_json: bool) ->
     for path in traces:
         operations = read_trace(path)
         facts = facts_of(operations)
-        results = [_played(name_of(path), fitted(design, facts), operations) for design in designs]
-        _check_agreement(results)
-        rows += results
+        first = None
+        for design in designs:
+            row = _played(name_of(path), fitted(design, facts), operations)
+            first = first or row
+            _check_agreement(first, row)
+            rows.append(row)
+            _print(row, as_json=as_json)
+    if _is_table(as_json=as_json):
+        columns = list(rows[0])
+        print_rows(columns, (_cells(row) for row in rows), right=columns[2:])
+
+
+def _print(row: dict[str, Any], *, as_json: bool) -> None:
+    # As soon as it is known: a long trace takes minutes. A table on a terminal waits for the widths of its columns.
     if as_json:
-        for row in rows:
-            print_json(row)
-        return
-    columns = list(rows[0])
-    print_rows(columns, (list(map(_cell, row.values())) for row in rows), right=columns[2:])
+        print_json(row)
+    elif not _is_table(as_json=as_json):
+        print_rows(list(row), [_cells(row)])
+
+
+def _is_table(*, as_json: bool) -> bool:
+    return not as_json and sys.stdout.isatty()
 
 
 def _played(trace: str, design: Design, operations: list[TraceOperation]) -> dict[str, Any]:
@@ -61,14 +74,16 @@ def _played(trace: str, design: Design, operations: list[TraceOperation]) -> dic
     return {"trace": trace, "wheel": str(design), **counts, **late}
 
 
-def _check_agreement(results: list[dict[str, Any]]) -> None:
+def _check_agreement(first: dict[str, Any], result: dict[str, Any]) -> None:
     outcomes = ("set", "move", "cancel", "late_cancel", "fire", "fired_within_span", "peak_pending")
-    first = results[0]
-    for result in results:
-        differing = [name for name in outcomes if result[name] != first[name]]
-        if differing:
-            message = f"{result['wheel']} and {first['wheel']} differ on {result['trace']} in {', '.join(differing)}"
-            raise Refused(ExitCode.FAILED, message)
+    differing = [name for name in outcomes if result[name] != first[name]]
+    if differing:
+        message = f"{result['wheel']} and {first['wheel']} differ on {result['trace']} in {', '.join(differing)}"
+        raise Refused(ExitCode.FAILED, message)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return list(map(_cell, row.values()))
 
 
 def _cell(value: object) -> str:

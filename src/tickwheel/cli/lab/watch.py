@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -16,6 +17,8 @@ from tickwheel.lab.watch import FRAMES, render_watch, small
 
 __all__ = ["command"]
 
+OPERATIONS_A_FRAME = 8
+
 
 @click.command("watch")
 @trace_argument
@@ -26,7 +29,10 @@ def command(trace: Path, wheel: str, out: Path, frames: int) -> None:
     """
     Write a page on which a design plays the beginning of TRACE, to be stepped, slowed and sped up.
     """
-    operations = read_trace(trace)
+    # Most operations are a frame each, so what is far behind the last frame need not be read.
+    operations = read_trace(trace, OPERATIONS_A_FRAME * frames)
     design = small(parse_design(wheel), facts_of(operations))
-    out.write_text(render_watch(name_of(trace), design, operations, frames), "utf-8")
+    with click.progressbar(length=frames, label=str(design), file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+        page = render_watch(name_of(trace), design, operations, frames, lambda done: bar.update(done - bar.pos))
+    out.write_text(page, "utf-8")
     click.echo(f"{design} in {out}")
