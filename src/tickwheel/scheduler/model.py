@@ -27,6 +27,7 @@ __all__ = [
     "Replay",
     "RetryPolicy",
     "Set",
+    "SetAside",
     "SetMode",
     "Settle",
     "Settled",
@@ -142,6 +143,8 @@ class Job:
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
         first_set_at: When this life of the key began; a debounce's maximum wait counts from it.
+        lacks_handler: Whether it is pending and was set aside, because the node that was to fire it lacks its handler:
+            the first node that has it takes the job up. No attempt is used meanwhile.
     """
 
     key: str
@@ -158,6 +161,7 @@ class Job:
     error: str | None = None
     trace: str | None = None
     first_set_at: int = 0
+    lacks_handler: bool = False
 
     @property
     def fire_id(self) -> str:
@@ -274,6 +278,23 @@ class Begin:
     epoch: int
 
 
+@record
+class SetAside:
+    """
+    Leave a pending job to whichever node has its handler, because the owner of its shard does not.
+
+    Answers SETTLED, TOO_LATE, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
+    It keeps its instant, generation and attempts, is no longer due in its shard, and waits for a `take_up`.
+
+    Attributes:
+        job: As in a `Begin`.
+        epoch: The lease's.
+    """
+
+    job: Job
+    epoch: int
+
+
 class Settled(StrEnum):
     """
     How a firing ended.
@@ -334,7 +355,7 @@ class Redate:
     recurrence: str | None = None
 
 
-Write: TypeAlias = Set | Move | Cancel | Replay | Adopt | Begin | Settle | Redate
+Write: TypeAlias = Set | Move | Cancel | Replay | Adopt | Begin | SetAside | Settle | Redate
 """A write to one job."""
 
 

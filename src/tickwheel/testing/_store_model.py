@@ -20,6 +20,7 @@ from tickwheel.scheduler.model import (
     Redate,
     Replay,
     Set,
+    SetAside,
     SetMode,
     Settle,
     Settled,
@@ -41,19 +42,20 @@ class StoreModel:
     def __init__(self, shard_of: Callable[[str], int]) -> None:
         self.jobs: dict[str, Job] = {}
         self.epochs: dict[int, int] = {}
+        self.away: dict[str, int] = {}
         self._shard_of = shard_of
 
     def epoch_of(self, key: str) -> int:
         """
-        Return the epoch of the shard of *key*.
+        Return the epoch of the shard of *key*, or of the one where its job was taken up.
         """
-        return self.epochs[self._shard_of(key)]
+        return self.epochs[self.away.get(key, self._shard_of(key))]
 
     def expect(self, write: Write) -> tuple[Outcome, Job | None]:
         """
         Return how *write* should be answered, and the job that its key should have then.
         """
-        key = write.job.key if isinstance(write, Set | Begin | Settle | Redate) else write.key
+        key = write.job.key if isinstance(write, Set | Begin | SetAside | Settle | Redate) else write.key
         job = self.jobs.get(key)
         if isinstance(write, Set):
             return self._set(write, job)
@@ -61,7 +63,7 @@ class StoreModel:
             if (job.generation if job else 0) != write.if_generation or (job and job.state != "dead"):
                 return Outcome.WRONG_GENERATION, job
             return Outcome.CREATED, replace(write.job, generation=NEW)
-        if isinstance(write, Begin | Settle | Redate):
+        if isinstance(write, Begin | SetAside | Settle | Redate):
             return (Outcome.NOT_OWNER, job) if write.epoch != self.epoch_of(key) else self._fire(write, job)
         return self._ask(write, job)
 
@@ -110,7 +112,7 @@ class StoreModel:
             return Outcome.REPLAYED, replace(moved, first_set_at=NEW)
         return Outcome.MOVED, moved
 
-    def _fire(self, write: Begin | Settle | Redate, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: PLR0911 - cases
+    def _fire(self, write: Begin | SetAside | Settle | Redate, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: C901, PLR0911 - cases
         if job is None or job.state == "dead":
             return Outcome.NOT_FOUND, job
         if job.generation != write.job.generation or job.due_at != write.job.due_at:
@@ -118,7 +120,10 @@ class StoreModel:
         if isinstance(write, Begin):
             if job.state == "running":
                 return Outcome.TOO_LATE, job
-            return Outcome.BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1)
+            return Outcome.BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1, lacks_handler=False)
+        if isinstance(write, SetAside):
+            aside = (Outcome.SETTLED, replace(job, lacks_handler=True))
+            return (Outcome.TOO_LATE, job) if job.state == "running" else aside
         if isinstance(write, Redate):
             return (Outcome.TOO_LATE, job) if job.state == "running" else (Outcome.MOVED, _redated(job, write))
         if job.state == "pending":
@@ -137,7 +142,8 @@ class StoreModel:
         expires_at = job.expires_at
         if expires_at is not None:
             expires_at += due_at - job.due_at
-        return replace(job, generation=NEW, due_at=due_at, expires_at=expires_at, attempt=0, state=State.PENDING)
+        life = replace(job, generation=NEW, due_at=due_at, expires_at=expires_at, attempt=0, state=State.PENDING)
+        return replace(life, lacks_handler=False)
 
 
 def _redated(job: Job, write: Redate) -> Job:

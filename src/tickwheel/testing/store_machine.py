@@ -26,6 +26,7 @@ from tickwheel.scheduler.model import (
     Redate,
     Replay,
     Set,
+    SetAside,
     SetMode,
     Settle,
     Settled,
@@ -84,12 +85,28 @@ class _Machine:
         writes = [self.draw() for _ in range(self.rng.choice((1, 1, 2, 5, 30)))]
         for write, answer in zip(writes, self.store.apply(writes), strict=True):
             self.compare(write, answer)
+        if self.rng.random() < 0.2:
+            self.take_up()
         return len(writes)
+
+    def take_up(self) -> None:
+        lacking = {key for key, job in self.model.jobs.items() if job.lacks_handler}
+        same(sum(each.count for each in self.store.aside()), len(lacking), "what was set aside")
+        shard = self.rng.choice(list(self.model.epochs))
+        skills = [(target, None) for target in {self.model.jobs[key].target for key in lacking}]
+        taken = self.store.take_up(shard, self.model.epochs[shard], skills, 100)
+        same({job.key for job in taken}, lacking, "what was taken up")
+        for job in taken:
+            same(job, replace(self.model.jobs[job.key], lacks_handler=False), "what was taken up")
+            self.model.jobs[job.key] = job
+            self.model.away[job.key] = shard
 
     def compare(self, write: Write, answer: Answer) -> None:
         outcome, job = self.model.expect(write)
         same(answer.outcome, outcome, f"the answer to {write}")
-        key = write.job.key if isinstance(write, Set | Begin | Settle | Redate) else write.key
+        key = write.job.key if isinstance(write, Set | Begin | SetAside | Settle | Redate) else write.key
+        if job != self.model.jobs.get(key) and not isinstance(write, Begin):
+            self.model.away.pop(key, None)
         if job is None:
             self.model.jobs.pop(key, None)
         else:
@@ -121,6 +138,7 @@ class _Machine:
         same(list(self.store.page(JobQuery(limit=100)).jobs), by_key, "the list")
         pending = [job for job in by_key if job.state is State.PENDING]
         pending.sort(key=lambda job: (job.due_at, job.generation))
+        pending = [job for job in pending if not job.lacks_handler]
         due = [job for shard in self.model.epochs for job in self.store.due(shard, 2**62, None, 100)]
         same(sorted(due, key=lambda job: (job.due_at, job.generation)), pending, "what is due")
         states = Counter(job.state.value for job in by_key)
@@ -128,7 +146,9 @@ class _Machine:
 
     def draw(self) -> Write:  # noqa: PLR0911 - one for each kind of write
         rng, key = self.rng, self.rng.choice(_KEYS)
-        kind = rng.choices((Set, Move, Cancel, Replay, Begin, Settle, Redate, Adopt), (4, 2, 1, 2, 6, 6, 2, 1))[0]
+        kind = rng.choices(
+            (Set, Move, Cancel, Replay, Begin, Settle, Redate, Adopt, SetAside), (4, 2, 1, 2, 6, 6, 2, 1, 2)
+        )[0]
         if kind is Set:
             return self.draw_set(key)
         if kind is Cancel:
@@ -145,6 +165,8 @@ class _Machine:
         epoch = self.model.epoch_of(job.key) - (rng.random() < 0.05)
         if kind is Begin:
             return Begin(job, epoch)
+        if kind is SetAside:
+            return SetAside(job, epoch)
         if kind is Redate:
             return Redate(job, epoch, self.draw_instant(), job.recurrence and "every 7 s")
         how = rng.choice((Settled.DONE, Settled.DONE, Settled.AGAIN, Settled.DEAD))

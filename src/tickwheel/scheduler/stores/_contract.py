@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, Write
 
-__all__ = ["Abilities", "Changes", "Joins", "Lease", "Shard", "Store"]
+__all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Shard", "Skill", "Store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,28 @@ class Shard:
     owner: str | None
     epoch: int
     until: int | None = None
+
+
+Skill: TypeAlias = tuple[str, str | None]
+"""What a node can run: a target and one of its handlers, or None for whatever handler a job of that target names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """
+    The jobs of one handler that were set aside, and wait for a node that has it.
+
+    Attributes:
+        target: Theirs.
+        handler: Theirs.
+        count: How many they are; a store may stop counting at 10,000 of all names.
+        since: When the first of them is, or was, due.
+    """
+
+    target: str
+    handler: str
+    count: int
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +253,20 @@ class Store(Protocol):
     def release(self, owner: str) -> None:
         """
         Hand over: free the owner's shards for others at once.
+        """
+
+    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+        """
+        Move jobs that were set aside and that *skills* can run into *shard*, and return them as they now are.
+
+        At most *limit*, each to one caller; it begins and settles them under *epoch*, whatever shard their keys belong
+        to, and whoever owns the shard after it finds them there. None where *epoch* is not the shard's any more.
+        Costs by what it returns and by the number of skills, not by what else was set aside.
+        """
+
+    def aside(self) -> list[Aside]:
+        """
+        Return what was set aside, by target and handler; at most 100 of these.
         """
 
     def shards(self) -> list[Shard]:

@@ -8,6 +8,7 @@ import heapq
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tickwheel.clock import Clock, MonotonicClock
@@ -23,11 +24,12 @@ from tickwheel.scheduler.model import (
     Redate,
     Replay,
     Set,
+    SetAside,
     Settle,
     State,
     Write,
 )
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
+from tickwheel.scheduler.stores._contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores._rules import NOT_OWNER, decide, key_of, rescued
 
 __all__ = ["MemoryStore"]
@@ -59,6 +61,7 @@ class MemoryStore:
         self._runs: dict[int, list[tuple[int, int, str]]] = {}
         self._minutes: list[int] = []
         self._counts = dict.fromkeys(State, 0)
+        self._aside: dict[str, Job] = {}
         self._generation = 0
         self._owner: str | None = None
         self._epoch = 0
@@ -162,6 +165,30 @@ class MemoryStore:
             if self._owner == owner:
                 self._owner = None
 
+    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+        with self._lock:
+            self._check_open()
+            if self._owner is None or epoch != self._epoch:
+                return []
+            wanted = set(skills)
+            found = [
+                job
+                for job in self._aside.values()
+                if (job.target, job.handler) in wanted or (job.target, None) in wanted
+            ]
+            taken = [replace(job, lacks_handler=False) for job in found[:limit]]
+            for old, job in zip(found, taken, strict=False):
+                self._replace(old, job)
+            return taken
+
+    def aside(self) -> list[Aside]:
+        groups: dict[tuple[str, str], list[int]] = {}
+        with self._lock:
+            self._check_open()
+            for job in self._aside.values():
+                groups.setdefault((job.target, job.handler), []).append(job.due_at)
+        return [Aside(*name, len(dues), min(dues)) for name, dues in sorted(groups.items())]
+
     def shards(self) -> list[Shard]:
         with self._lock:
             self._check_open()
@@ -193,7 +220,9 @@ class MemoryStore:
                 raise StoreError(what, "pass text without surrogates and integers in int64") from error
 
     def _answer(self, write: Write, now: int) -> Answer:
-        if isinstance(write, Begin | Settle | Redate) and (self._owner is None or write.epoch != self._epoch):
+        if isinstance(write, Begin | SetAside | Settle | Redate) and (
+            self._owner is None or write.epoch != self._epoch
+        ):
             return NOT_OWNER
         job = self._jobs.get(key_of(write))
         if isinstance(write, Adopt):
@@ -220,6 +249,9 @@ class MemoryStore:
                 self._file(after)
 
     def _file(self, job: Job) -> None:
+        if job.lacks_handler:
+            self._aside[job.key] = job
+            return
         minute = job.due_at // _RUN_MS
         run = self._runs.get(minute)
         if run is None:
@@ -228,6 +260,9 @@ class MemoryStore:
         insort(run, (job.due_at, job.generation, job.key))
 
     def _unfile(self, job: Job) -> None:
+        if job.lacks_handler:
+            del self._aside[job.key]
+            return
         minute = job.due_at // _RUN_MS
         run = self._runs[minute]
         del run[bisect_left(run, (job.due_at, job.generation, job.key))]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeAlias
 
 from tickwheel.scheduler.model import (
@@ -19,6 +20,7 @@ from tickwheel.scheduler.model import (
     Begin,
     Job,
     Redate,
+    SetAside,
     Settle,
     Settled,
     Write,
@@ -63,6 +65,9 @@ class Plan:
         ends: Jobs that are guessed to be running; they are deleted. After all begins.
         careful: The other writes: where their answer belongs, their key, and they themselves. After all ends.
         floor: What every new generation is to be larger than, whatever the store has given out.
+        away: The shards of firings that are not those of their keys, because a node took them up there.
+        shards: The shards by the epochs of their leases.
+        home_of: The shard of a key.
     """
 
     answers: list[Answer]
@@ -70,30 +75,38 @@ class Plan:
     ends: list[Job] = field(default_factory=list)
     careful: list[_Careful] = field(default_factory=list)
     floor: int = 0
+    away: dict[str, int] = field(default_factory=dict)
+    shards: dict[int, int] = field(default_factory=dict)
+    home_of: Callable[[str], int] = len
 
     @classmethod
     def of(
         cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
     ) -> Plan:
         """
-        Sort *writes*; those of a firing that come with another epoch than *epochs* has for the shard are refused.
+        Sort *writes*; those of a firing that come with an epoch which no shard has in *epochs* are refused.
 
         Raises:
             WrongGuessError: If *is_guessing*, and one key is in writes of two kinds, whose order may then count.
         """
         plan = cls([NOT_OWNER] * len(writes))
         answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
+        shards = plan.shards = {epoch: shard for shard, epoch in epochs.items()}
+        plan.home_of = shard_of
         for index, write in enumerate(writes):
-            if isinstance(write, (Begin, Settle, Redate)):
+            if isinstance(write, (Begin, Settle, Redate, SetAside)):
                 job = write.job
-                if epochs.get(shard_of(job.key)) != write.epoch:
+                shard = shards.get(write.epoch)
+                if shard is None:
                     continue
+                if shard != shard_of(job.key):
+                    plan.away[job.key] = shard
                 if not is_guessing or isinstance(write, Redate):
                     careful.append((index, job.key, write))
                 elif isinstance(write, Begin):
                     begins.append(job)
                     answers[index] = BEGUN
-                elif write.how is Settled.DONE and write.due_at is None:
+                elif isinstance(write, Settle) and write.how is Settled.DONE and write.due_at is None:
                     ends.append(job)
                     answers[index] = GONE
                 else:
@@ -111,34 +124,41 @@ class Plan:
         """
         return sorted({key for _, key, _ in self.careful})
 
-    def decide(self, before: Mapping[str, Job], now: int, next_generation: Callable[[], int]) -> Differences:
+    def decide(
+        self,
+        before: Mapping[str, Job],
+        now: int,
+        next_generation: Callable[[], int],
+        found_in: Mapping[str, int] = MappingProxyType({}),
+    ) -> Differences:
         """
         Answer the careful writes, in order, and return what comes of them.
+
+        A begin or end counts under the lease of the shard where its job is now. What is written otherwise is from then
+        on in the shard of its key; afterwards `away` says where the others are.
 
         Args:
             before: The jobs that the keys have now.
             now: The store's clock, in ms.
             next_generation: Called for each new generation.
+            found_in: The shards of those that a node took up, if they are not those of their keys.
         """
         after: dict[str, Job | None] = dict(before)
+        away = self.away
+        if away:
+            for _, key, _ in self.careful:
+                away.pop(key, None)
+        away.update(found_in)
         for index, key, write in self.careful:
-            self.answers[index], after[key] = decide(write, after.get(key), now, next_generation)
-        differences = Differences()
-        if not before:
-            differences.new += [job for job in after.values() if job is not None]
-            return differences
-        for key, job in after.items():
-            old = before.get(key)
-            if job is old:
-                continue
-            if job is None:
-                if old is not None:
-                    differences.gone.append(old)
-            elif old is None:
-                differences.new.append(job)
-            else:
-                differences.changed.append((old, job))
-        return differences
+            if isinstance(write, (Begin, SetAside, Settle, Redate)) and (
+                self.shards[write.epoch] != away.get(key, self.home_of(key))
+            ):
+                continue  # it is answered already
+            old = after.get(key)
+            self.answers[index], after[key] = decide(write, old, now, next_generation)
+            if away and after[key] != old and not isinstance(write, Begin):
+                away.pop(key, None)
+        return _differences(before, after)
 
     def _check_apart(self) -> None:
         met: set[str] = set()
@@ -150,3 +170,22 @@ class Plan:
             if keys and not met.isdisjoint(keys):
                 raise WrongGuessError
             met.update(keys)
+
+
+def _differences(before: Mapping[str, Job], after: Mapping[str, Job | None]) -> Differences:
+    differences = Differences()
+    if not before:
+        differences.new += [job for job in after.values() if job is not None]
+        return differences
+    for key, job in after.items():
+        old = before.get(key)
+        if job is old:
+            continue
+        if job is None:
+            if old is not None:
+                differences.gone.append(old)
+        elif old is None:
+            differences.new.append(job)
+        else:
+            differences.changed.append((old, job))
+    return differences

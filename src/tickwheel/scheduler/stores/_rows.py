@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from tickwheel.scheduler.model import USUAL_RETRY, Job, RetryPolicy, State
 
-__all__ = ["CODES", "in_int64", "job_of", "row_of", "successor", "text_of"]
+__all__ = ["ASIDE", "CODES", "code_of", "in_int64", "job_of", "row_of", "successor", "text_of"]
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
-_STATES: Final = tuple(CODES)
+ASIDE: Final = 3
+"""The code of a pending job that lacks its handler; what is left after a division by three is that of its state."""
+_STATES: Final = (*CODES, State.PENDING)
 _FIRST_SURROGATE: Final = 0xD800
 _AFTER_SURROGATES: Final = 0xE000
 
@@ -54,7 +56,15 @@ def job_of(row: tuple[Any, ...]) -> Job:
         error,
         trace,
         since,
+        state == ASIDE,
     )
+
+
+def code_of(job: Job) -> int:
+    """
+    Return the number that stands for the state of *job*.
+    """
+    return ASIDE if job.lacks_handler else CODES[job.state]
 
 
 def row_of(job: Job) -> tuple[Any, ...]:
@@ -72,7 +82,7 @@ def row_of(job: Job) -> tuple[Any, ...]:
         None if job.retry is USUAL_RETRY or job.retry == USUAL_RETRY else _retry_text(job.retry),
         job.expires_at,
         job.recurrence,
-        CODES[job.state],
+        code_of(job),
         None if job.error is None else text_of(job.error),
         job.trace,
         job.first_set_at,

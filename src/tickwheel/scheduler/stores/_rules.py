@@ -21,6 +21,7 @@ from tickwheel.scheduler.model import (
     Redate,
     Replay,
     Set,
+    SetAside,
     SetMode,
     Settle,
     Settled,
@@ -47,7 +48,7 @@ def key_of(write: Write) -> str:
     """
     Return the key that *write* is about.
     """
-    return write.job.key if isinstance(write, (Set, Begin, Settle, Redate)) else write.key
+    return write.job.key if isinstance(write, (Set, Begin, SetAside, Settle, Redate)) else write.key
 
 
 def decide(  # noqa: PLR0911 - one for each kind of write
@@ -56,7 +57,7 @@ def decide(  # noqa: PLR0911 - one for each kind of write
     """
     Return what comes of *write*, given the *job* that its key has now.
 
-    Whether a Begin, Settle or Redate comes from the owner is for the store to check before.
+    Whether a Begin, SetAside, Settle or Redate comes from the owner is for the store to check before.
 
     Args:
         write: What is asked for.
@@ -71,6 +72,8 @@ def decide(  # noqa: PLR0911 - one for each kind of write
             return _begin(write, job)
         case Settle():
             return _settle(write, job, next_generation)
+        case SetAside():
+            return _set_aside(write, job)
         case Move():
             return _move(write, job, next_generation)
         case Cancel():
@@ -158,7 +161,7 @@ def _adopt(write: Adopt, job: Job | None, next_generation: NextGeneration) -> De
     if is_live or write.if_generation != (job.generation if job else 0):
         return Answer(Outcome.WRONG_GENERATION, job), job
     state = State.DEAD if write.job.state is State.DEAD else State.PENDING
-    adopted = replace(write.job, generation=next_generation(), state=state)
+    adopted = replace(write.job, generation=next_generation(), state=state, lacks_handler=False)
     return Answer(Outcome.CREATED, adopted), adopted
 
 
@@ -169,7 +172,17 @@ def _begin(write: Begin, job: Job | None) -> Decision:
         return WRONG_GENERATION, job
     if job.state is State.RUNNING:
         return TOO_LATE, job
-    return BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1)
+    return BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1, lacks_handler=False)
+
+
+def _set_aside(write: SetAside, job: Job | None) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return NOT_FOUND, job
+    if not _is_same_firing(job, write.job):
+        return WRONG_GENERATION, job
+    if job.state is State.RUNNING:
+        return TOO_LATE, job
+    return GONE, job if job.lacks_handler else replace(job, lacks_handler=True)
 
 
 def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> Decision:
@@ -213,7 +226,13 @@ def _is_same_firing(job: Job, staged: Job) -> bool:
 
 def _next_life(job: Job, due_at: int, generation: int) -> Job:
     return replace(
-        job, generation=generation, due_at=due_at, attempt=0, state=State.PENDING, expires_at=_shifted(job, due_at)
+        job,
+        generation=generation,
+        due_at=due_at,
+        attempt=0,
+        state=State.PENDING,
+        expires_at=_shifted(job, due_at),
+        lacks_handler=False,
     )
 
 

@@ -20,6 +20,7 @@ its assertions.
 from __future__ import annotations
 
 from tickwheel.testing.store_suite._adopt import AdoptTests
+from tickwheel.testing.store_suite._aside import AsideTests
 from tickwheel.testing.store_suite._batch import BatchTests
 from tickwheel.testing.store_suite._begin import BeginTests
 from tickwheel.testing.store_suite._bulk import BulkTests
@@ -49,6 +50,7 @@ class StoreSuite(
     AdoptTests,
     BeginTests,
     SettleTests,
+    AsideTests,
     RedateTests,
     BatchTests,
     DueTests,

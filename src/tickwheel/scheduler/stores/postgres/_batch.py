@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from tickwheel.scheduler.model import Answer, Begin, Job, Redate, Set, Settle, State, Write
+from tickwheel.scheduler.model import Answer, Begin, Job, Redate, Set, SetAside, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of, row_of
 from tickwheel.scheduler.stores._rules import decide
@@ -29,6 +29,9 @@ _FLOOR_MARGIN: Final = 100_000
 """What others may draw while a sequence is raised, without its going back behind them."""
 
 _UNIQUE_VIOLATION: Final = "23505"
+
+_ASIDE: Final = 2**31 - 1
+"""The shard of what was set aside."""
 
 _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
@@ -136,6 +139,8 @@ class Batch:
         self._is_guest = is_guest
         self._counts: Counter[State] = Counter()
         self._running: Counter[int] = Counter()
+        self._away: dict[str, int] = {}
+        self._found: dict[str, int] = {}
         self.has_notes = False
         self.has_found: bool | None = None
         """Whether keys that were set had jobs; None where nobody looked."""
@@ -149,6 +154,7 @@ class Batch:
         """
         epochs = yield from self._epochs(writes)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)
+        self._away = plan.away
         if plan.begins:
             yield from self._guess("begin_jobs", plan.begins, {State.PENDING: -1, State.RUNNING: 1})
         if plan.ends:
@@ -166,14 +172,14 @@ class Batch:
         return plan.answers
 
     def _epochs(self, writes: Sequence[Write]) -> Steps[dict[int, int]]:
-        epochs = {write.epoch for write in writes if isinstance(write, (Begin, Settle, Redate))}
+        epochs = {write.epoch for write in writes if isinstance(write, (Begin, SetAside, Settle, Redate))}
         if not epochs or self._owner is None:
             return {}
         return dict((yield Statement(SQL["epochs"], (sorted(epochs), self._owner))).rows)
 
     def _guess(self, name: str, jobs: list[Job], changes: dict[State, int]) -> Steps[None]:
         # In the order in which all lock what they write.
-        places = sorted([(self._shard_of(job.key), job.due_at, job.generation) for job in jobs])
+        places = sorted([(self._shard_of_firing(job.key), job.due_at, job.generation) for job in jobs])
         shards, dues, generations = zip(*places, strict=True)
         yield from _change(name, (Int4s.of(shards), Int8s.of(dues), Int8s.of(generations)), len(jobs))
         for state, change in changes.items():
@@ -206,6 +212,8 @@ class Batch:
 
     def _do_with_care(self, plan: Plan) -> Steps[None]:
         rows = (yield Statement(SQL["jobs_by_key"], (Texts.of(plan.keys()),))).rows
+        self._found = {row[0]: row[-1] for row in rows}
+        away = {key: shard for key, shard in self._found.items() if 0 <= shard < _ASIDE}
         sets = [key for _, key, write in plan.careful if isinstance(write, Set)]
         if sets:
             self.has_found = not {row[0] for row in rows}.isdisjoint(sets)
@@ -213,7 +221,7 @@ class Batch:
             yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
         # Drawn while the rows are locked: a key's generations grow, whoever writes it.
         now, draw = yield from self._draw(len(plan.careful))
-        yield from self._store(plan.decide({row[0]: job_of(row) for row in rows}, now, draw))
+        yield from self._store(plan.decide({row[0]: job_of(row[:-1]) for row in rows}, now, draw, away))
 
     def _draw(self, count: int) -> Steps[tuple[int, Callable[[], int]]]:
         """
@@ -245,11 +253,13 @@ class Batch:
         """
         Leave notes of those whose owner does not hear of this transaction.
         """
+        pending = [job for job in jobs if job.state is State.PENDING]
         notes = [
             (shard, job.generation, job.key)
-            for job in jobs
-            if job.state is State.PENDING and (shard := self._shard_of(job.key)) not in self._owned
+            for job in pending
+            if not job.lacks_handler and (shard := self._shard_of(job.key)) not in self._owned
         ]
+        self.has_notes |= any(job.lacks_handler for job in pending)  # somebody may have the handler
         if notes:
             shards, generations, names = zip(*notes, strict=True)
             yield from _change("insert_notes", (Int4s.of(shards), Int8s.of(generations), Texts.of(names)), len(notes))
@@ -258,16 +268,29 @@ class Batch:
     def _count(self, job: Job, change: int) -> None:
         self._counts[job.state] += change
         # What a rescue looks for is never too little: one more counts always, also while a lease has just ended.
-        if job.state is State.RUNNING and (change > 0 or self._shard_of(job.key) in self._owned):
-            self._running[self._shard_of(job.key)] += change
+        if job.state is State.RUNNING:
+            shard = self._shard_of_firing(job.key) if change > 0 else self._found[job.key]
+            if change > 0 or shard in self._owned:
+                self._running[shard] += change
 
     def _columns(self, jobs: list[Job]) -> tuple[Array, ...]:
         columns = (*zip(*map(row_of, jobs), strict=True), tuple(map(self._place_of, jobs)))
         return tuple(kind.of(column) for kind, column in zip(COLUMNS, columns, strict=True))
 
     def _place_of(self, job: Job) -> int:
+        if job.lacks_handler:
+            return _ASIDE
+        if job.state is State.RUNNING:
+            return self._shard_of_firing(job.key)
         shard = self._shard_of(job.key)
         return -1 - shard if job.state is State.DEAD else shard
+
+    def _shard_of_firing(self, key: str) -> int:
+        """
+        Return the shard under whose lease the job of *key* is begun or ended: that of its key, unless it was taken up.
+        """
+        shard = self._away.get(key) if self._away else None
+        return self._shard_of(key) if shard is None else shard
 
     def _write_shards(self) -> Steps[None]:
         shards = sorted(shard for shard, change in self._running.items() if change)

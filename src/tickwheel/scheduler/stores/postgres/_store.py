@@ -12,7 +12,7 @@ from typing import Final
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
+from tickwheel.scheduler.stores._contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of
@@ -205,6 +205,23 @@ class PostgresStore:
         if self._listener is not None:
             self._listener.deafen()
 
+    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+        connections = self._open_connections()
+        with connections.reading() as connection:
+            if not _is_true(connection.execute(SQL["has_aside"]).fetchone()):
+                return []
+        targets, handlers = [target for target, _ in skills], [handler for _, handler in skills]
+        values = {"targets": targets, "handlers": handlers, "limit": limit, "shard": shard}
+        with connections.writing() as connection:
+            if not _is_true(connection.execute(SQL["is_lease"], (shard, epoch, self._owner)).fetchone()):
+                return []
+            rows = connection.execute(SQL["take_up"], values).fetchall()
+        return [job_of(row) for row in rows]
+
+    def aside(self) -> list[Aside]:
+        with self._open_connections().reading() as connection:
+            return [Aside(*row) for row in connection.execute(SQL["aside"]).fetchall()]
+
     def shards(self) -> list[Shard]:
         with self._open_connections().reading() as connection:
             return [Shard(*row) for row in connection.execute(SQL["owners"]).fetchall()]
@@ -269,3 +286,7 @@ class PostgresStore:
             what = f"{self.url} is not open"
             raise StoreError(what, "open it before use")
         return self._connections
+
+
+def _is_true(row: tuple[bool] | None) -> bool:
+    return row is not None and row[0]

@@ -24,7 +24,7 @@ SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner = %s OR
 -- name: jobs_by_key
 -- Locked in the order in which begins and ends lock theirs.
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+    first_set_at, shard
 FROM tickwheel_job WHERE key = ANY(%s) ORDER BY shard, due_at, generation FOR UPDATE;
 
 -- name: generations
@@ -253,7 +253,36 @@ FROM (
     ORDER BY key LIMIT %(reach)s
 ) AS j
 WHERE (%(last)s::text IS NULL OR key <= %(last)s)
-    AND (%(state)s::integer IS NULL OR state = %(state)s)
+    AND (%(state)s::integer IS NULL OR state %% 3 = %(state)s)
     AND due_at >= %(due_from)s AND due_at < %(due_until)s
     AND (%(handler)s::text IS NULL OR handler = %(handler)s)
 ORDER BY key LIMIT %(limit)s;
+
+-- name: has_aside
+SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = 2147483647);
+
+-- name: is_lease
+SELECT EXISTS (
+    SELECT 1 FROM tickwheel_shard WHERE shard = %s AND epoch = %s AND owner = %s FOR NO KEY UPDATE
+);
+
+-- name: take_up
+-- Each name finds its own by the index; what another node is taking up, or somebody is writing, is left to them.
+WITH found AS (
+    SELECT key FROM unnest(%(targets)s::text[], %(handlers)s::text[]) AS skill (target, handler)
+    CROSS JOIN LATERAL (
+        SELECT key FROM tickwheel_job AS j
+        WHERE j.shard = 2147483647 AND j.target = skill.target AND (skill.handler IS NULL OR j.handler = skill.handler)
+        ORDER BY due_at, generation LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ) AS free
+    LIMIT %(limit)s
+)
+UPDATE tickwheel_job AS j SET shard = %(shard)s, state = 0 FROM found WHERE j.key = found.key
+RETURNING j.key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error,
+    trace, first_set_at;
+
+-- name: aside
+SELECT target, handler, count(*), min(due_at) FROM (
+    SELECT target, handler, due_at FROM tickwheel_job WHERE shard = 2147483647
+    ORDER BY target, handler, due_at LIMIT 10000
+) AS head GROUP BY target, handler ORDER BY target, handler LIMIT 100;

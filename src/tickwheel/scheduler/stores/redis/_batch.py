@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Adopt, Answer, Begin, Job, Redate, Set, Settle, State, Write
+from tickwheel.scheduler.model import Adopt, Answer, Begin, Job, Redate, Set, SetAside, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores.redis._blob import Row, blob_of, place_of, running_mark
 from tickwheel.scheduler.stores.redis._scripts import packed, packed_lists
@@ -37,7 +37,10 @@ class Batch:
         for jobs in (self._plan.begins, self._plan.ends):
             if len({job.key for job in jobs}) < len(jobs):
                 raise WrongGuessError  # the server looks at all of them before it changes any
-        shards = {shard_of(write.job.key) for write in writes if isinstance(write, (Begin, Settle, Redate))}
+        firings = [write for write in writes if isinstance(write, (Begin, SetAside, Settle, Redate))]
+        shards = {shard_of(write.job.key) for write in firings}
+        if self._plan.away or not {write.epoch for write in firings} <= set(epochs.values()):
+            shards |= set(epochs)
         self._assumed = {shard: epochs.get(shard) for shard in shards}
         self._seen = 0
         self._drawn = 0
@@ -62,7 +65,12 @@ class Batch:
         """
         self._rows = {row.job.key: row for row in rows}
         self._seen = max(generation, self._plan.floor)
-        self._differences = self._plan.decide({row.job.key: row.job for row in rows}, now, self._next_generation)
+        self._differences = self._plan.decide(
+            {row.job.key: row.job for row in rows},
+            now,
+            self._next_generation,
+            {row.job.key: row.shard for row in rows if row.shard is not None},
+        )
 
     def arguments(self, owner: str) -> list[bytes | int]:
         """
@@ -75,9 +83,16 @@ class Batch:
         plan = self._plan
         begins: dict[int, list[bytes]] = {}
         for job in plan.begins:
-            shard = self._shard_of(job.key)
+            shard = self._shard_of_firing(job.key)
             begins.setdefault(shard, [b"%d" % shard]).append(place_of(job) + job.key.encode())
-        ends = [part for job in plan.ends for part in (job.key.encode(), place_of(job)[:_SAME_FIRING])]
+        ends = [
+            part
+            for job in plan.ends
+            for part in (
+                job.key.encode(),
+                place_of(job)[:_SAME_FIRING] + self._shard_of_firing(job.key).to_bytes(2, "big"),
+            )
+        ]
         assumed = [
             part
             for shard, epoch in self._assumed.items()
@@ -123,8 +138,15 @@ class Batch:
         before = (row.head, row.running) if row else (b"", b"")
         after = (b"", b"")
         if job is not None:
-            after = (blob_of(job), running_mark(job, shard) if job.state is State.RUNNING else b"")
+            after = (blob_of(job), b"")
+            if job.state is State.RUNNING:
+                away = self._plan.away.get(key)
+                after = (blob_of(job, away), running_mark(job, shard if away is None else away))
         return (key.encode(), b"%d" % shard, *before, *after)
+
+    def _shard_of_firing(self, key: str) -> int:
+        shard = self._plan.away.get(key)
+        return self._shard_of(key) if shard is None else shard
 
     def _shifted(self, answer: Answer, shift: int) -> Answer:
         job = answer.job

@@ -2,15 +2,16 @@
 A job as bytes: the value of its key in the hash of all jobs.
 
     place      20  due_at (plus 2**63), generation, attempt: big-endian, so that places sort as jobs fall due
-    state       1  0 or 2; that a job runs is not written here, but in the hash of what runs
+    state       1  0, 2, or 3 where it was set aside; that a job runs is not written here, but in the hash of what runs
     flags       1  which of the optional fields there are
     since       8  first_set_at
     lengths     6  of target and handler, which follow
+    shard       2  where it was taken up, if that is not the shard of its key
     optional       expires_at; retry, recurrence, error and trace, each behind its length
     payload        the rest
 
-The scripts read the place, the state, the flag of a recurrence
-and the handler; a member of a set of what is due is a place and a key.
+The scripts read the place, the state, the flags of a recurrence and a shard, both of these, the target
+and the handler, and write the shard; a member of a set of what is due is a place and a key.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tickwheel.scheduler.model import Job, State
-from tickwheel.scheduler.stores._rows import CODES, job_of, row_of
+from tickwheel.scheduler.stores._rows import ASIDE, CODES, job_of, row_of
 
 __all__ = ["Row", "blob_of", "instant", "place_of", "read_rows", "running_mark"]
 
@@ -29,17 +30,20 @@ _HEAD: Final = struct.Struct(">QQIBBqHI")
 _MARK: Final = struct.Struct(">QQIH")
 _FRAME: Final = struct.Struct(">III")
 _U64: Final = struct.Struct(">Q")
+_U16: Final = struct.Struct(">H")
 _I64: Final = struct.Struct(">q")
 _U32: Final = struct.Struct(">I")
 
 _BIAS: Final = 2**63
-_DEAD: Final = CODES[State.DEAD]
+_KEPT: Final = (CODES[State.DEAD], ASIDE)
 _RUNNING: Final = CODES[State.RUNNING]
 _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_EXPIRY: Final = 2
 _FIRST_TEXT: Final = 4
 """The bit of the first of the four optional texts."""
+_HAS_SHARD: Final = 64
+"""Kept while it is pending there or runs; whatever writes the job otherwise leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,13 @@ class Row:
         job: What it says.
         head: Its bytes before the payload, which no two versions of a job share.
         running: What the hash of what runs has of it, or nothing.
+        shard: Where it was taken up, or None.
     """
 
     job: Job
     head: bytes
     running: bytes
+    shard: int | None = None
 
 
 def instant(due_at: int) -> bytes:
@@ -79,9 +85,9 @@ def running_mark(job: Job, shard: int) -> bytes:
     return _MARK.pack(job.due_at + _BIAS, job.generation, job.attempt, shard)
 
 
-def blob_of(job: Job) -> bytes:
+def blob_of(job: Job, shard: int | None = None) -> bytes:
     """
-    Return *job* as bytes, without its key.
+    Return *job* as bytes, without its key; *shard* is where it was taken up, if that is not the shard of its key.
 
     Raises:
         struct.error: If a number is too large.
@@ -95,6 +101,9 @@ def blob_of(job: Job) -> bytes:
         flags |= _HAS_TARGET
         target = job.target.encode()
     optional = []
+    if shard is not None:
+        flags |= _HAS_SHARD
+        optional.append(_U16.pack(shard))
     if expires_at is not None:
         flags |= _HAS_EXPIRY
         optional.append(_I64.pack(expires_at))
@@ -109,7 +118,7 @@ def blob_of(job: Job) -> bytes:
         job.due_at + _BIAS,
         job.generation,
         job.attempt,
-        _DEAD if state == _DEAD else 0,
+        state if state in _KEPT else 0,
         flags,
         first_set_at,
         len(target),
@@ -140,6 +149,10 @@ def _row_of(key: str, blob: bytes, mark: bytes) -> Row:
     at = handler_at + handler_size
     target = blob[_HEAD.size : handler_at].decode() if flags & _HAS_TARGET else _USUAL_TARGET
     handler = blob[handler_at:at].decode()
+    shard = None
+    if flags & _HAS_SHARD:
+        (shard,) = _U16.unpack_from(blob, at)
+        at += _U16.size
     expires_at = None
     retry = recurrence = error = trace = None
     if flags & _HAS_EXPIRY:
@@ -176,4 +189,4 @@ def _row_of(key: str, blob: bytes, mark: bytes) -> Row:
             first_set_at,
         )
     )
-    return Row(job, blob[:at], mark)
+    return Row(job, blob[:at], mark, shard)

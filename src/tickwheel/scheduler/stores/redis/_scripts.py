@@ -22,6 +22,7 @@ _FLAGS: Final = {
     "probe": ("probe", ""),
     "apply": ("apply", ""),
     "apply_freeing": ("apply", _FREEING),
+    "take_up": ("take_up", _FREEING),
     "lease": ("lease", _FREEING),
     "release": ("release", _FREEING),
     "server": ("server", _FREEING),
@@ -32,6 +33,7 @@ _FLAGS: Final = {
     "count_due": ("count_due", _READING),
     "page": ("page", _READING),
     "running": ("running", _READING),
+    "aside": ("aside", _READING),
     "shards": ("shards", _READING),
 }
 """Each script, by the name under which it is called: its file, and what it asks of the server."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
+from tickwheel.scheduler.stores._contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
@@ -169,6 +169,19 @@ class RedisStore:
         if self._listener is not None:
             self._listener.deafen()
 
+    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+        names = packed(part for skill in skills for part in _name_of(skill))
+        frames = self._open_connections().run("take_up", shard, epoch, limit, names, self._owner or "", is_write=True)
+        return [row.job for row in read_rows(frames)]
+
+    def aside(self) -> list[Aside]:
+        reply = self._open_connections().run("aside")
+        parts = zip(*(reply[start::4] for start in range(4)), strict=True)
+        return [
+            Aside(target.decode(), handler.decode(), int(count), int.from_bytes(place[:8], "big") - 2**63)
+            for target, handler, count, place in parts
+        ]
+
     def shards(self) -> list[Shard]:
         reply = self._open_connections().run("shards")
         return [
@@ -243,3 +256,8 @@ class RedisStore:
 
 def _abilities(window: str) -> Abilities:
     return Abilities(window, has_notify=True, has_many_owners=True, has_many_writers=True)
+
+
+def _name_of(skill: Skill) -> tuple[bytes, bytes, bytes]:
+    target, handler = skill
+    return target.encode(), b"" if handler is None else b"1", (handler or "").encode()

@@ -7,12 +7,14 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.scheduler.model import USUAL_RETRY, Answer, Job, State, Write
+from tickwheel.scheduler.stores._contract import Skill
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
-from tickwheel.scheduler.stores._rows import CODES, job_of, row_of, text_of
+from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, row_of, text_of
 from tickwheel.scheduler.stores.sqlite._guests import Guest
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
 
@@ -21,6 +23,7 @@ __all__ = ["Batch", "shelf_of"]
 _PENDING: Final = CODES[State.PENDING]
 _RUNNING: Final = CODES[State.RUNNING]
 _DEAD_SHARD: Final = -1
+_ASIDE_SHARD: Final = -2
 _SHORT_MS: Final = 60_000
 """Jobs that live no longer than this have their keys apart, in few pages."""
 
@@ -79,6 +82,20 @@ class Batch:
         self._write_ledger()
         return plan.answers
 
+    def take_up(self, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+        """
+        Make jobs that were set aside due again, at most *limit* of what *skills* can run, and return them.
+        """
+        if epoch not in self._epochs.values():
+            return []
+        changed: list[tuple[Job, Job]] = []
+        for target, handler in skills:
+            values = (target, handler, limit - len(changed))
+            old = [job_of(row) for row in self._connection.execute(SQL["jobs_aside"], values)]
+            changed += [(job, replace(job, lacks_handler=False)) for job in old]
+        self._store(Differences(changed=changed))
+        return [job for _, job in changed]
+
     def _begin(self, jobs: list[Job]) -> None:
         self._change_places("begin_job", jobs)
         self._counts[_PENDING] -= len(jobs)
@@ -116,7 +133,7 @@ class Batch:
             counts[CODES[old.state]] -= 1
             if place == _place(old) and job.recurrence == old.recurrence:
                 counts[CODES[job.state]] += 1
-                rows["update_job"].append((CODES[job.state], job.attempt, text_of(job.error), *place))
+                rows["update_job"].append((code_of(job), job.attempt, text_of(job.error), *place))
             else:
                 rows["update_key"].append((shelf_of(job), job.due_at, job.generation, shelf_of(old), job.key))
                 rows["delete_job"].append(_place(old))
@@ -126,12 +143,12 @@ class Batch:
             rows["delete_job"].append(_place(old))
         for job in placed:
             counts[CODES[job.state]] += 1
-            if job.state is State.PENDING and _is_plain(job):
+            if _is_due(job) and _is_plain(job):
                 plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
             else:
                 rows["insert_job"].append((_place(job)[0], *row_of(job)))
         if not self._is_owner:
-            rows["insert_note"] = [(job.generation, job.due_at) for job in placed if job.state is State.PENDING]
+            rows["insert_note"] = [(job.generation, job.due_at) for job in placed if _is_due(job)]
             self.has_notes = bool(rows["insert_note"])
         self._delete_keys(differences.gone)
         for name, values in rows.items():  # old rows make room before new ones come
@@ -208,15 +225,21 @@ def shelf_of(job: Job) -> int:
     """
     if job.state is State.DEAD:
         return _DEAD_SHARD
+    if job.lacks_handler:
+        return _ASIDE_SHARD
     return 0 if job.due_at - job.first_set_at <= _SHORT_MS else 1
 
 
 def _place(job: Job) -> tuple[int, int, int]:
-    return (_DEAD_SHARD if job.state is State.DEAD else 0, job.due_at, job.generation)
+    return (min(shelf_of(job), 0), job.due_at, job.generation)
 
 
 def _shard_of(_key: str) -> int:
     return 0
+
+
+def _is_due(job: Job) -> bool:
+    return job.state is State.PENDING and not job.lacks_handler
 
 
 def _is_plain(job: Job) -> bool:

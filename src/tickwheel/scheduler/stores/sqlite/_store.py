@@ -16,7 +16,7 @@ from typing import Final
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
+from tickwheel.scheduler.stores._contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of
 from tickwheel.scheduler.stores.sqlite._batch import Batch
@@ -224,6 +224,18 @@ class SqliteStore:
     def release(self, owner: str) -> None:
         if self._lease is not None and owner == self._owner:
             self._release()
+
+    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+        connections = self._open_connections()
+        with translated(self.url), connections.reading() as connection:
+            if not connection.execute(SQL["has_aside"]).fetchone()[0]:
+                return []
+        with translated(self.url), connections.writing() as connection:
+            return Batch(connection, self.now_ms(), owner=self._owner).take_up(epoch, skills, limit)
+
+    def aside(self) -> list[Aside]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return [Aside(*row) for row in connection.execute(SQL["aside"])]
 
     def shards(self) -> list[Shard]:
         with translated(self.url), self._open_connections().reading() as connection:

@@ -65,14 +65,14 @@ SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, 
     first_set_at
 FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
-WHERE k.shelf IN (-1, 0, 1) AND k.key = ?;
+WHERE k.shelf IN (-2, -1, 0, 1) AND k.key = ?;
 
 -- name: jobs_by_key
 SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
 FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
-WHERE k.shelf IN (-1, 0, 1) AND k.key IN (:keys);
+WHERE k.shelf IN (-2, -1, 0, 1) AND k.key IN (:keys);
 
 -- name: jobs_due
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
@@ -102,6 +102,8 @@ UPDATE tickwheel_job SET state = 0 WHERE shard = 0 AND due_at = ? AND generation
 DELETE FROM tickwheel_note;
 
 -- name: all_keys
+SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -2 AND key >= :first AND key < :end
+UNION ALL
 SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -1 AND key >= :first AND key < :end
 UNION ALL
 SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = 0 AND key >= :first AND key < :end
@@ -135,7 +137,22 @@ SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, 
 FROM (:keys) AS k CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
 WHERE k.key <= :last
-    AND (:state IS NULL OR state = :state)
+    AND (:state IS NULL OR state % 3 = :state)
     AND j.due_at >= :due_from AND j.due_at < :due_until
     AND (:handler IS NULL OR handler = :handler)
 ORDER BY k.key LIMIT :limit;
+
+-- name: has_aside
+SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = -2);
+
+-- name: jobs_aside
+SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM tickwheel_job
+WHERE shard = -2 AND target = ?1 AND (?2 IS NULL OR handler = ?2)
+ORDER BY due_at, generation LIMIT ?3;
+
+-- name: aside
+SELECT target, handler, count(*), min(due_at) FROM (
+    SELECT target, handler, due_at FROM tickwheel_job WHERE shard = -2 ORDER BY target, handler, due_at LIMIT 10000
+) GROUP BY target, handler ORDER BY target, handler LIMIT 100;

@@ -6,6 +6,8 @@
 --   jobs          hash    key -> blob (see _blob.py)
 --   keys          zset    all keys, in the order of their bytes
 --   due:SHARD     zset    place .. key of what is pending
+--   aside         set     the names of what was set aside: target, NUL, handler
+--   aside:NAME    zset    place .. key of what was set aside under that name
 --   running       hash    key -> place and shard of what runs
 --   dead          zset    the keys of dead jobs
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
@@ -67,4 +69,25 @@ local function frames_of(keys, are_pending)
         end
     end
     return table.concat(frames)
+end
+
+-- Where the target of a blob ends, and where its handler does.
+local function ends_of(blob)
+    local target_size, handler_size = struct.unpack('>I2I4', blob, 31)
+    return 36 + target_size, 36 + target_size + handler_size
+end
+
+-- The set in which a pending job of that blob lies; the shard of its key is for one that was neither set aside nor
+-- taken up elsewhere.
+local function set_of(blob, shard)
+    local state, flags = blob:byte(21, 22)
+    if state ~= 3 and flags < 64 then
+        return 'due:' .. shard
+    end
+    local target_end, handler_end = ends_of(blob)
+    if state == 3 then
+        local target = flags % 2 == 1 and blob:sub(37, target_end) or 'handler'
+        return 'aside:' .. target .. '\0' .. blob:sub(target_end + 1, handler_end)
+    end
+    return 'due:' .. struct.unpack('>I2', blob, handler_end + 1)
 end

@@ -4,7 +4,7 @@
 --         assumed         shard, epoch or nothing, ...: what the batch believes of the shards it speaks of; nothing
 --                         where they are another owner's
 --         begins          {shard, member, member, ...}, ...: pending jobs that begin
---         ends            key, place without attempt, ...: running jobs that are done
+--         ends            key, place without attempt and shard, ...: running jobs that are done
 --         others          key, shard, head before, running mark before, blob, running mark, ...: nothing where there
 --                         was or is none
 -- Output: {'done', by how much generations are larger than the batch thought},
@@ -12,7 +12,7 @@
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
-local STATE, DEAD, NONE = 21, '\2', '\0\0\0\0'
+local STATE, DEAD, ASIDE, NONE = 21, '\2', 3, '\0\0\0\0'
 local sub = string.sub
 
 local owners = {}
@@ -35,13 +35,13 @@ if not is_as_assumed then
 end
 
 local new_running, gone_running, gone_jobs, gone_dead, new_dead, new_keys = {}, {}, {}, {}, {}, {}
-local new_jobs, new_due, gone_due, notes = {}, {}, {}, {}
+local new_jobs, new_due, gone_due, notes, has_news = {}, {}, {}, {}, false
 
-local function listed(lists, shard)
-    if not lists[shard] then
-        lists[shard] = {}
+local function listed(lists, name)
+    if not lists[name] then
+        lists[name] = {}
     end
-    return lists[shard]
+    return lists[name]
 end
 
 for _, members in ipairs(begins) do
@@ -58,7 +58,7 @@ for _, members in ipairs(begins) do
         local rest = attempt == NONE and first or struct.pack('>I4', struct.unpack('>I4', attempt) + 1) .. number
         append(new_running, sub(member, 21), sub(member, 1, 16) .. rest)
     end
-    gone_due[shard] = members
+    gone_due['due:' .. shard] = members
 end
 
 for i = 1, #ends, 2 do
@@ -67,7 +67,8 @@ for i = 1, #ends, 2 do
 end
 local ended = all('HMGET', at('running'), gone_running)
 for i = 1, #gone_running do
-    if not ended[i] or sub(ended[i], 1, 16) ~= ends[2 * i] then
+    local mark, place = ended[i], ends[2 * i]
+    if not mark or sub(mark, 1, 16) ~= sub(place, 1, 16) or sub(mark, 21, 22) ~= sub(place, 17, 18) then
         return {'changed'}
     end
 end
@@ -113,7 +114,7 @@ for i = 1, #others, 6 do
     elseif sub(head, STATE, STATE) == DEAD then
         gone_dead[#gone_dead + 1] = key
     elseif head ~= '' then
-        append(listed(gone_due, shard), sub(head, 1, 20) .. key)
+        append(listed(gone_due, set_of(head, shard)), sub(head, 1, 20) .. key)
     end
     if blob == '' then
         gone_jobs[#gone_jobs + 1] = key
@@ -127,9 +128,11 @@ for i = 1, #others, 6 do
         elseif sub(blob, STATE, STATE) == DEAD then
             append(new_dead, 0, key)
         else
-            append(listed(new_due, shard), 0, sub(blob, 1, 20) .. key)
-            local other = owner_of(shard)
-            if other ~= owner and other ~= '' then
+            local name = set_of(blob, shard)
+            append(listed(new_due, name), 0, sub(blob, 1, 20) .. key)
+            local is_aside, other = blob:byte(STATE) == ASIDE, owner_of(shard)
+            has_news = has_news or is_aside
+            if not is_aside and other ~= owner and other ~= '' then
                 append(listed(notes, shard), whole(struct.unpack('>I8', blob, 9)), key)
             end
         end
@@ -140,22 +143,27 @@ all('HDEL', at('running'), gone_running)
 all('HDEL', at('jobs'), gone_jobs)
 all('ZREM', at('keys'), gone_jobs)
 all('ZREM', at('dead'), gone_dead)
-for shard, members in pairs(gone_due) do
-    all('ZREM', at('due:' .. shard), members)
+for name, members in pairs(gone_due) do
+    all('ZREM', at(name), members)
+    if sub(name, 1, 6) == 'aside:' and redis.call('EXISTS', at(name)) == 0 then
+        redis.call('SREM', at('aside'), sub(name, 7))
+    end
 end
 all('HSET', at('jobs'), new_jobs)
 all('ZADD', at('keys'), new_keys)
 all('HSET', at('running'), new_running)
 all('ZADD', at('dead'), new_dead)
-for shard, members in pairs(new_due) do
-    all('ZADD', at('due:' .. shard), members)
+for name, members in pairs(new_due) do
+    all('ZADD', at(name), members)
+    if sub(name, 1, 6) == 'aside:' then
+        redis.call('SADD', at('aside'), sub(name, 7))
+    end
 end
-local has_notes = false
 for shard, members in pairs(notes) do
     all('ZADD', at('note:' .. shard), members)
-    has_notes = true
+    has_news = true
 end
-if has_notes then
+if has_news then
     -- A hint to the owner, who will look anyway: a user who may not publish still writes.
     redis.pcall('PUBLISH', at('news'), '')
 end

@@ -4,4 +4,7 @@ local pending = 0
 for shard = 0, ARGV[1] - 1 do
     pending = pending + redis.call('ZCARD', at('due:' .. shard))
 end
+for _, name in ipairs(redis.call('SMEMBERS', at('aside'))) do
+    pending = pending + redis.call('ZCARD', at('aside:' .. name))
+end
 return {pending, redis.call('HLEN', at('running')), redis.call('ZCARD', at('dead'))}

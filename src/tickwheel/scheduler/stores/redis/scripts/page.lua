@@ -17,7 +17,7 @@ local function is_before(a, b)
 end
 
 local function is_wanted(blob, mark)
-    if is_pending and (mark or blob:byte(21) ~= 0) then
+    if is_pending and (mark or blob:byte(21) == 2) then
         return false
     end
     if is_recurring and blob:byte(22) % 16 < 8 then

@@ -1,0 +1,11 @@
+-- Tells what was set aside.
+-- Output: of each name its target, its handler, how many jobs there are, and the place of the first
+local names, found = redis.call('SMEMBERS', at('aside')), {}
+table.sort(names)
+for i = 1, math.min(#names, 100) do
+    local name = names[i]
+    local cut = name:find('\0', 1, true)
+    append(found, name:sub(1, cut - 1), name:sub(cut + 1))
+    append(found, redis.call('ZCARD', at('aside:' .. name)), redis.call('ZRANGE', at('aside:' .. name), 0, 0)[1] or '')
+end
+return found

@@ -1,0 +1,45 @@
+-- Moves what was set aside, and what a node can run, into a shard of its own.
+-- Input:  shard; its epoch; how many at most; target, 1 or nothing, handler, ...: what it can run, nothing for all of that
+--         target; the owner
+-- Output: frames of jobs
+local shard, limit = ARGV[1], tonumber(ARGV[3])
+local names = redis.call('SMEMBERS', at('aside'))
+if #names == 0 then
+    return ''
+end
+local owner, epoch = unpack(redis.call('HMGET', at('shard:' .. shard), 'owner', 'epoch'))
+if owner ~= ARGV[5] or epoch ~= ARGV[2] then
+    return ''
+end
+
+local has_skill, skills = {}, cmsgpack.unpack(ARGV[4])
+for i = 1, #skills, 3 do
+    has_skill[skills[i + 1] == '' and skills[i] or skills[i] .. '\0' .. skills[i + 2]] = true
+end
+
+local number, keys = struct.pack('>I2', tonumber(shard)), {}
+for _, name in ipairs(names) do
+    local target = name:sub(1, name:find('\0', 1, true) - 1)
+    if has_skill[name] or has_skill[target] then
+        local from = at('aside:' .. name)
+        for _, member in ipairs(redis.call('ZRANGE', from, 0, limit - #keys - 1)) do
+            local key = member:sub(21)
+            local blob = redis.call('HGET', at('jobs'), key)
+            local _, head_end = ends_of(blob)
+            local flags = blob:byte(22)
+            local rest = head_end + (flags >= 64 and 3 or 1)
+            redis.call('HSET', at('jobs'), key, blob:sub(1, 20) .. '\0' .. string.char(flags % 64 + 64)
+                .. blob:sub(23, head_end) .. number .. blob:sub(rest))
+            redis.call('ZREM', from, member)
+            redis.call('ZADD', at('due:' .. shard), 0, member)
+            keys[#keys + 1] = key
+        end
+        if redis.call('EXISTS', from) == 0 then
+            redis.call('SREM', at('aside'), name)
+        end
+        if #keys >= limit then
+            break
+        end
+    end
+end
+return frames_of(keys, true)

@@ -1,0 +1,192 @@
+"""
+Jobs that were set aside because their owner lacks their handler, and the nodes that take them up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwheel.scheduler.model import Begin, Job, JobQuery, Outcome, Set, SetAside, Settle, Settled, State
+from tickwheel.scheduler.stores._contract import Aside, Lease, Skill
+from tickwheel.testing.store_suite._base import OWNER, Rig, StoreTests
+
+__all__ = ["AsideTests"]
+
+MAIL: Skill = ("handler", "mail")
+
+
+class AsideTests(StoreTests):
+    """
+    What is set aside waits, uses no attempt, and is fired by whoever has its handler.
+    """
+
+    def test_set_aside(self) -> None:
+        """
+        A job that was set aside is pending, shown as such and due nowhere; nothing else of it has changed.
+        """
+        with self.rig() as rig:
+            job, other = rig.pending("k", handler="mail"), rig.pending("other", 50_000, handler="print")
+            assert set_aside(rig, job) is Outcome.SETTLED
+            kept = rig.get("k")
+            assert (kept.state, kept.lacks_handler, kept.attempt) == (State.PENDING, True, 0)
+            assert (kept.generation, kept.due_at, kept.first_set_at) == (job.generation, job.due_at, job.first_set_at)
+            assert rig.due() == [other]
+            assert rig.counts() == (2, 0, 0)
+            assert rig.store.page(JobQuery(state=State.PENDING)).jobs == (kept, other)
+            assert rig.store.aside() == [Aside("handler", "mail", 1, job.due_at)]
+            assert set_aside(rig, job) is Outcome.SETTLED
+            assert rig.store.aside() == [Aside("handler", "mail", 1, job.due_at)]
+
+    def test_what_cannot_be_set_aside(self) -> None:
+        """
+        A job that runs, is dead, is gone, has another generation, or somebody else's, stays as it is.
+        """
+        with self.rig() as rig:
+            running, dead, old = rig.running("running"), rig.dead("dead"), rig.pending("old")
+            rig.pending("old")
+            assert set_aside(rig, running) is Outcome.TOO_LATE
+            assert set_aside(rig, dead) is Outcome.NOT_FOUND
+            assert set_aside(rig, Job("nobody", 1, rig.now)) is Outcome.NOT_FOUND
+            assert set_aside(rig, old) is Outcome.WRONG_GENERATION
+            job = rig.pending("k")
+            assert rig.do(SetAside(job, rig.lease("k").epoch + 1_000)).outcome is Outcome.NOT_OWNER
+            assert rig.store.aside() == []
+
+    def test_take_up(self) -> None:
+        """
+        What is taken up is due in the shard that was named, and runs under that shard's lease.
+        """
+        with self.rig() as rig:
+            jobs = [rig.pending(f"k{number}", 60_000 + number, handler="mail") for number in range(8)]
+            for job in jobs:
+                set_aside(rig, job)
+            for lease in rig.leases.values():
+                assert taken(rig, lease, MAIL, limit=2) == sorted(rig.due(), key=lambda job: job.due_at)[-2:]
+                for job in rig.store.due(lease.shard, rig.now + 90_000, None, 9):
+                    assert job in jobs
+                    begin, end = Begin(job, lease.epoch), Settle(job, lease.epoch)
+                    assert rig.do(begin).outcome is Outcome.BEGUN
+                    assert (rig.get(job.key).state, rig.get(job.key).attempt) == (State.RUNNING, 1)
+                    assert rig.do(begin).outcome is Outcome.TOO_LATE
+                    assert rig.do(end).outcome is Outcome.SETTLED
+                    assert rig.store.get(job.key) is None
+            assert sum(each.count for each in rig.store.aside()) == max(0, 8 - 2 * len(rig.leases))
+
+    def test_skills(self) -> None:
+        """
+        Nobody takes up what he cannot run; a skill without a handler is for all jobs of its target.
+        """
+        with self.rig() as rig:
+            lease = next(iter(rig.leases.values()))
+            for target, handler in (("handler", "mail"), ("handler", "print"), ("queue", "one"), ("queue", "two")):
+                set_aside(rig, rig.pending(f"{target}/{handler}", target=target, handler=handler))
+            assert [(each.target, each.handler) for each in rig.store.aside()] == [
+                ("handler", "mail"),
+                ("handler", "print"),
+                ("queue", "one"),
+                ("queue", "two"),
+            ]
+            assert taken(rig, lease, ("handler", "queue"), ("mail", None), ("queue", "three")) == []
+            assert [job.key for job in taken(rig, lease, ("handler", "print"))] == ["handler/print"]
+            assert {job.key for job in taken(rig, lease, ("queue", None))} == {"queue/one", "queue/two"}
+            assert taken(rig, lease, ("handler", "print"), ("queue", None)) == []
+            assert rig.store.take_up(lease.shard, lease.epoch + 1_000, [MAIL], 10) == []
+            assert [(each.target, each.handler) for each in rig.store.aside()] == [("handler", "mail")]
+
+    def test_verbs(self) -> None:
+        """
+        What was set aside, or taken up, can be set, moved and cancelled like others, and is due where its key belongs.
+        """
+        with self.rig() as rig:
+            lease = list(rig.leases.values())[-1]
+            for is_taken in (False, True):
+                for key in ("set", "moved", "cancelled", "adopted"):
+                    set_aside(rig, rig.pending(key, handler="mail", payload=b"1"))
+                if is_taken:
+                    assert len(taken(rig, lease, MAIL)) == 4
+                answer = rig.do(Set(Job("set", 0, rig.now, handler="mail")))
+                assert answer.outcome is Outcome.REPLACED
+                assert rig.move("moved", 5).outcome is Outcome.MOVED
+                assert rig.cancel("cancelled").outcome is Outcome.CANCELLED
+                assert rig.cancel("adopted").outcome is Outcome.CANCELLED
+                assert {job.key for job in rig.due()} == {"set", "moved"}
+                for key in ("set", "moved"):
+                    job = rig.get(key)
+                    assert not job.lacks_handler
+                    assert rig.begin(job) is Outcome.BEGUN
+                    assert rig.settle(job).outcome is Outcome.SETTLED
+                assert rig.store.aside() == []
+                assert rig.counts() == (0, 0, 0)
+
+    def test_ends(self) -> None:
+        """
+        A retry, a next run and a dead letter of a job that was taken up lie where those of others do.
+        """
+        with self.rig() as rig:
+            for lease in rig.leases.values():
+                for key in ("again", "next", "dead"):
+                    set_aside(rig, rig.pending(key, handler="mail", recurrence="every" if key == "next" else None))
+                jobs = {job.key: job for job in taken(rig, lease, MAIL)}
+                # Together with one that is refused, so that nothing of it can be guessed.
+                old = Begin(replace(jobs["again"], due_at=5), lease.epoch)
+                answers = rig.store.apply([*(Begin(job, lease.epoch) for job in jobs.values()), old])
+                assert [answer.outcome for answer in answers] == [*[Outcome.BEGUN] * 3, Outcome.WRONG_GENERATION]
+                again = Settle(jobs["again"], lease.epoch, Settled.AGAIN, 1, rig.now + 7)
+                following = Settle(jobs["next"], lease.epoch, Settled.DONE, 0, rig.now + 8)
+                dead = Settle(jobs["dead"], lease.epoch, Settled.DEAD, 1, None, "no")
+                for settle in (again, following, dead):
+                    assert rig.do(settle).outcome is Outcome.SETTLED
+                assert rig.counts() == (2, 0, 1)
+                for key in ("again", "next"):
+                    job = rig.get(key)
+                    assert rig.begin(job) is Outcome.BEGUN
+                    assert rig.settle(job).outcome is Outcome.SETTLED
+                assert rig.replay("dead").outcome is Outcome.REPLAYED
+                assert rig.cancel("dead").outcome is Outcome.CANCELLED
+
+    def test_rescue(self) -> None:
+        """
+        What a node took up is its successor's: pending again in that shard if it ran, and due there if it did not.
+        """
+        with self.rig() as rig:
+            for key in ("ran", "waited", "moved"):
+                set_aside(rig, rig.pending(key, handler="mail"))
+            lease = list(rig.leases.values())[-1]
+            jobs = {job.key: job for job in taken(rig, lease, MAIL)}
+            for key in ("ran", "moved"):
+                assert rig.do(Begin(jobs[key], lease.epoch)).outcome is Outcome.BEGUN
+            rig.store.release(OWNER)
+            leases = rig.store.acquire(OWNER)
+            assert sum(each.rescued for each in leases) == 2
+            rig.leases = {each.shard: each for each in leases}
+            after = rig.leases[lease.shard]
+            assert rig.do(Settle(jobs["ran"], lease.epoch)).outcome is Outcome.NOT_OWNER
+            assert {job.key for job in rig.store.due(lease.shard, rig.now + 90_000, None, 9)} == set(jobs)
+            assert rig.move("moved", 5).outcome is Outcome.MOVED
+            for key in ("ran", "waited"):
+                job = rig.get(key)
+                assert rig.do(Begin(job, after.epoch)).outcome is Outcome.BEGUN
+                assert rig.do(Settle(job, after.epoch)).outcome is Outcome.SETTLED
+            assert set_aside(rig, rig.get("moved")) is Outcome.SETTLED
+            assert [job.key for job in taken(rig, after, MAIL)] == ["moved"]
+            rig.do(SetAside(rig.get("moved"), after.epoch))
+            assert rig.store.due(after.shard, rig.now + 90_000, None, 9) == []
+            assert rig.cancel("moved").outcome is Outcome.CANCELLED
+
+
+def set_aside(rig: Rig, job: Job) -> Outcome:
+    """
+    Set *job* aside as the owner of its shard.
+    """
+    return rig.do(SetAside(job, rig.lease(job.key).epoch)).outcome
+
+
+def taken(rig: Rig, lease: Lease, *skills: Skill, limit: int = 100) -> list[Job]:
+    """
+    Take up what *skills* can run, and return it as it is then.
+    """
+    jobs = rig.store.take_up(lease.shard, lease.epoch, skills, limit)
+    jobs.sort(key=lambda job: job.due_at)
+    assert jobs == [rig.get(job.key) for job in jobs]
+    assert not any(job.lacks_handler for job in jobs)
+    return jobs
