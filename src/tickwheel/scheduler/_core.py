@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from tickwheel.clock import Clock, MonotonicClock
@@ -189,6 +190,7 @@ class Core:
             "by_target": {target: dict(counts) for target, counts in self._figures.by_target.copy().items()},
             "targets": self.registry.figures(),
             "pull": self.registry.pulls.figures(),
+            "waiting_for_handler": [asdict(each) for each in store.aside()],
             "commits": commits.commits,
             "commit": {
                 "writes": commits.writes,

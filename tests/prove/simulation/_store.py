@@ -18,7 +18,7 @@ from simulation._threads import Event
 from simulation._worlds import World
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, Write
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Shard
+from tickwheel.scheduler.stores._contract import Abilities, Aside, Changes, Lease, Shard, Skill
 
 __all__ = ["Line", "SimulatedStore"]
 
@@ -223,11 +223,11 @@ class SimulatedStore:
         found: list[Job] = self._read("due", shard, until, after, limit)
         return found
 
-    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         """
         Read what is overdue.
         """
-        found: list[Job] = self._read("overdue", shards, until, limit)
+        found: dict[int, list[Job]] = self._read("overdue", shards, until, limit)
         return found
 
     def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
@@ -250,6 +250,19 @@ class SimulatedStore:
         Count those that are due.
         """
         found: list[int] = self._read("count_due", since, step_ms, steps)
+        return found
+
+    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+        """
+        Take up what others set aside.
+        """
+        return self._call("take_up", lambda: self._world.take_up(self._inner, shard, epoch, skills, limit))
+
+    def aside(self) -> list[Aside]:
+        """
+        Read what was set aside.
+        """
+        found: list[Aside] = self._read("aside")
         return found
 
     def acquire(self, owner: str) -> list[Lease]:

@@ -8,14 +8,13 @@ second what is overdue: one question for all shards, which costs by what it retu
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._redater import Redater
+from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.model import Job
 
 __all__ = ["Lookout"]
@@ -34,10 +33,10 @@ class Lookout:
     Looks back. Called by one thread at a time.
     """
 
-    def __init__(self, ground: Ground, near: Near, armer: Armer, redater: Redater) -> None:
+    def __init__(self, ground: Ground, near: Near, staging: Staging, redater: Redater) -> None:
         self._store = ground.store
         self._near = near
-        self._armer = armer
+        self._staging = staging
         self._redater = redater
         self._clock = ground.clock
         self._near_max = ground.options.near_max
@@ -55,10 +54,8 @@ class Lookout:
             return
         started = self._clock.monotonic()
         until = self._clock.now_ms() - _OVERDUE_MS
-        by_shard: defaultdict[int, list[Job]] = defaultdict(list)
-        for job in self._store.overdue(list(epochs), until, _PAGE):
-            by_shard[self._store.shard_of(job.key)].append(job)
-        self._places = {shard: place for shard, place in self._places.items() if len(by_shard[shard]) >= _PAGE}
+        by_shard = self._store.overdue(list(epochs), until, _PAGE)
+        self._places = {shard: place for shard, place in self._places.items() if len(by_shard.get(shard, ())) >= _PAGE}
         for shard, jobs in by_shard.items():
             page = jobs
             self._stage(page, epochs[shard])
@@ -73,7 +70,7 @@ class Lookout:
     def _stage(self, jobs: list[Job], epoch: int) -> None:
         if jobs and self._near.waiting < self._near_max:
             right = self._redater.right(jobs, epoch, is_news=False)
-            self._armer.add(self._near.stage(right, epoch, is_news=False))
+            self._staging.stage(right, epoch, is_news=False)
 
 
 def _last_of(jobs: list[Job]) -> _Place:

@@ -64,7 +64,7 @@ class Owner:
         self._settler = Settler(ground, self.near, figures)
         self._executor = Executor(ground, self.near, self._settler, registry, loop)
         self._armer = Armer(ground, self.near, self._fire, self.leases.is_trusted, registry.limits_of)
-        self._stager = Stager(ground, self.near, self._armer)
+        self._stager = Stager(ground, self.near, self._armer, registry)
         self._watcher = Watcher(ground, self._stager.changed, self._stager.look_back)
         self._armer.on_room = self._stager.made_room
         self._armer.on_more(self._stager.start_over)
@@ -86,6 +86,7 @@ class Owner:
         self._registry.pulls.open(
             ground.timers.call_later, ground.pacer.call_later, ground.clock.now_ms, partial(self._armer.widen, "pull")
         )
+        self._registry.on_skill = self._stager.changed
         self._stager.start()
         self._watcher.start()
 

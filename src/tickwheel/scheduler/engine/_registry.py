@@ -11,7 +11,8 @@ from tickwheel.observe._events import Event
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import Job, RetryPolicy
-from tickwheel.scheduler.targets import Call, Limits, Reporting, Target
+from tickwheel.scheduler.stores import Skill
+from tickwheel.scheduler.targets import Call, Limits, Naming, Reporting, Target
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.log import LogTarget
 from tickwheel.scheduler.targets.pull import PullTarget
@@ -48,6 +49,11 @@ class Registry:
             "pull": self.pulls.limits,
         }
         self._calls: dict[tuple[str, str], Call] = {}
+        self._skills: tuple[Skill, ...] = ()
+        self._able: set[tuple[str, str]] = set()
+        self.handlers.on_registered = self._registered
+        self.on_skill: Callable[[], object] = int
+        """Called when there is a new handler."""
         self._checked: set[tuple[str, str]] = set()
 
     def check(self, target: str, handler: str | None) -> None:
@@ -89,6 +95,34 @@ class Registry:
             if len(self._calls) < _CALLS_MAX:
                 self._calls[name] = call
         return call
+
+    def can_run(self, target: str, handler: str) -> bool:
+        """
+        Return whether there is such a target here, and it has that handler.
+        """
+        name = (target, handler)
+        if name in self._able:
+            return True
+        there = self._targets.get(target)
+        is_able = there is not None and (not isinstance(there, Naming) or there.has(handler))
+        if is_able and len(self._able) < _CALLS_MAX:
+            self._able.add(name)
+        return is_able
+
+    def skills(self) -> tuple[Skill, ...]:
+        """
+        Return all that can be run here.
+        """
+        if not self._skills:
+            skills: list[Skill] = []
+            for name, target in self._targets.items():
+                skills += [(name, each) for each in target.names()] if isinstance(target, Naming) else [(name, None)]
+            self._skills = tuple(skills)
+        return self._skills
+
+    def _registered(self) -> None:
+        self._skills = ()
+        self.on_skill()
 
     def report_to(self, tell: Callable[[Event], object]) -> None:
         """

@@ -22,6 +22,8 @@ from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._redater import Redater
+from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
@@ -72,7 +74,7 @@ class Stager:
     From far to near. Runs in a thread of its own, since it reads the store.
     """
 
-    def __init__(self, ground: Ground, near: Near, armer: Armer) -> None:
+    def __init__(self, ground: Ground, near: Near, armer: Armer, registry: Registry) -> None:
         self._store = ground.store
         self._near = near
         self._armer = armer
@@ -85,7 +87,8 @@ class Stager:
         self._shards: dict[int, _Shard] = {}
         self._wake = threading.Event()
         self.redater = Redater(ground, self._redated)
-        self._lookout = Lookout(ground, near, armer, self.redater)
+        self._staging = Staging(ground, near, armer, registry, self.redater, self.changed)
+        self._lookout = Lookout(ground, near, self._staging, self.redater)
         self._has_changes = True
         self._is_look_wanted = False
         self._is_lookout_wanted = False
@@ -159,7 +162,7 @@ class Stager:
             # An older generation may be near. Once the lock is free, a scan may bring this one.
             self._near.drop(far)
         for epoch, staged in by_epoch.items():
-            self._armer.add(self._near.stage(staged, epoch, is_news=True))
+            self._staging.stage(staged, epoch, is_news=True)
         if soonest is not None:
             self._look_before(soonest)
         if not self._is_watching and not self._clock.is_sampled:
@@ -240,6 +243,8 @@ class Stager:
             shards = list(self._shards.items())
             self._look_at = None  # before anything is read: a look that a commit asks for meanwhile is kept
         soonest: int | None = None
+        if has_changes:
+            self._staging.take_up({number: shard.epoch for number, shard in shards})
         for number, shard in shards:
             if shard.checked is not None:
                 self._check_on(number, shard)
@@ -258,6 +263,7 @@ class Stager:
         with self._lock:
             epochs = {number: shard.epoch for number, shard in self._shards.items()}
         self._lookout.look(epochs)
+        self._staging.take_up(epochs)
 
     def _forget_cursors(self) -> None:
         with self._lock:
@@ -340,7 +346,7 @@ class Stager:
             raise
         if changes.jobs:
             jobs = self.redater.right(changes.jobs, shard.epoch, is_news=False)
-            self._armer.add(self._near.stage(jobs, shard.epoch, is_news=False))
+            self._staging.stage(jobs, shard.epoch, is_news=False)
         shard.mark = changes.mark
 
     def _read_on(self, number: int, shard: _Shard) -> None:
@@ -364,7 +370,7 @@ class Stager:
                 jobs = self._store.due(number, until, place, _PAGE)
                 self._elapsed.met(jobs)
                 right = self.redater.right(jobs, shard.epoch, is_news=False)
-                self._armer.add(self._near.stage(right, shard.epoch, is_news=False))
+                self._staging.stage(right, shard.epoch, is_news=False)
                 if len(jobs) < _PAGE:
                     place = (until - 1, _LAST)
                     break

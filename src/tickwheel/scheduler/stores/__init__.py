@@ -4,17 +4,19 @@ Where far jobs wait.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Joins, Lease, Shard, Store
+from tickwheel.scheduler.stores._contract import Abilities, Aside, Changes, Joins, Lease, Shard, Skill, Store
 from tickwheel.scheduler.stores._memory import MemoryStore
 from tickwheel.scheduler.stores._open import make_store, masked, open_store
 
 __all__ = [
     "Abilities",
+    "Aside",
     "Changes",
     "Joins",
     "Lease",
     "MemoryStore",
     "Shard",
+    "Skill",
     "Store",
     "make_store",
     "masked",

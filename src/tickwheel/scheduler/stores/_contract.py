@@ -209,9 +209,9 @@ class Store(Protocol):
         Costs by what it returns, not by what lies in the future.
         """
 
-    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         """
-        Return the first *limit* pending jobs of each of *shards* with `due_at` below *until*, in no order.
+        Return the first *limit* pending jobs with `due_at` below *until* of each of *shards* that has any, in no order.
 
         One question for all shards, asked every other second: it costs by what it returns.
         """

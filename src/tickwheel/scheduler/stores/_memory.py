@@ -119,8 +119,8 @@ class MemoryStore:
                 found.append(job)
             return found
 
-    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
-        return self.due(0, until, None, limit)
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
+        return {0: jobs} if (jobs := self.due(0, until, None, limit)) else {}
 
     def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         return Changes([], 0)

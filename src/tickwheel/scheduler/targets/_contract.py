@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from tickwheel.observe._events import Event
 from tickwheel.scheduler.model import Answer, Job
 
-__all__ = ["Abandoned", "Call", "Cancel", "End", "Firing", "Limits", "Reporting", "Retry", "Snooze", "Target"]
+__all__ = ["Abandoned", "Call", "Cancel", "End", "Firing", "Limits", "Naming", "Reporting", "Retry", "Snooze", "Target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +211,26 @@ class Target(Protocol):
     async def close(self) -> None:
         """
         Let go of connections; awaited once on the event loop that awaited the calls. Never before the last call ended.
+        """
+
+
+@runtime_checkable
+class Naming(Protocol):
+    """
+    What a target has besides, if it can run some handlers and not others.
+
+    Jobs of the others are not tried here, and use no attempt: they wait for a node that has their handler. Of a target
+    without this, and of one that names a handler, every job is taken.
+    """
+
+    def has(self, name: str) -> bool:
+        """
+        Return whether there is a handler of that *name*; from any thread.
+        """
+
+    def names(self) -> list[str]:
+        """
+        Return the names of all; from any thread.
         """
 
 

@@ -20,7 +20,7 @@ _BOTH = 2
 
 class HandlerTarget:
     """
-    The registered handlers. They are registered before or after the start; a job whose handler is missing is parked.
+    The registered handlers. They are registered before or after the start; a job whose handler is missing waits for it.
     """
 
     def __init__(self) -> None:
@@ -28,6 +28,8 @@ class HandlerTarget:
         self._policies: dict[str, RetryPolicy] = {}
         self._limits: dict[str, Limits] = {}
         self._processes = ProcessPool()
+        self.on_registered: Callable[[], object] = int
+        """Called when there is another one."""
 
     def register(
         self,
@@ -72,6 +74,7 @@ class HandlerTarget:
             self._policies[name] = retry
         if limits != Limits():
             self._limits[name] = limits
+        self.on_registered()
 
     def has(self, name: str) -> bool:
         """

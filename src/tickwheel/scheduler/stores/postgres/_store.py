@@ -152,11 +152,14 @@ class PostgresStore:
             rows = connection.execute(SQL["jobs_due"], values).fetchall()
         return [job_of(row) for row in rows]
 
-    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         values = {"shards": list(shards), "until": in_int64(until), "limit": limit}
         with self._open_connections().reading() as connection:
             rows = connection.execute(SQL["jobs_overdue"], values).fetchall()
-        return [job_of(row) for row in rows]
+        found: dict[int, list[Job]] = {}
+        for row in rows:
+            found.setdefault(row[-1], []).append(job_of(row[:-1]))
+        return found
 
     def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         if since is None:

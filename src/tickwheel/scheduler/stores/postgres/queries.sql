@@ -151,7 +151,7 @@ ORDER BY due_at, generation LIMIT %(limit)s;
 
 -- name: jobs_overdue
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+    first_set_at, number
 FROM unnest(%(shards)s::integer[]) AS number CROSS JOIN LATERAL (
     SELECT * FROM tickwheel_job
     WHERE shard = number AND due_at < %(until)s AND state = 0

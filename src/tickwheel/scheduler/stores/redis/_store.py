@@ -132,8 +132,12 @@ class RedisStore:
         first = b"-" if after is None else b"[" + instant(in_int64(after[0])) + struct.pack(">Q", after[1] + 1)
         return self._due(first, until, limit, shard)
 
-    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
-        return self._due(b"-", until, limit, *shards)
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
+        found: dict[int, list[Job]] = {}
+        for row in self._due_rows(b"-", until, limit, *shards):
+            shard = self._shard_of(row.job.key) if row.shard is None else row.shard
+            found.setdefault(shard, []).append(row.job)
+        return found
 
     def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         if since is None:
@@ -223,9 +227,11 @@ class RedisStore:
         return read_rows(frames), int(now), int(generation)
 
     def _due(self, first: bytes, until: int, limit: int, *shards: int) -> list[Job]:
+        return [row.job for row in self._due_rows(first, until, limit, *shards)]
+
+    def _due_rows(self, first: bytes, until: int, limit: int, *shards: int) -> list[Row]:
         last = b"+" if until > 2**63 - 1 else b"(" + instant(in_int64(until))
-        frames = self._open_connections().run("due", first, last, limit, *shards)
-        return [row.job for row in read_rows(frames)]
+        return read_rows(self._open_connections().run("due", first, last, limit, *shards))
 
     def _lease(self, owner: str, *, may_take: bool) -> list[Lease]:
         connections = self._open_connections()

@@ -159,8 +159,8 @@ class SqliteStore:
             rows = connection.execute(SQL["jobs_due"], (shard, min(until, _INT64_MAX), *after, limit)).fetchall()
         return [job_of(row) for row in rows]
 
-    def overdue(self, shards: Sequence[int], until: int, limit: int) -> list[Job]:
-        return self.due(0, until, None, limit)
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
+        return {0: jobs} if (jobs := self.due(0, until, None, limit)) else {}
 
     def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         with translated(self.url), self._open_connections().reading() as connection:

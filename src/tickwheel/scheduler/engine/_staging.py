@@ -1,0 +1,108 @@
+"""
+The staging: jobs that come near are filed, or set aside for a node that has their handler.
+
+A job is looked at when it comes near, whoever wrote it. One whose handler is missing here goes out of its shard's way
+in the store, without an attempt; all nodes are told, and the first that has the handler moves it into a shard of its
+own. Where no node has it, it waits there for one that comes. Where all nodes have all handlers, that is one look into
+a set for each job, and one question to the store every other second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from tickwheel.errors import ClosedError
+from tickwheel.observe._events import StoreFailed
+from tickwheel.scheduler.engine._armer import Armer
+from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._near import Near
+from tickwheel.scheduler.engine._redater import Redater
+from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.model import Answer, Job, SetAside
+
+__all__ = ["Staging"]
+
+_PAGE: Final = 1_000
+_CHUNK: Final = 500
+"""How many jobs are set aside in one write at most, so that callers find room beside them."""
+
+
+class Staging:
+    """
+    The way from a row to the near wheel: what can be run here is filed, the rest is set aside.
+
+    Args:
+        ground: What it stands on.
+        near: The table.
+        armer: Files what can be run.
+        registry: Knows what that is.
+        redater: Looks at the instants of what is taken up.
+        on_more: Called when there is something to take up.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        near: Near,
+        armer: Armer,
+        registry: Registry,
+        redater: Redater,
+        on_more: Callable[[], object],
+    ) -> None:
+        self._store = ground.store
+        self._writer = ground.writer
+        self._hooks = ground.hooks
+        self._near = near
+        self._near_max = ground.options.near_max
+        self._armer = armer
+        self._registry = registry
+        self._redater = redater
+        self._on_more = on_more
+
+    def stage(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> None:
+        """
+        File those of *jobs*, which are due under the lease of *epoch*, that can be run here; from any thread.
+        """
+        can_run = self._registry.can_run
+        if not all(can_run(job.target, job.handler) for job in jobs):
+            lacking = [job for job in jobs if not can_run(job.target, job.handler)]
+            jobs = [job for job in jobs if can_run(job.target, job.handler)]
+            self._near.drop([job.key for job in lacking])  # an older life of it may be near
+            for start in range(0, len(lacking), _CHUNK):
+                self._set_aside(lacking[start : start + _CHUNK], epoch)
+        if jobs:
+            self._armer.add(self._near.stage(jobs, epoch, is_news=is_news))
+
+    def take_up(self, epochs: Mapping[int, int]) -> None:
+        """
+        Take up what others set aside and this node can run, into the shards that are held under *epochs*.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        for shard, epoch in epochs.items():
+            room = min(_PAGE, self._near_max - self._near.waiting)
+            if room <= 0:
+                return
+            jobs = self._store.take_up(shard, epoch, self._registry.skills(), room)
+            if not jobs:
+                return
+            self.stage(self._redater.right(jobs, epoch, is_news=False), epoch, is_news=False)
+
+    def _set_aside(self, jobs: list[Job], epoch: int) -> None:
+        try:
+            self._writer.post([SetAside(job, epoch) for job in jobs], partial(self._done, jobs))
+        except ClosedError:  # a stop overtook us: the next owner sees to them
+            return
+
+    def _done(self, jobs: list[Job], result: list[Answer] | Exception) -> None:
+        """
+        See to what came between; on the writer's thread. What the store did not answer is found by the lookout.
+        """
+        if isinstance(result, Exception):
+            if self._hooks.is_active:
+                self._hooks.tell(StoreFailed("setting jobs aside", str(result)))
+        elif any(self._registry.can_run(job.target, job.handler) for job in jobs):  # the handler has come meanwhile
+            self._on_more()

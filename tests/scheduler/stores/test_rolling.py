@@ -1,0 +1,175 @@
+"""
+Rolling deployments: nodes with different handlers on one store fire only what they can run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+
+from tickwheel.observe._events import JobDied, JobFailed
+from tickwheel.scheduler import RetryPolicy, Scheduler, SchedulerOptions, State
+
+NUMBERS = itertools.count()
+PATIENCE_S = 30.0
+USUAL = RetryPolicy(attempts=3)
+"""A shard that changes hands may cut an attempt off; a missing handler may not cost one."""
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def address(request):
+    """
+    Return the address of an empty store that many nodes may share, of each kind in turn.
+    """
+    if request.param == "postgres":
+        server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
+        yield f"{server.url(database)}&lease_s=2&shards=12"
+    else:
+        server = request.getfixturevalue("redis_server")
+        yield server.url(f"?prefix=rolling-{next(NUMBERS)}&lease_s=2&shards=12")
+        server.execute("FLUSHALL")
+
+
+class Deployment:
+    """
+    Nodes of two versions, and what each has run.
+    """
+
+    def __init__(self, address):
+        self.address = address
+        self.nodes = {}
+        self.runs = []
+        self.troubles = []
+
+    def start(self, name, *handlers):
+        """
+        Start a node that has *handlers*.
+        """
+        node = Scheduler(self.address, options=SchedulerOptions(owner=name, retry=USUAL))
+        node.subscribe(self.notice)
+        for handler in handlers:
+            node.handler(handler)(lambda payload, handler=handler: self.runs.append((name, handler, payload)))
+        self.nodes[name] = node.start()
+        return node
+
+    def notice(self, event):
+        """
+        Remember what went wrong.
+        """
+        if isinstance(event, JobDied | JobFailed):
+            self.troubles.append(event)
+
+    def stop(self, name):
+        """
+        Stop a node in order.
+        """
+        self.nodes.pop(name).stop(timeout=5.0)
+
+    def wait_for(self, count):
+        """
+        Return what has run once it is *count*.
+        """
+        until(lambda: len(set(self.runs)) >= count, lambda: (len(self.runs), self.troubles))
+        return set(self.runs)
+
+
+@pytest.fixture
+def deployment(address):
+    """
+    Return one that is stopped in the end.
+    """
+    made = Deployment(address)
+    yield made
+    for name in list(made.nodes):
+        made.stop(name)
+
+
+def until(is_so, tell=str):
+    """
+    Wait until *is_so*.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < give_up, tell()
+        time.sleep(0.01)  # other nodes tell nobody
+
+
+def owners(deployment):
+    """
+    Return who owns shards.
+    """
+    return {shard.owner.partition(":")[0] for shard in next(iter(deployment.nodes.values())).shards() if shard.owner}
+
+
+def test_two_versions_on_three_nodes(deployment):
+    """
+    While three nodes go from one version to the next, jobs of both versions run on nodes that have them.
+    """
+    numbers = itertools.count()
+    expected = []
+
+    def set_some(handlers):
+        client = next(iter(deployment.nodes.values()))
+        for handler in handlers * 20:
+            number = next(numbers)
+            expected.append((handler, number))
+            client.set(f"{handler}-{number}", delay=0.05 * (number % 4), handler=handler, payload=number)
+
+    for number in range(3):
+        deployment.start(f"old-{number}", "both", "first")
+    until(lambda: len(owners(deployment)) == 3)
+    for number in range(3):
+        deployment.start(f"new-{number}", "both", "second")
+        until(lambda number=number: f"new-{number}" in owners(deployment))
+        set_some(["both", "first", "second"])
+        deployment.stop(f"old-{number}") if number < 2 else None
+        set_some(["both", "first", "second"])
+    runs = deployment.wait_for(len(expected))
+    assert {(handler, number) for _, handler, number in runs} == set(expected)
+    for name, handler, _ in runs:
+        assert handler in {"old": ("both", "first"), "new": ("both", "second")}[name[:3]]
+    assert deployment.troubles == []
+    set_some(["first", "second"])
+    deployment.wait_for(len(expected))
+    deployment.stop("old-2")  # the last that has the first handler
+    before = len(expected)
+    set_some(["first", "second"])
+    deployment.wait_for(before + 20)
+    client = deployment.nodes["new-0"]
+    until(lambda: sum(each["count"] for each in client.stats()["waiting_for_handler"]) == 20)
+    assert {each["handler"] for each in client.stats()["waiting_for_handler"]} == {"first"}
+    job = client.list(prefix="first-").jobs[0]
+    assert (job.state, job.lacks_handler, job.attempt) == (State.PENDING, True, 0)
+    deployment.start("old-3", "both", "first")
+    deployment.wait_for(len(expected))
+    assert {(handler, number) for _, handler, number in deployment.runs} == set(expected)
+    assert client.stats()["waiting_for_handler"] == []
+    assert deployment.troubles == []
+
+
+def test_a_retry_goes_where_its_handler_is(deployment):
+    """
+    A job that was taken up, fails and recurs goes on on the node that has its handler.
+    """
+    deployment.start("old", "other")
+    until(lambda: owners(deployment) == {"old"})
+    deployment.start("new")
+    until(lambda: owners(deployment) == {"old", "new"})
+    attempts = []
+
+    def work(payload, firing):
+        attempts.append((payload, firing.attempt))
+        if firing.attempt == 1:
+            raise ValueError(payload)
+
+    retry = RetryPolicy(attempts=2, base_ms=1, jitter=0)
+    deployment.nodes["new"].handler("work", retry=retry)(work)
+    for number in range(8):
+        deployment.nodes["old"].set(f"once-{number}", delay=0.1, handler="work", payload=number, retry=retry)
+        deployment.nodes["new"].set(f"often-{number}", every=1, handler="work", payload=100 + number, retry=retry)
+    until(lambda: all((number, 2) in attempts for number in range(8)))
+    until(lambda: all(attempts.count((number, 1)) >= 3 for number in range(100, 108)), lambda: attempts)
+    for number in range(8):
+        assert [attempt for payload, attempt in attempts if payload == number] == [1, 2]
