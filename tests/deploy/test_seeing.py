@@ -111,6 +111,18 @@ def test_prometheus_itself(deploy):
     subprocess.run([promtool, "check", "rules", str(deploy / "alerts.yml")], check=True, capture_output=True)
 
 
+def test_alerts_come_and_go(deploy):
+    """
+    Where promtool is installed, the rules' own unit tests hold.
+    """
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed: apt-get install prometheus")
+    command = [promtool, "test", "rules", str(deploy / "alerts-test.yml")]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr + found.stdout
+
+
 def test_every_alert_says_what_to_do(alerts):
     """
     An alert has a severity, a summary, and the section of the operator's page that it links to; each has another name.

@@ -127,6 +127,12 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
             results.add_metric([target, _RESULTS.get(result, result)], count)
     yield results
     yield _circuits(core, stats["targets"])
+    aside = core.GaugeMetricFamily(
+        "tickwheel_waiting_for_handler", "Jobs that no live node has the handler of.", labels=["target", "handler"]
+    )
+    for each in stats["waiting_for_handler"]:
+        aside.add_metric([each["target"], each["handler"]], each["count"])
+    yield aside
     yield from _pull(core, stats["pull"])
     due_at = stats["next_due_at"]
     if due_at is not None:

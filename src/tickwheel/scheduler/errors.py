@@ -4,7 +4,7 @@ The durable scheduler's errors.
     TickwheelError
       InvalidJobError           ValueError     permanent   mend the value that it names
         RecurrenceError                        permanent   mend the cron line or interval
-      HandlerNotFoundError      LookupError    permanent   register the handler; the job is parked, not dropped
+      HandlerNotFoundError      LookupError    permanent   register the handler; its jobs wait for it
       HandlerFailedError        RuntimeError   transient   what a handler in a process raised, or how the process ended
       DeliveryError             OSError        transient   the receiver did not confirm: the job is tried again
       LeaseEndedError           RuntimeError   permanent   drop the work: somebody else does it again, or did

@@ -73,6 +73,7 @@ class JobDocument(Struct, frozen=True):
     error: str | None
     trace: str | None
     first_set_at: datetime
+    lacks_handler: bool = False
 
 
 class AnswerDocument(Struct, frozen=True):
@@ -162,6 +163,17 @@ class LatenessDocument(TypedDict):
     histogram: list[tuple[float | None, int]]
 
 
+class AsideDocument(TypedDict):
+    """
+    How many jobs of one handler wait for a node that has it, and when the first of them is, or was, due.
+    """
+
+    target: str
+    handler: str
+    count: int
+    since: int
+
+
 class StatsDocument(TypedDict):
     """
     Counts of the store (pending, running, dead) and of this process (the rest).
@@ -183,6 +195,7 @@ class StatsDocument(TypedDict):
     near: int
     in_flight: int
     lateness: LatenessDocument
+    waiting_for_handler: list[AsideDocument]
     commits: int
     owner: str | None
     epoch: int | None
@@ -307,6 +320,7 @@ def job_document(job: Job) -> JobDocument:
         error=job.error,
         trace=job.trace,
         first_set_at=instant(job.first_set_at),
+        lacks_handler=job.lacks_handler,
     )
 
 

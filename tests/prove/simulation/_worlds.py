@@ -214,11 +214,9 @@ class Cluster:
             found = [job for shard in self._shards for job in shard.store.upcoming(*arguments)]
             return sorted(found, key=lambda job: (job.due_at, job.generation))[: arguments[2]]
         if name == "overdue":
-            return [
-                job
-                for number in arguments[0]
-                for job in self._shards[number].store.due(0, arguments[1], None, arguments[2])
-            ]
+            until, limit = arguments[1:]
+            due = {number: self._shards[number].store.due(0, until, None, limit) for number in arguments[0]}
+            return {number: jobs for number, jobs in due.items() if jobs}
         if name == "count_due":
             return [
                 sum(each) for each in zip(*(shard.store.count_due(*arguments) for shard in self._shards), strict=True)

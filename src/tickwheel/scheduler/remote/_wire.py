@@ -118,6 +118,7 @@ def job_of(document: Mapping[str, Any]) -> Job:
         error=document["error"],
         trace=document["trace"],
         first_set_at=ms(document["first_set_at"]),
+        lacks_handler=document.get("lacks_handler", False),
     )
 
 
