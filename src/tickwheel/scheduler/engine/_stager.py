@@ -87,7 +87,7 @@ class Stager:
         self._shards: dict[int, _Shard] = {}
         self._wake = threading.Event()
         self.redater = Redater(ground, self._redated)
-        self._staging = Staging(ground, near, armer, registry, self.redater, self.changed)
+        self._staging = Staging(ground, near, armer, registry, self.redater, on_more=self.changed)
         self._lookout = Lookout(ground, near, self._staging, self.redater)
         self._has_changes = True
         self._is_look_wanted = False

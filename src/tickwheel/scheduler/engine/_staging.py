@@ -49,6 +49,7 @@ class Staging:
         armer: Armer,
         registry: Registry,
         redater: Redater,
+        *,
         on_more: Callable[[], object],
     ) -> None:
         self._store = ground.store
