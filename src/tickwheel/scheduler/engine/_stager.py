@@ -4,9 +4,8 @@ The stager: brings jobs near as their instants come into sight.
 For each shard that is owned there is a cursor: every pending job up to it is near, or was. A look reads on from the
 cursor to the horizon. Jobs that this process writes at or before the cursor are staged straight from their commit;
 those after it only pull the next look forward. What other processes write is told by the store, and read as changes.
-Whatever is missed by all of that is found by the lookout once it is overdue.
-The next look is a timer, set to when the first job after the cursor comes within the horizon; without one there is no
-timer.
+Whatever is missed by all of that is found by the lookout once it is overdue. The next look is a timer, set to when the
+first job after the cursor comes within the horizon.
 """
 
 from __future__ import annotations
@@ -90,8 +89,7 @@ class Stager:
         self._staging = Staging(ground, near, armer, registry, self.redater, on_more=self.changed)
         self._lookout = Lookout(ground, near, self._staging, self.redater)
         self._has_changes = True
-        self._is_look_wanted = False
-        self._is_lookout_wanted = False
+        self._is_look_wanted = self._is_lookout_wanted = False
         self._is_full = False
         self._is_stopped = False
         self._timer: Timer | None = None
@@ -345,8 +343,9 @@ class Stager:
                 shard.cursor = (0, 0)
             raise
         if changes.jobs:
-            jobs = self.redater.right(changes.jobs, shard.epoch, is_news=False)
-            self._staging.stage(jobs, shard.epoch, is_news=False)
+            self._staging.stage(
+                self.redater.right(changes.jobs, shard.epoch, is_news=False), shard.epoch, is_news=False
+            )
         shard.mark = changes.mark
 
     def _read_on(self, number: int, shard: _Shard) -> None:
@@ -358,10 +357,8 @@ class Stager:
             place = shard.cursor
             if place >= (until - 1, _LAST):
                 return
-            shard.cursor = (
-                until - 1,
-                _LAST,
-            )  # from here on commits stage for themselves; what is read twice is staged once
+            # From here on commits stage for themselves; what is read twice is staged once.
+            shard.cursor = (until - 1, _LAST)
         try:
             while not self._is_stopped:
                 if self._near.waiting >= self._near_max:
@@ -369,8 +366,7 @@ class Stager:
                     break
                 jobs = self._store.due(number, until, place, _PAGE)
                 self._elapsed.met(jobs)
-                right = self.redater.right(jobs, shard.epoch, is_news=False)
-                self._staging.stage(right, shard.epoch, is_news=False)
+                self._staging.stage(self.redater.right(jobs, shard.epoch, is_news=False), shard.epoch, is_news=False)
                 if len(jobs) < _PAGE:
                     place = (until - 1, _LAST)
                     break
