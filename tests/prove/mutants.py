@@ -17,6 +17,7 @@ from simulation._worlds import Cluster
 from tickwheel.scheduler import _core
 from tickwheel.scheduler.engine import _stager, _storeclock, _watcher
 from tickwheel.scheduler.engine._armer import Armer
+from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._settler import Settler
@@ -264,6 +265,33 @@ def says_cancelled() -> Any:
     return careless()
 
 
+def sees_no_step() -> Any:
+    """
+    Nobody compares the clocks: what is near stays filed by a clock that was set since.
+    """
+
+    @contextmanager
+    def careless() -> Iterator[None]:
+        with (
+            mock.patch.object(_storeclock.StoreClock, "_look_closely", return_value=None),
+            mock.patch.object(Stager, "_was_set", return_value=False),
+            mock.patch.object(Stager, "_notice_step", return_value=None),
+        ):
+            yield
+
+    return careless()
+
+
+def follows_the_wall_clock() -> Any:
+    """
+    What counts elapsed time is left at the instant that it had before the clock was set.
+    """
+    return mock.patch.object(Elapsed, "base", return_value=None)
+
+
+ON_A_FILE = {"sees_no_step", "follows_the_wall_clock"}
+"""Those about the time of day, which a file takes from its machine, and a cluster from its server."""
+
 MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "settles_without_epoch": (settles_without_epoch, {"zombie"}),
     "cursor_from_now": (cursor_from_now, {"lost", "late"}),
@@ -281,5 +309,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "skips_a_run": (skips_a_run, {"series"}),
     "loses_an_end": (loses_an_end, {"lost"}),
     "says_cancelled": (says_cancelled, {"answer"}),
+    "sees_no_step": (sees_no_step, {"silent", "clock"}),
+    "follows_the_wall_clock": (follows_the_wall_clock, {"clock"}),
 }
 """By name, the fault and the kinds of violation of which it has to cause one."""

@@ -241,3 +241,40 @@ def test_calls_are_matched(events):
     """
     index = place(events, Called, lambda event: event.verb == "set")
     assert "answer" in kinds(changed(events, index, replace(events[index], verb="cancel")))
+
+
+def delayed(events, condition, delay_ns):
+    """
+    Return *events* with the firing of a job, of whose begin *condition* holds, so much later from begin to end.
+    """
+    index = place(events, Committed, lambda event: is_write(Begin, Outcome.BEGUN)(event) and condition(event))
+    job = events[index].write.job
+
+    def later(event):
+        write = getattr(event, "write", None)
+        is_write_of_it = isinstance(write, (Begin, Settle)) and write.job.key == job.key
+        if isinstance(event, (Fired, Ended)) and event.key == job.key:
+            is_write_of_it = True
+        if not is_write_of_it:
+            return event
+        moved = replace(event, at=event.at + delay_ns)
+        return moved if isinstance(event, Ended) else replace(moved, store_ms=event.store_ms + delay_ns // 1_000_000)
+
+    return sorted((later(event) for event in events), key=lambda event: event.at)
+
+
+@pytest.mark.parametrize(("delay_s", "found"), [(4.0, False), (6.0, True)])
+def test_silent(events, delay_s, found):
+    """
+    A job that a healthy owner begins six seconds after its instant was forgotten for too long; four are allowed.
+    """
+    faults = [event.at for event in events if isinstance(event, Fault | Granted | Finished)]
+
+    def is_calm(event):
+        job = event.write.job
+        lives = [each for each in events if isinstance(each, Fired) and each.key == job.key]
+        is_alone = len(lives) == 1 and job.handler != "single" and not job.recurrence
+        return is_alone and all(not -20 <= (event.at - at) / 1e9 <= 60 for at in faults)
+
+    doctored = delayed(events, is_calm, int(delay_s * 1e9))
+    assert ("silent" in kinds(doctored)) is found

@@ -146,6 +146,8 @@ def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) 
     kinds = ["kill", "kill", "pause", "pause", "cut", "weather", "weather", "stop", "step"]
     if is_cluster:
         kinds.append("failover")
+    else:
+        kinds += ["step"] * 5  # the time of day is the store's clock
     moments = sorted(dice.uniform(60.0, length * 0.97) for _ in range(count))
     for at in moments:
         what = dice.choice(kinds)

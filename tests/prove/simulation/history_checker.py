@@ -11,6 +11,8 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     late        in calm weather a job was not begun within two and a half minutes
     repeated    a generation or an epoch was given twice
     payload     a handler got what was set for another life
+    silent      a job whose store and owner were healthy was more than five seconds overdue
+    clock       a delay was not counted in elapsed time by the owner that knew it
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from zlib import crc32
 
+from simulation._health import Health
 from simulation._series import follows
 from simulation.history import (
     Answered,
@@ -122,6 +125,7 @@ class _Checker:
         self._unrest: list[tuple[int, int]] = []
         self._broken: dict[str, int] = {}
         self._stepped = 0
+        self._health = Health(shards)
         self._end: Finished | None = None
 
     def take(self, event: Event) -> None:  # noqa: C901 - one for each kind of event
@@ -135,11 +139,14 @@ class _Checker:
                 self._fire(event)
             case Ended():
                 self._ended(event)
+                self._health.ended(event)
             case Granted():
                 self._grant(event)
+                self._health.granted(event)
             case Taken():
                 self._take(event)
             case Freed():
+                self._health.freed(event)
                 self._models[event.shard].epochs[event.shard] = _NOBODY
             case Called():
                 self._calls[event.call] = _Call(event)
@@ -147,6 +154,7 @@ class _Checker:
                 self._calls[event.call].answered = event
             case Fault():
                 self._fault(event)
+                self._health.broken(event)
             case Finished():
                 self._end = event
 
@@ -212,6 +220,7 @@ class _Checker:
             if job is not None:
                 self._await(job, event.at)
         self._note(event, before)
+        self._health.committed(event, crc32(key.encode()) % self._shards)
 
     def _named(self, job: Job, answer: Answer, event: Committed) -> Job:
         told = answer.job
@@ -282,6 +291,10 @@ class _Checker:
         start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._stepped)
         if event.at - start > _LATE_NS and before is not None and before.handler != "single":
             self._begun_late.append((start, event.at, f"{_name(before)} waited {(event.at - start) / 1e9:.0f} s"))
+        if before is not None and before.state == "pending" and before.handler != "single":
+            shard = crc32(before.key.encode()) % self._shards
+            for kind, what in self._health.judge(before, start, event, shard):
+                self._add(kind, event.at, what)
 
     # ---- callers ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,124 @@
+"""
+When an owner is healthy, from the events of a history: what the bar on silence needs to know.
+
+A shard is healthy while it has an owner whose node lives, is not paused, cut off or on a bad line, and has had the time
+to renew its lease since. The bar holds from then on, whatever was missed before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from simulation.history import Committed, Ended, Fault, Freed, Granted
+from tickwheel.scheduler.model import Begin, Job, Outcome, Set, Settle
+
+__all__ = ["Health"]
+
+_SILENT_NS: Final = 5 * 10**9
+"""The bar."""
+_AHEAD_NS: Final = 2 * 10**9
+"""How long before its instant an attempt may be counted: the arming window, and two clocks that drift for hours."""
+
+_RECOVERY_NS: Final = 45 * 10**9
+"""After a fault: a lease of 60 s is renewed every 20 s, and a call that the line swallowed is given up before that."""
+_EVERYWHERE: Final = ("the", "failover")
+"""What concerns all nodes: the end of the day, another server."""
+
+
+class Health:
+    """
+    What is known at the latest event.
+    """
+
+    def __init__(self, shards: int) -> None:
+        self._owners: list[str | None] = [None] * shards
+        self._well_since = [0] * shards
+        self._broken: defaultdict[str, set[str]] = defaultdict(set)
+        self._busy: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
+        self._free_since: dict[str, int] = {}
+        self._promised: dict[tuple[str, int], tuple[int, str]] = {}
+
+    def judge(self, before: Job, start: int, event: Committed, shard: int) -> Iterator[tuple[str, str]]:
+        """
+        Yield what is wrong with how long the pending job *before* waited, from *start* to *event*, by kind.
+        """
+        name = f"{before.key}/{before.generation}"
+        free = self._since(shard, before.key, before.generation, event.at)
+        if event.at - max(start, free) > _SILENT_NS:
+            yield "silent", f"{name} waited {(event.at - max(start, free)) / 1e9:.1f} s for a healthy owner"
+        if not isinstance(event.write, Begin):
+            return
+        due, owner = self._promised.pop((before.key, before.generation), (0, ""))
+        if owner == event.machine == self._owners[shard]:
+            off = event.at - due
+            if off < -_AHEAD_NS or event.at - max(due, free) > _SILENT_NS:
+                yield "clock", f"{name} began {off / 1e9:+.1f} s from the time that has to elapse"
+
+    def _since(self, shard: int, key: str, generation: int, at: int) -> int:
+        """
+        Return since when nothing has kept the job from being begun; *at* if something still does.
+        """
+        owner = self._owners[shard]
+        is_busy = any(busy != generation for busy, _ in self._busy[key])
+        if owner is None or self._broken[_node(owner)] or is_busy:
+            return at
+        return max(self._well_since[shard], self._free_since.get(key, 0))
+
+    def granted(self, event: Granted) -> None:
+        """
+        Take notice of an owner; what the one before ran is not waited for.
+        """
+        self._owners[event.shard] = event.machine
+        self._well_since[event.shard] = max(event.at, self._well_since[event.shard])
+
+    def freed(self, event: Freed) -> None:
+        """
+        Take notice that nobody owns a shard.
+        """
+        self._owners[event.shard] = None
+
+    def broken(self, event: Fault) -> None:
+        """
+        Take notice of a fault, or of its end.
+        """
+        what, _, node = event.what.partition(" ")
+        if what == "step":
+            self._well_since = [max(since, event.at) for since in self._well_since]
+            return
+        if event.is_over:
+            self._broken[node].discard(what)
+        elif what not in _EVERYWHERE:
+            self._broken[node].add(what)
+        for shard, owner in enumerate(self._owners):
+            if what in _EVERYWHERE or (owner is not None and _node(owner) == node):
+                self._well_since[shard] = event.at + _RECOVERY_NS
+
+    def committed(self, event: Committed, shard: int) -> None:
+        """
+        Take notice of a begin, of an end, or of a delay that the owner itself has set.
+        """
+        write, job = event.write, event.answer.job
+        wanted = write.job.due_at if isinstance(write, Set) and write.era is not None else None
+        if job is not None and job.due_at == wanted and job.recurrence is None and self._owners[shard] == event.machine:
+            due = event.at + (job.due_at - event.store_ms) * 1_000_000
+            self._promised[job.key, job.generation] = (due, event.machine)
+        if isinstance(write, Begin) and event.answer.outcome is Outcome.BEGUN:
+            self._busy[write.job.key].add((write.job.generation, write.job.attempt + 1))
+        elif isinstance(write, Settle) and event.answer.outcome is not Outcome.NOT_OWNER:
+            self._free(write.job.key, write.job.generation, event.at)
+
+    def ended(self, event: Ended) -> None:
+        """
+        Take notice of an end that was told.
+        """
+        self._free(event.key, event.generation, event.at)
+
+    def _free(self, key: str, generation: int, at: int) -> None:
+        self._busy[key] = {busy for busy in self._busy[key] if busy[0] != generation}
+        self._free_since[key] = at
+
+
+def _node(machine: str) -> str:
+    return machine.partition(".")[0]
