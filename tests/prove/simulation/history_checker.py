@@ -49,6 +49,7 @@ from tickwheel.scheduler.model import (
     Redate,
     Replay,
     Set,
+    SetAside,
     Settle,
     Settled,
     Write,
@@ -346,7 +347,7 @@ def _only(shard: int) -> Any:
 
 
 def _key(write: Write) -> str:
-    return write.job.key if isinstance(write, Set | Begin | Settle | Redate) else write.key
+    return write.job.key if isinstance(write, Set | Begin | SetAside | Settle | Redate) else write.key
 
 
 def _dated(write: Write, store_ms: int) -> Write:
