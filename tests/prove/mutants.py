@@ -18,6 +18,8 @@ from tickwheel.scheduler import _core
 from tickwheel.scheduler.engine import _stager, _storeclock, _watcher
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._elapsed import Elapsed
+from tickwheel.scheduler.engine._entry import Stage
+from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._settler import Settler
@@ -99,14 +101,16 @@ def fires_twice() -> Any:
     """
     One in fifty firings is handed over a second time.
     """
-    fire = Near.fire
+    fire, start = Executor.fire, Near.start
     number = itertools.count(1)
 
     def careless(self: Any, entries: Any) -> Any:
-        fired = fire(self, entries)
-        return fired + [entry for entry in fired if next(number) % 50 == 0]
+        fire(self, entries + [entry for entry in entries if next(number) % 50 == 0])
 
-    return mock.patch.object(Near, "fire", careless)
+    def blind(self: Any, entry: Any) -> bool:
+        return start(self, entry) or entry.stage is Stage.RUNNING
+
+    return both(mock.patch.object(Executor, "fire", careless), mock.patch.object(Near, "start", blind))
 
 
 def forgets_the_rescue() -> Any:
@@ -192,8 +196,6 @@ def settles_what_never_ran() -> Any:
     """
     The end of one in fifty attempts is a success, whatever came of it.
     """
-    from tickwheel.scheduler.engine._executor import Executor  # noqa: PLC0415 - here alone
-
     run = Executor._run
     number = itertools.count(1)
 
@@ -292,6 +294,36 @@ def follows_the_wall_clock() -> Any:
 ON_A_FILE = {"sees_no_step", "follows_the_wall_clock"}
 """Those about the time of day, which a file takes from its machine, and a cluster from its server."""
 
+
+def starts_what_is_armed() -> Any:
+    """
+    A job that is cancelled, moved or replaced just before its instant keeps its timer.
+    """
+    return forgets_to_withdraw(lambda entry: entry.call is None)
+
+
+def starts_what_is_queued() -> Any:
+    """
+    A job that is cancelled, moved or replaced while it waits for a worker stays in the queue.
+    """
+    return forgets_to_withdraw(lambda entry: entry.call is not None)
+
+
+def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
+    """
+    What was answered about the entries of which *is_kept* says so is not done to them.
+    """
+    withdraw = Near.withdraw
+
+    def careless(self: Any, job: Any) -> Any:
+        found = withdraw(self, job)
+        if found is not None and not found[0].has_started and is_kept(found[0]):
+            found[0].stage = Stage.BEGUN
+        return found
+
+    return mock.patch.object(Near, "withdraw", careless)
+
+
 MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "settles_without_epoch": (settles_without_epoch, {"zombie"}),
     "cursor_from_now": (cursor_from_now, {"lost", "late"}),
@@ -308,6 +340,8 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),
     "skips_a_run": (skips_a_run, {"series"}),
     "loses_an_end": (loses_an_end, {"lost"}),
+    "starts_what_is_armed": (starts_what_is_armed, {"overtaken"}),
+    "starts_what_is_queued": (starts_what_is_queued, {"overtaken"}),
     "says_cancelled": (says_cancelled, {"answer"}),
     "sees_no_step": (sees_no_step, {"silent", "clock"}),
     "follows_the_wall_clock": (follows_the_wall_clock, {"clock"}),

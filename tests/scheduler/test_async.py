@@ -152,7 +152,7 @@ def test_a_loop_that_is_closed_too_early(file_url):
 
     asyncio.run(main())
     deadline = time.monotonic() + 20
-    while scheduler.stats()["in_flight"] == 0:
+    while scheduler.stats()["waiting"] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.002)
     asyncio.run(scheduler.stop())

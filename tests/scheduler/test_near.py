@@ -5,11 +5,13 @@ The table of what is near: every event in every state, and the races it exists f
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
-from tickwheel.scheduler.engine._near import TABLE, Entry, Event, Near, Stage, _step_all
-from tickwheel.scheduler.model import Job
+from tickwheel.scheduler.engine._entry import TABLE, Entry, Event, Stage
+from tickwheel.scheduler.engine._near import Near, _step_all
+from tickwheel.scheduler.model import Job, Standing, State
 
 
 def job(key="k", generation=1, due_at=1000):
@@ -17,6 +19,13 @@ def job(key="k", generation=1, due_at=1000):
     Return a pending job.
     """
     return Job(key, generation, due_at)
+
+
+def counted_job(entry):
+    """
+    Return the job of *entry* as the store has it once its attempt is counted.
+    """
+    return replace(entry.job, state=State.RUNNING, attempt=entry.attempt)
 
 
 def staged(near, *jobs, is_news=True):
@@ -47,11 +56,49 @@ def test_the_whole_life():
     (entry,) = staged(near, job())
     assert near.begin([entry], 10) == ([entry], [])
     near.begun([entry])
-    assert near.fire([entry]) == [entry]
+    assert near.start(entry)
     assert near.end(entry)
     near.settle([entry])
     near.check()
     assert (near.waiting, near.busy, entry.stage) == (0, 0, Stage.FAR)
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_withdrawn_before_the_start(is_counted):
+    """
+    What is withdrawn before its start does not start, whether or not the count has come back from the store.
+    """
+    near = Near()
+    (entry,) = staged(near, job())
+    near.begin([entry], 1)
+    if is_counted:
+        near.begun([entry])
+    assert near.withdraw(counted_job(entry)) == (entry, Standing.WITHDRAWN)
+    assert near.withdraw(counted_job(entry)) == (entry, Standing.WITHDRAWN)
+    assert near.begun([entry]) == []
+    assert not near.start(entry)
+    assert not near.end(entry)
+    near.settle([entry])
+    near.check()
+    assert near.withdraw(counted_job(entry)) is None
+
+
+def test_started_before_the_withdrawal():
+    """
+    What has started is not withdrawn, also once it has ended; another attempt of the same generation is not known.
+    """
+    near = Near()
+    (entry,) = staged(near, job())
+    near.begin([entry], 1)
+    near.begun([entry])
+    assert near.withdraw(replace(counted_job(entry), attempt=7)) is None
+    assert near.is_waiting(entry.job.generation)
+    assert near.start(entry)
+    assert not near.is_waiting(entry.job.generation)
+    assert near.withdraw(counted_job(entry)) == (entry, Standing.STARTED)
+    assert entry.stage is Stage.RUNNING
+    assert near.end(entry)
+    assert near.withdraw(counted_job(entry)) == (entry, Standing.STARTED)
 
 
 def test_loaded_twice():
@@ -64,7 +111,7 @@ def test_loaded_twice():
     near.begin([entry], 1)
     assert staged(near, job(), is_news=False) == []
     near.begun([entry])
-    near.fire([entry])
+    near.start(entry)
     assert staged(near, job(), is_news=False) == []
     near.check()
 
@@ -98,7 +145,7 @@ def test_set_anew_while_running():
     (first,) = staged(near, job(generation=1))
     near.begin([first], 1)
     near.begun([first])
-    near.fire([first])
+    near.start(first)
     (second,) = staged(near, job(generation=2))
     near.check()
     assert near.end(first)
@@ -126,7 +173,7 @@ def test_one_end():
     (entry,) = staged(near, job())
     near.begin([entry], 1)
     near.begun([entry])
-    near.fire([entry])
+    near.start(entry)
     assert near.end(entry)
     assert not near.end(entry)
 
@@ -182,6 +229,19 @@ class Store:
         return True
 
 
+def withdraw_some(near, dice):
+    """
+    Withdraw some of what is counted, as the store's answer to a caller would, and return their generations.
+    """
+    withdrawn = []
+    for entry in near.take(Stage.BEGUN, Stage.RUNNING):
+        found = near.withdraw(counted_job(entry)) if dice.random() < 0.3 else None
+        if found is not None and found[1] is Standing.WITHDRAWN:
+            withdrawn.append(entry.job.generation)
+            near.settle([entry])
+    return withdrawn
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_random_lives(seed):
     """
@@ -189,9 +249,9 @@ def test_random_lives(seed):
     """
     dice = random.Random(seed)
     near, store = Near(), Store()
-    entries, written, fired = [], [], []
-    for _ in range(1000):
-        match dice.randrange(7):
+    entries, written, fired, withdrawn = [], [], [], []
+    for _ in range(1500):
+        match dice.randrange(8):
             case 0:
                 written.append(store.set(f"k{dice.randrange(5)}"))
                 entries += staged(near, written[-1])
@@ -205,11 +265,15 @@ def test_random_lives(seed):
                 near.begun(counted)
                 near.refuse([entry for entry in beginning if entry not in counted])
             case 4:
-                fired += [entry.job.generation for entry in near.fire(near.take(Stage.BEGUN))]
+                fired += [entry.job.generation for entry in near.take(Stage.BEGUN) if near.start(entry)]
             case 5:
                 near.settle([entry for entry in near.take(Stage.RUNNING) if near.end(entry)])
             case 6:
                 near.drop([f"k{dice.randrange(5)}"])
+            case 7:
+                withdrawn += withdraw_some(near, dice)
         near.check()
     assert len(fired) > 30
+    assert len(withdrawn) > 3
+    assert not set(fired) & set(withdrawn)
     assert len(fired) == len(set(fired))

@@ -250,7 +250,9 @@ def test_stats_of_a_client(client):
         "dead": 0,
         "commits": 1,
     }
-    assert {stats[name] for name in ("near", "staged", "in_flight", "fired", "succeeded", "failed", "refused")} == {0}
+    assert {
+        stats[name] for name in ("near", "staged", "waiting", "in_flight", "fired", "succeeded", "failed", "refused")
+    } == {0}
     assert (stats["owner"], stats["epoch"], stats["shards"], stats["lateness"]["count"]) == (None, None, [], 0)
 
 

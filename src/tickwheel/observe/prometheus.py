@@ -42,7 +42,8 @@ _COMMIT_COUNTERS: Final = {
 _GAUGES: Final = {
     "near": "Jobs in memory, waiting for their instant.",
     "staged": "Jobs in memory in all.",
-    "in_flight": "Firings begun and not settled.",
+    "waiting": "Jobs that are due and wait for a worker; they can still be moved and cancelled.",
+    "in_flight": "Firings in their targets' hands.",
     "epoch": "The epoch under which this process fires.",
 }
 _WHEEL_GAUGES: Final = {

@@ -72,6 +72,7 @@ class Core:
             options,
             on_commit=self._committed,
             on_unknown=self._lost_sight,
+            knowing=lambda: None if self._owner is None else self._owner.claims,
             tracer=tracer,
         )
 
@@ -179,7 +180,7 @@ class Core:
         commits = writer.stats()
         number = max(1, commits.commits)
         leases = owner.leases.held if owner is not None else ()
-        sizes = owner.sizes() if owner is not None else dict.fromkeys(("near", "staged", "in_flight"), 0)
+        sizes = owner.sizes() if owner is not None else dict.fromkeys(("near", "staged", "waiting", "in_flight"), 0)
         counts = dict(self._figures.counts)
         counts["fired"] += sizes["in_flight"]  # the others are counted when they end
         return {

@@ -6,18 +6,20 @@ Times are milliseconds since the epoch by the store's clock, in int64. Nothing h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, TypeAlias, TypeVar, dataclass_transform
+from typing import Final, TypeAlias
 
-from tickwheel._core import make_fast
+from tickwheel.scheduler._claim import ANY_CLAIM, Claim, Standing
+from tickwheel.scheduler._record import record
 
 __all__ = [
+    "ANY_CLAIM",
     "USUAL_RETRY",
     "Adopt",
     "Answer",
     "Begin",
     "Cancel",
+    "Claim",
     "Job",
     "JobQuery",
     "Move",
@@ -31,23 +33,11 @@ __all__ = [
     "SetMode",
     "Settle",
     "Settled",
+    "Standing",
     "State",
     "Write",
     "record",
 ]
-
-_T = TypeVar("_T")
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def record(cls: type[_T]) -> type[_T]:
-    """
-    Make *cls* a value: compared and hashed by its fields, and frozen.
-
-    The durable path makes seven of these for every firing, so they are made natively, and hidden from the garbage
-    collector where their fields can lead to no cycle: see `make_fast`.
-    """
-    return make_fast(dataclass(frozen=True, slots=True)(cls))
 
 
 class State(StrEnum):
@@ -87,7 +77,11 @@ class Outcome(StrEnum):
     SETTLED = "settled"
     REPLAYED = "replayed"
     TOO_LATE = "too_late"
-    """The job is running: it can be neither moved nor cancelled any more."""
+    """
+    The job has started: it can be neither moved nor cancelled any more.
+
+    From a store it means less: an attempt is counted, and the write has no word on whether it has started. See `Claim`.
+    """
     NOT_FOUND = "not_found"
     WRONG_GENERATION = "wrong_generation"
     """The job has another generation than the caller asked for, or than the firing that wants to settle it."""
@@ -174,9 +168,9 @@ class Job:
 @record
 class Set:
     """
-    Upsert by key. Answers CREATED, REPLACED, KEPT or WRONG_GENERATION, with the job as it now is.
+    Upsert by key. Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the job as it now is.
 
-    A running job of that key goes on, and its settle is refused: it has become an older generation.
+    A job that has started goes on, and its settle is refused: it has become an older generation.
     A dead one is replaced. Both begin a new life, to which no mode applies; they answer REPLACED and CREATED.
 
     Attributes:
@@ -185,6 +179,7 @@ class Set:
         max_wait_ms: With REPLACE: never move the instant past `first_set_at` plus this.
         if_generation: Only if the live job has this generation; 0: only if there is none.
         era: For an instant that counts elapsed time, by which setting of the clock it was counted. It is not stored.
+        over: What is known of the attempt that is counted for the live job; without it the set is TOO_LATE.
     """
 
     job: Job
@@ -192,6 +187,7 @@ class Set:
     max_wait_ms: int | None = None
     if_generation: int | None = None
     era: int | None = None
+    over: Claim | None = None
 
 
 @record
@@ -199,6 +195,7 @@ class Move:
     """
     Give a pending job another instant and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
+    One whose attempt is counted is pending if *over* says that it does not start any more.
     `era` as in `Set`.
     """
 
@@ -206,6 +203,7 @@ class Move:
     due_at: int
     if_generation: int | None = None
     era: int | None = None
+    over: Claim | None = None
 
 
 @record
@@ -213,12 +211,14 @@ class Cancel:
     """
     Remove a pending or dead job. Answers CANCELLED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    One that recurs is removed while it runs, too: this run goes on, no other begins, and its settle is refused.
-    CANCELLED carries the job as it was.
+    One whose attempt is counted is pending if *over* says that it does not start any more. One that recurs is removed
+    after its start, too: this run goes on, no other begins, and its settle is refused. CANCELLED carries the job as it
+    was.
     """
 
     key: str
     if_generation: int | None = None
+    over: Claim | None = None
 
 
 @record

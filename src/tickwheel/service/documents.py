@@ -193,6 +193,7 @@ class StatsDocument(TypedDict):
     dead_total: int
     refused: int
     near: int
+    waiting: int
     in_flight: int
     lateness: LatenessDocument
     waiting_for_handler: list[AsideDocument]

@@ -80,6 +80,10 @@ class StoreModel:
         live_generation = 0 if job is None or job.state == "dead" else job.generation
         if write.if_generation is not None and write.if_generation != live_generation:
             return Outcome.WRONG_GENERATION, job
+        if job is not None and job.state == "running":
+            if not _is_known(write, job):
+                return Outcome.TOO_LATE, job
+            job = _as_known(write, job)
         due_at = write.job.due_at
         since = write.job.first_set_at or NEW
         if job is not None and job.state == "pending":
@@ -101,6 +105,11 @@ class StoreModel:
             return Outcome.NOT_FOUND, job
         if write.if_generation is not None and write.if_generation != job.generation:
             return Outcome.WRONG_GENERATION, job
+        if job.state == "running" and not isinstance(write, Replay):
+            if not _is_known(write, job):
+                return Outcome.TOO_LATE, job
+            if _as_known(write, job).state == "pending":
+                return self._ask(write, _as_known(write, job))
         if isinstance(write, Cancel):
             if job.state == "running" and not job.recurrence:
                 return Outcome.TOO_LATE, job
@@ -150,3 +159,19 @@ def _redated(job: Job, write: Redate) -> Job:
     step = write.due_at - job.due_at
     after = replace(job, due_at=write.due_at, first_set_at=job.first_set_at + step, recurrence=write.recurrence)
     return after if job.expires_at is None else replace(after, expires_at=job.expires_at + step)
+
+
+def _is_known(write: Set | Move | Cancel, job: Job) -> bool:
+    over = write.over
+    if over is None:
+        return False
+    return over.generation == 0 or (
+        over.generation == job.generation and over.due_at == job.due_at and over.attempt == job.attempt
+    )
+
+
+def _as_known(write: Set | Move | Cancel, job: Job) -> Job:
+    assert write.over is not None
+    if write.over.standing == "withdrawn":
+        return replace(job, state=State.PENDING, attempt=job.attempt - 1)
+    return replace(job, state=State.PENDING) if write.over.standing == "cut_off" else job

@@ -19,6 +19,7 @@ from tickwheel.scheduler.model import (
     Answer,
     Begin,
     Cancel,
+    Claim,
     Job,
     JobQuery,
     Move,
@@ -30,6 +31,7 @@ from tickwheel.scheduler.model import (
     SetMode,
     Settle,
     Settled,
+    Standing,
     State,
     Write,
 )
@@ -152,9 +154,9 @@ class _Machine:
         if kind is Set:
             return self.draw_set(key)
         if kind is Cancel:
-            return Cancel(key, self.draw_condition(key))
+            return Cancel(key, self.draw_condition(key), self.draw_word(key))
         if kind is Move:
-            return Move(key, self.draw_instant(), self.draw_condition(key))
+            return Move(key, self.draw_instant(), self.draw_condition(key), over=self.draw_word(key))
         if kind is Replay:
             return Replay(key, self.draw_instant(), self.draw_condition(key))
         if kind is Adopt:
@@ -186,7 +188,14 @@ class _Machine:
             first_set_at=_START + rng.randrange(100),
         )
         max_wait_ms = rng.choice((None, None, 50))
-        return Set(job, rng.choice(list(SetMode)), max_wait_ms, self.draw_condition(key))
+        return Set(job, rng.choice(list(SetMode)), max_wait_ms, self.draw_condition(key), over=self.draw_word(key))
+
+    def draw_word(self, key: str) -> Claim | None:
+        job = self.model.jobs.get(key)
+        if job is None or self.rng.random() < 0.4:
+            return None
+        attempt = job.attempt + (self.rng.random() < 0.1)
+        return Claim(job.generation, job.due_at, attempt, self.rng.choice(list(Standing)))
 
     def draw_adopt(self, key: str) -> Adopt:
         state = self.rng.choice((State.PENDING, State.DEAD))

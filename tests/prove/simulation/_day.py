@@ -12,7 +12,7 @@ from typing import Any, Final
 from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
 from tickwheel.scheduler.model import Answer
 
-__all__ = ["Ask", "Break", "asks", "breaks", "series", "storms"]
+__all__ = ["Ask", "Break", "asks", "breaks", "races", "series", "storms"]
 
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 _PLANS: Final[list[list[str]]] = [[]] * 14 + [
@@ -80,6 +80,32 @@ def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
             if dice.random() < 0.2:
                 found.append(Ask(at + dice.uniform(0.0, 60.0), "cancel", key, _canceller(key)))
     return found
+
+
+def races(dice: random.Random, length: float, count: int) -> list[Ask]:
+    """
+    Return requests for herds of jobs, more than there are workers, and for changes to them around their instants.
+    """
+    found: list[Ask] = []
+    for race in range(count):
+        at, delay = dice.uniform(1.0, length * 0.95), dice.choice((1.0, 3.0))
+        takes = dice.choice((0.0, 2.0))
+        for number in range(100):
+            key = f"race-{race}-{number}"
+            found.append(Ask(at, "set", key, _setter(key, [], takes, delay=delay)))
+            if dice.random() < 0.6:
+                verb = dice.choice(("cancel", "move", "set"))
+                change = {
+                    "cancel": _canceller(key),
+                    "move": _mover(key, 60.0),
+                    "set": _setter(key, [], 0.0, delay=60.0),
+                }[verb]
+                found.append(Ask(at + delay + dice.choice((-0.03, 0.0, 0.003, 0.2, 0.6)), verb, key, change))
+    return found
+
+
+def _mover(key: str, delay: float) -> Callable[[Scheduler, int], Answer]:
+    return lambda scheduler, _: scheduler.move(key, delay=delay)
 
 
 def _canceller(key: str) -> Callable[[Scheduler, int], Answer]:

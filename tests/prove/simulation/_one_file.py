@@ -13,7 +13,7 @@ from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation._worlds import HINT_LOST, Connection, record
 from simulation.history import Freed, Granted, History
-from tickwheel.scheduler.model import Answer, State, Write
+from tickwheel.scheduler.model import Answer, Job, State, Write
 from tickwheel.scheduler.stores._contract import Abilities, Lease
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 
@@ -99,6 +99,24 @@ class OneFile:
         """
         A file has no standby.
         """
+
+    def ask(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
+        orphans: set[int] = connection.store.ask(jobs)
+        for other in self._connections:
+            if other.owner and self._dice.random() >= HINT_LOST:
+                other.heard.set()
+        return orphans
+
+    def asked(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
+        found: list[Job] = connection.store.asked(shards)
+        return found
+
+    def tell_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
+        connection.store.tell_started(jobs)
+
+    def started(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
+        found: set[int] = connection.store.started(jobs)
+        return found
 
     def waiting(self) -> tuple[int, int]:
         store = SqliteStore(self._path, clock=self._server)

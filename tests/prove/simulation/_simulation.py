@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from simulation._day import Ask, Break, asks, breaks, series, storms
+from simulation._day import Ask, Break, asks, breaks, races, series, storms
 from simulation._executor import Executor, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
@@ -25,6 +25,7 @@ from simulation.history import Fault, Finished, History
 __all__ = ["Plan", "simulate"]
 
 _S: Final = 10**9
+_RACES: Final = 3
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0)
 _UNWINDING: Final = 1000
 _LAST_S: Final = 7200
@@ -128,6 +129,7 @@ class _Day:
             *series(self.dice),
             *asks(self.dice, length, self.plan.asks),
             *storms(self.dice, broken),
+            *races(self.dice, length, _RACES),
             *broken,
         ]
         for event in sorted(events, key=lambda each: each.at):

@@ -264,6 +264,30 @@ class SimulatedStore:
         """
         return []
 
+    def ask(self, jobs: Sequence[Job]) -> set[int]:
+        """
+        Ask whether attempts have started.
+        """
+        return self._call("ask", lambda: self._world.ask(self._inner, jobs), can_repeat=True)
+
+    def asked(self, shards: Sequence[int]) -> list[Job]:
+        """
+        Read what is asked.
+        """
+        return self._call("asked", lambda: self._world.asked(self._inner, shards), can_repeat=False)
+
+    def tell_started(self, jobs: Sequence[Job]) -> None:
+        """
+        Answer that attempts have started.
+        """
+        self._call("tell_started", lambda: self._world.tell_started(self._inner, jobs), can_repeat=True)
+
+    def started(self, jobs: Sequence[Job]) -> set[int]:
+        """
+        Read what was answered.
+        """
+        return self._call("started", lambda: self._world.started(self._inner, jobs), can_repeat=False)
+
     def acquire(self, owner: str) -> list[Lease]:
         """
         Take shards.

@@ -105,6 +105,26 @@ class World(Protocol):
         Lose the server, and go on with its standby.
         """
 
+    def ask(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
+        """
+        Ask whether attempts have started.
+        """
+
+    def asked(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
+        """
+        Read what is asked.
+        """
+
+    def tell_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
+        """
+        Answer that attempts have started.
+        """
+
+    def started(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
+        """
+        Read what was answered.
+        """
+
     def waiting(self) -> tuple[int, int]:
         """
         Return how many jobs run, and how many are overdue by a second.
@@ -319,6 +339,28 @@ class Cluster:
         nodes = sorted(name for name, until in self._seen.items() if until >= now)
         least, more = divmod(self.shards, len(nodes))
         return least + (nodes.index(owner) < more)
+
+    def ask(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
+        orphans: set[int] = set()
+        for job in jobs:
+            shard = self._shards[self.shard_of(job.key)]
+            if not shard.owner or shard.until < self.now_ms():
+                orphans.add(job.generation)
+                continue
+            shard.store.ask([job])
+            if shard.holder is not None and self._dice.random() >= HINT_LOST:
+                shard.holder.heard.set()
+        return orphans
+
+    def asked(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
+        return [job for shard in shards for job in self._shards[shard].store.asked([0])]
+
+    def tell_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self._shards[self.shard_of(job.key)].store.tell_started([job])
+
+    def started(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
+        return {job.generation for job in jobs if self._shards[self.shard_of(job.key)].store.started([job])}
 
     def waiting(self) -> tuple[int, int]:
         counts = [shard.store.count() for shard in self._shards]

@@ -4,6 +4,7 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     lost        a job that was acknowledged is overdue, or still running, when all had its time
     early       a handler began before its instant
     twice       a handler began without an attempt of its own that was counted for it
+    overtaken   a handler began with a generation after it was answered that this was moved, cancelled or replaced
     zombie      a begin or an end counted, or notes were taken, although the epoch was not the shard's
     answer      a write was answered otherwise than the model of a store answers it, or a caller was told what never was
     ended       an end counted, or was told, for a run that never was
@@ -121,6 +122,7 @@ class _Checker:
         self._commits: defaultdict[tuple[str, str], list[Committed]] = defaultdict(list)
         self._set_by: set[int] = set()
         self._calls: dict[int, _Call] = {}
+        self._final: dict[str, tuple[int, int]] = {}
         self._waiting: dict[str, tuple[int, int]] = {}
         self._begun_late: list[tuple[int, int, str]] = []
         self._unrest: list[tuple[int, int]] = []
@@ -153,6 +155,7 @@ class _Checker:
                 self._calls[event.call] = _Call(event)
             case Answered():
                 self._calls[event.call].answered = event
+                self._answer(event)
             case Fault():
                 self._fault(event)
                 self._health.broken(event)
@@ -275,7 +278,20 @@ class _Checker:
             self._add("early", event.at, f"{name} began {event.due_at - event.store_ms} ms before its instant")
         if event.payload != self._lives.get((event.key, event.generation)):
             self._add("payload", event.at, f"{name} got {event.payload}")
+        ended, answered_at = self._final.get(event.key, (0, 0))
+        if event.generation <= ended and event.at > answered_at:
+            self._add("overtaken", event.at, f"{name} began after it was answered that it would not")
         self._fired.add((event.machine, event.key, event.generation, event.attempt))
+
+    def _answer(self, event: Answered) -> None:
+        """
+        Note up to which generation nothing of the key may begin any more.
+        """
+        if event.outcome in ("cancelled", "moved", "replaced"):
+            key = self._calls[event.call].called.key
+            ended = event.generation - (event.outcome != "cancelled")
+            if ended > self._final.get(key, (0, 0))[0]:
+                self._final[key] = (ended, event.at)
 
     def _ended(self, event: Ended) -> None:
         firing = (event.machine, event.key, event.generation, event.attempt)

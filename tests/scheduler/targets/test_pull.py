@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import pytest
 
@@ -233,7 +232,7 @@ def test_what_is_counted_and_not_fetched_is_given_back(record):
     target = pull.PullTarget()
     target.open(wheel.call_later, wheel.call_later, lambda: 0, record)
     firings = [Firing(Job(key, 1, 0), 1, 0.0) for key in ("taken", "left")]
-    target.resolve("q").function([(firing, partial(_ended, record, firing)) for firing in firings])
+    target.resolve("q").function([(firing, _End(record, firing)) for firing in firings])
     (lease,) = target.lease("q", 1, 0, 60).result(0)
     assert lease.fire_id == "taken/1/1"
     clock.advance(0.99)
@@ -244,9 +243,26 @@ def test_what_is_counted_and_not_fetched_is_given_back(record):
     wheel.close()
 
 
-def _ended(record, firing, result=None, **_more):
-    record((firing.fire_id, result))
-    return True
+class _End:
+    """
+    What starts and ends a firing, told to a record.
+    """
+
+    def __init__(self, record, firing):
+        self.record, self.firing = record, firing
+
+    def start(self):
+        """
+        Let it start.
+        """
+        return lambda: None
+
+    def __call__(self, result=None, **_more):
+        """
+        End it.
+        """
+        self.record((self.firing.fire_id, result))
+        return True
 
 
 def test_bounds(scheduler, monkeypatch):

@@ -15,9 +15,10 @@ from typing import Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe._events import StoreFailed
+from tickwheel.scheduler.engine._entry import Entry, Stage
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lanes import Lanes
-from tickwheel.scheduler.engine._near import Entry, Near, Stage
+from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.model import Answer, Begin, Job, Outcome
 from tickwheel.scheduler.targets import Limits
 
@@ -198,6 +199,8 @@ class Armer:
         return True
 
     def _post(self, entries: list[Entry], *, is_again: bool) -> None:
+        if is_again:
+            entries = [entry for entry in entries if entry.stage is Stage.BEGINNING]  # the others were withdrawn
         writes = [Begin(entry.job, entry.epoch) for entry in entries]
         try:
             self._writer.post(writes, partial(self._begun, entries, is_again))
@@ -213,12 +216,11 @@ class Armer:
             return
         counted = (Outcome.BEGUN, Outcome.TOO_LATE) if is_again else (Outcome.BEGUN,)  # too late: it was our first try
         begun = [entry for entry, answer in zip(entries, result, strict=True) if answer.outcome in counted]
-        self._near.begun(begun)
         if len(begun) < len(entries):
             known = set(map(id, begun))
             refused = [entry for entry in entries if id(entry) not in known]
             self.ended(refused, self._near.refuse(refused))
-        self._set_timers(begun)
+        self._set_timers(self._near.begun(begun))
 
     def _ask_again(self, entries: list[Entry], error: Exception) -> None:
         """

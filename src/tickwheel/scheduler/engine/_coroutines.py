@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from tickwheel.scheduler.engine._near import Entry
+from tickwheel.scheduler.engine._entry import Entry
 
 __all__ = ["Coroutines"]
 
@@ -59,6 +59,13 @@ class Coroutines:
             except IndexError:  # the loop was faster
                 break
         return taken
+
+    @property
+    def waiting(self) -> int:
+        """
+        How many entries are queued.
+        """
+        return len(self._queue)
 
     def runs_caller(self) -> bool:
         """

@@ -1,5 +1,8 @@
 """
-The executor: hands fired jobs to their targets, and judges what comes back.
+The executor: hands jobs to their targets when their instant has come, and judges what comes back.
+
+Between the instant and the start a job may wait for a worker. So the last check stands where it starts, on the thread
+or loop that runs it: the lease must hold still, and nobody may have withdrawn it.
 """
 
 from __future__ import annotations
@@ -7,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from random import random
-from typing import Any
+from typing import Any, Protocol
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe._tracing import FIRING
 from tickwheel.scheduler._checks import decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._coroutines import Coroutines
+from tickwheel.scheduler.engine._entry import Entry, Stage
 from tickwheel.scheduler.engine._ground import Ground
-from tickwheel.scheduler.engine._near import Entry, Near, Stage
+from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
@@ -25,12 +30,28 @@ from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.model import Answer
 from tickwheel.scheduler.targets import Abandoned, Call, End, Firing
 
-__all__ = ["Executor"]
+__all__ = ["Executor", "Gate"]
+
+
+class Gate(Protocol):
+    """
+    Who says under which leases anything may start.
+    """
+
+    def covers(self, epoch: int) -> bool:
+        """
+        Return whether the lease of *epoch* holds now.
+        """
+
+    def hand_over(self, entries: list[Entry]) -> None:
+        """
+        Fire *entries* once more, or forget them: their lease did not hold when they were to start.
+        """
 
 
 class Executor:
     """
-    From fired to ended. `fire` may be called from any thread and does not wait for handlers.
+    From due to ended. `fire` may be called from any thread and does not wait for handlers.
     """
 
     def __init__(
@@ -40,11 +61,15 @@ class Executor:
         settler: Settler,
         registry: Registry,
         loop: asyncio.AbstractEventLoop | None,
+        *,
+        gate: Gate,
     ) -> None:
         self._near = near
+        self._gate = gate
         self._clock = ground.clock
         self._elapsed = ground.elapsed
         self._timers = ground.timers
+        self._pacer = ground.pacer
         self._hooks = ground.hooks
         self._spans = None if ground.tracer is None else Spans(ground.tracer, ground.pacer)
         self._settler = settler
@@ -62,7 +87,9 @@ class Executor:
         for_processes: list[Entry] = []
         for_loop: list[Entry] = []
         to_hold: dict[Call, list[Entry]] = {}
-        for entry in self._near.fire(entries):
+        for entry in entries:
+            if entry.stage is not Stage.BEGUN:  # it was withdrawn, or taken back by a stop
+                continue
             try:
                 entry.call = call = self._registry.call_of(entry.job)
             except Exception as error:  # noqa: BLE001  whatever it is, the job is parked with it
@@ -108,6 +135,13 @@ class Executor:
         """
         return list(self._held)
 
+    @property
+    def waiting(self) -> int:
+        """
+        How many jobs are due and wait for a worker, a process or a place on the loop.
+        """
+        return self.workers.waiting + self.processes.waiting + self.coroutines.waiting
+
     def _hold(self, call: Call, entries: list[Entry]) -> None:
         """
         Hand *entries* to a target that ends them in its own time.
@@ -117,28 +151,57 @@ class Executor:
             verdict = self._not_worth_it(entry)
             if verdict is not None:
                 self._settler.add(entry, verdict)
-                continue
-            begun = self._begin(entry)
-            self._held.add(entry)
-            batch.append((Firing(entry.job, entry.attempt, entry.fired_at), self._end_of(entry, begun)))
+            else:
+                end = _HeldEnd(self, entry)
+                if not call.starts_later:
+                    tell = end.start()
+                    if tell is None:
+                        continue
+                    tell()
+                batch.append((Firing(entry.job, entry.attempt, entry.fired_at or self._clock.now()), end))
         if batch:
             call.function(batch)
 
-    def _end_of(self, entry: Entry, begun: float | None) -> End:
-        def end(
-            result: object = None,
-            error: BaseException | None = None,
-            tell: Callable[[Answer | Exception], object] | None = None,
-        ) -> bool:
-            self._held.discard(entry)
-            return self._settler.add(entry, self._judge(entry, begun, result, error), tell)
+    def start_held(self, entry: Entry) -> Callable[[], object] | None:
+        """
+        Start an attempt that its target holds, if it may start, and return what tells of it.
+        """
+        if not self._may_start(entry):
+            return None
+        self._held.add(entry)
+        entry.fired_at = self._clock.now()
+        entry.begun_at = self._clock.monotonic()
+        return partial(self._announce, entry)
 
-        return end
+    def end_held(
+        self,
+        entry: Entry,
+        result: object,
+        error: BaseException | None,
+        tell: Callable[[Answer | Exception], object] | None,
+    ) -> bool:
+        """
+        End an attempt that its target holds; return whether it had not ended before.
+        """
+        self._held.discard(entry)
+        return self._settler.add(entry, self._judge(entry, entry.begun_at, result, error), tell)
+
+    def _may_start(self, entry: Entry) -> bool:
+        """
+        Make the last check: what starts after it can be neither moved nor cancelled any more.
+        """
+        if self._gate.covers(entry.epoch):
+            return self._near.start(entry)
+        with suppress(ClosedError):  # a stop gives it back
+            self._pacer.call_later(0, self._gate.hand_over, [entry])
+        return False
 
     def _run(self, entry: Entry) -> None:
         """
         Run a sync handler, on a worker thread.
         """
+        if not self._may_start(entry):
+            return
         verdict = self._not_worth_it(entry)
         if verdict is None:
             call = entry.call
@@ -170,6 +233,8 @@ class Executor:
         """
         Run an async handler, on the event loop.
         """
+        if not self._may_start(entry):
+            return
         verdict = self._not_worth_it(entry)
         if verdict is None:
             call = entry.call
@@ -219,12 +284,19 @@ class Executor:
         entry.fired_at = self._clock.now()
         job = entry.job
         FIRING.set((job.key, job.generation, entry.attempt))  # on a thread or task that runs nothing but firings
+        self._announce(entry)
+        return self._clock.monotonic() if self._hooks.is_curious else None
+
+    def _announce(self, entry: Entry) -> None:
+        """
+        Tell observers that *entry* has started.
+        """
+        job = entry.job
         if self._hooks.is_curious:
             self._hooks.tell(fired_event(entry))
         spans = self._spans
         if spans is not None and (job.trace is not None or random() < spans.share):  # noqa: S311  no secret
             entry.span = spans.begin(entry)
-        return self._clock.monotonic() if self._hooks.is_curious else None
 
     def _arguments(self, entry: Entry, call: Call, beat: Callable[[], bool]) -> tuple[Any, ...]:
         job = entry.job
@@ -282,6 +354,29 @@ class Executor:
             verdict = _verdict.judge_error(entry.job, entry.epoch, error, self._elapsed.now_ms(entry.job))
             self._end_span(entry, verdict.kind, verdict.settle.error)
             self._settler.add(entry, verdict)
+
+
+class _HeldEnd:
+    """
+    What starts and ends one held attempt.
+    """
+
+    __slots__ = ("_entry", "_executor")
+
+    def __init__(self, executor: Executor, entry: Entry) -> None:
+        self._executor = executor
+        self._entry = entry
+
+    def start(self) -> Callable[[], object] | None:
+        return self._executor.start_held(self._entry)
+
+    def __call__(
+        self,
+        result: object = None,
+        error: BaseException | None = None,
+        tell: Callable[[Answer | Exception], object] | None = None,
+    ) -> bool:
+        return self._executor.end_held(self._entry, result, error, tell)
 
 
 def _beat(entry: Entry, watch: Any, timeout_s: float | None) -> bool:

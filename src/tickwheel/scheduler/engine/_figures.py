@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tickwheel.scheduler._distribution import Distribution
-from tickwheel.scheduler.engine._near import Entry
+from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._recent import Recent
 from tickwheel.scheduler.engine._verdict import Kind, Verdict
 from tickwheel.scheduler.model import Answer, Outcome

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler.engine._entry import Entry, Lane, Stage
 from tickwheel.scheduler.engine._ground import Ground
-from tickwheel.scheduler.engine._near import Entry, Lane, Stage
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import Limits
 

@@ -9,9 +9,11 @@ A job, by which is meant a key with a generation, is in one state at a time. The
                                                                   drop      far        (moved, set anew, cancelled)
     beginning   the count is on its way to the store              begun     begun
                                                                   refuse    far        (somebody else was faster)
-    begun       counted, waiting for its instant                  fire      running
-                                                                  end       settling   (given back by a stop)
-    running     handed to its target                              end       settling
+                                                                  withdraw  settling   (moved, set anew, cancelled)
+    begun       counted, waiting for its instant or a worker      start     running
+                                                                  withdraw  settling   (moved, set anew, cancelled)
+                                                                  end       settling   (given back)
+    running     in its target's hands                             end       settling
     settling    its end is on its way to the store                settle    far        (gone, or a new life there)
 
 Loading is reading rows from the store to stage them. What is read may be stale when it arrives. It does no harm: a row
@@ -19,125 +21,31 @@ of a generation that is known here is left out, and any other meets the store's 
 So a job loaded twice, or loaded while it is moved, fires once.
 
 Of two generations of one key, one is busy at a time: the next is not begun before the end of the one before is written.
+
+Start and withdraw meet here and nowhere else: whichever comes first keeps the other from happening. So a caller who was
+told that a job is cancelled knows that it will not start, and one who was told that it is too late, that it has.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from enum import StrEnum
+from collections.abc import Iterable
 from typing import Final
 
-from tickwheel.observe._tracing import Span
-from tickwheel.scheduler.model import Job
-from tickwheel.scheduler.targets import Call
+from tickwheel.scheduler.engine._entry import TABLE, Entry, Event, Stage
+from tickwheel.scheduler.model import Job, Standing
 
-__all__ = ["TABLE", "Entry", "Event", "Near", "Stage"]
-
-
-class Stage(StrEnum):
-    """
-    The states of the table.
-    """
-
-    FAR = "far"
-    NEAR = "near"
-    BEGINNING = "beginning"
-    BEGUN = "begun"
-    RUNNING = "running"
-    SETTLING = "settling"
-
-
-class Event(StrEnum):
-    """
-    What moves a job from one state to another.
-    """
-
-    STAGE = "stage"
-    DROP = "drop"
-    BEGIN = "begin"
-    BEGUN = "begun"
-    REFUSE = "refuse"
-    FIRE = "fire"
-    END = "end"
-    SETTLE = "settle"
-
-
-TABLE: Final[dict[Event, dict[Stage, Stage]]] = {
-    Event.STAGE: {Stage.FAR: Stage.NEAR},
-    Event.DROP: {Stage.NEAR: Stage.FAR},
-    Event.BEGIN: {Stage.NEAR: Stage.BEGINNING},
-    Event.BEGUN: {Stage.BEGINNING: Stage.BEGUN},
-    Event.REFUSE: {Stage.BEGINNING: Stage.FAR},
-    Event.FIRE: {Stage.BEGUN: Stage.RUNNING},
-    Event.END: {Stage.BEGUN: Stage.SETTLING, Stage.RUNNING: Stage.SETTLING},
-    Event.SETTLE: {Stage.SETTLING: Stage.FAR},
-}
-"""By event, the states in which it may happen and what follows; in any other state it does not happen."""
+__all__ = ["Near"]
 
 
 _STAGED: Final = TABLE[Event.STAGE][Stage.FAR]
 _BEGINNING: Final = TABLE[Event.BEGIN][Stage.NEAR]
 _DROP: Final = TABLE[Event.DROP]
+_START: Final = TABLE[Event.START]
+_WITHDRAW: Final = TABLE[Event.WITHDRAW]
 _END: Final = TABLE[Event.END]
 
 _DROPPED: Final = Job("", 0, 0)
-
-
-class Lane:
-    """
-    What an entry holds a place in while it is begun: see `_lanes`.
-    """
-
-    __slots__ = ()
-
-
-class Entry:
-    """
-    One job in memory.
-
-    Attributes:
-        job: As the store had it when it was staged: pending.
-        fire_at: When to fire it: its instant, or later where its handler's rate is used up.
-        is_booked: Whether the rate was asked.
-        lane: Where it holds a place, if its handler is limited.
-        epoch: Of the lease under which it fires.
-        stage: Where it is; changed by `Near` alone.
-        call: How to run it, from its firing on.
-        fired_at: When its target began with it, in ms of the store's clock; 0 before.
-        ran_ms: How long the target took.
-        era: Of the clock, when it was judged what follows from its end.
-        span: Of its firing, if that is traced.
-    """
-
-    __slots__ = ("call", "epoch", "era", "fire_at", "fired_at", "is_booked", "job", "lane", "ran_ms", "span", "stage")
-
-    def __init__(self, job: Job, epoch: int) -> None:
-        self.job = job
-        self.epoch = epoch
-        self.stage = Stage.FAR
-        self.fire_at = job.due_at
-        self.is_booked = False
-        self.lane: Lane | None = None
-        self.call: Call | None = None
-        self.fired_at = 0.0
-        self.ran_ms = 0.0
-        self.era = 0
-        self.span: Span | None = None
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """
-        Where it stands among the lives and attempts of its key: a retry has the same generation and is due later.
-        """
-        return self.job.generation, self.job.due_at
-
-    @property
-    def attempt(self) -> int:
-        """
-        The number of the attempt that was counted for it, from 1.
-        """
-        return self.job.attempt + 1
 
 
 class Near:
@@ -259,12 +167,12 @@ class Near:
                 begun.append(entry)
         return begun, held
 
-    def begun(self, entries: Iterable[Entry]) -> None:
+    def begun(self, entries: Iterable[Entry]) -> list[Entry]:
         """
-        Note that the attempts of *entries* are counted.
+        Note that the attempts of *entries* are counted; return those that were not withdrawn meanwhile.
         """
         with self._lock:
-            _step_all(entries, Event.BEGUN)
+            return _step_all(entries, Event.BEGUN)
 
     def refuse(self, entries: Iterable[Entry]) -> list[Entry]:
         """
@@ -272,12 +180,41 @@ class Near:
         """
         return self._leave(entries, Event.REFUSE)
 
-    def fire(self, entries: Sequence[Entry]) -> list[Entry]:
+    def start(self, entry: Entry) -> bool:
         """
-        Note that *entries* are handed over, and return those that are: a stop may have taken some back.
+        Note that *entry* starts; False if it may not: it was withdrawn or given back.
+
+        This is the last check: what is started by its answer can be neither moved nor cancelled any more.
         """
         with self._lock:
-            return _step_all(entries, Event.FIRE)
+            if not _step(entry, _START):
+                return False
+            entry.has_started = True
+            return True
+
+    def withdraw(self, job: Job) -> tuple[Entry, Standing] | None:
+        """
+        Keep the counted attempt of *job* from starting, and return its entry and how far it had come.
+
+        Args:
+            job: As the store has it: running, with that attempt counted.
+
+        Returns:
+            None if nothing is known here of that attempt. What is WITHDRAWN is settling: whoever asked sees to that.
+        """
+        with self._lock:
+            entry = self._busy.get(job.generation)
+            if entry is None or (entry.job.due_at, entry.attempt) != (job.due_at, job.attempt):
+                return None
+            _step(entry, _WITHDRAW)
+            return entry, Standing.STARTED if entry.has_started else Standing.WITHDRAWN
+
+    def is_waiting(self, generation: int) -> bool:
+        """
+        Return whether the attempt that is counted for the job of *generation* has not started.
+        """
+        entry = self._busy.get(generation)
+        return entry is not None and not entry.has_started
 
     def end(self, entry: Entry) -> bool:
         """

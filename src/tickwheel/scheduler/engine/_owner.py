@@ -18,11 +18,13 @@ from typing import Any, Final
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._armer import Armer
+from tickwheel.scheduler.engine._claims import Claims
+from tickwheel.scheduler.engine._entry import Entry, Stage
 from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._leases import Leases
-from tickwheel.scheduler.engine._near import Entry, Near, Stage
+from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._stager import Stager
@@ -59,13 +61,15 @@ class Owner:
         self._registry = registry
         self._is_stopping = False
         self._is_quiet = threading.Event()
+        self._epochs: frozenset[int] = frozenset()
         self.near = Near()
         self.leases = Leases(ground, self._owns, self._renewed)
         self._settler = Settler(ground, self.near, figures)
-        self._executor = Executor(ground, self.near, self._settler, registry, loop)
-        self._armer = Armer(ground, self.near, self._fire, self.leases.is_trusted, registry.limits_of)
+        self._executor = Executor(ground, self.near, self._settler, registry, loop, gate=self)
+        self._armer = Armer(ground, self.near, self.hand_over, self.leases.is_trusted, registry.limits_of)
         self._stager = Stager(ground, self.near, self._armer, registry)
-        self._watcher = Watcher(ground, self._stager.changed, self._stager.look_back)
+        self.claims = Claims(ground, self.near, self._settler, self._made_progress, self._stager.written)
+        self._watcher = Watcher(ground, self._changed, self._stager.look_back)
         self._armer.on_room = self._stager.made_room
         self._armer.on_more(self._stager.start_over)
         self._armer.on_early = self._give_back
@@ -153,8 +157,9 @@ class Owner:
         """
         Return how many jobs are near, staged in all, and in their handlers' hands.
         """
-        near, busy = self.near.waiting, self.near.busy
-        return {"near": near, "staged": near + busy, "in_flight": len(self.near.take(Stage.RUNNING))}
+        near, busy, waiting = self.near.waiting, self.near.busy, self._executor.waiting
+        running = len(self.near.take(Stage.RUNNING))
+        return {"near": near, "staged": near + busy, "waiting": waiting, "in_flight": running}
 
     def running(self) -> list[Entry]:
         """
@@ -168,21 +173,30 @@ class Owner:
         """
         return self._ground.timers.stats()
 
-    def _fire(self, entries: list[Entry]) -> None:
+    def covers(self, epoch: int) -> bool:
+        """
+        Return whether the lease of *epoch* holds now.
+        """
+        return epoch in self._epochs and self.leases.is_trusted()
+
+    def hand_over(self, entries: list[Entry]) -> None:
         """
         Hand over what was begun, unless the right to do so has ended meanwhile.
         """
         if self._is_stopping:
             self._give_back(entries)
             return
-        held = {lease.epoch for lease in self.leases.held}
-        if lost := [entry for entry in entries if entry.epoch not in held]:
+        if lost := [entry for entry in entries if entry.epoch not in self._epochs]:
             self._armer.ended(lost, self.near.forget(lost))
         if self.leases.is_trusted():
             self._executor.fire(entries)
         else:  # the lease is about to be renewed or lost: then we know
             with suppress(ClosedError):  # a stop gives them back
-                self._ground.pacer.call_later(_DOUBT_S, self._fire, entries)
+                self._ground.pacer.call_later(_DOUBT_S, self.hand_over, entries)
+
+    def _changed(self) -> None:
+        self._stager.changed()
+        self.claims.look([lease.shard for lease in self.leases.held])
 
     def _give_back(self, entries: list[Entry]) -> None:
         for entry in entries:
@@ -195,6 +209,7 @@ class Owner:
             self._armer.ended(ended, freed)
 
     def _owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
+        self._epochs = frozenset(lease.epoch for lease in leases)
         for epoch in lost:
             self.near.drop_epoch(epoch)
         self._stager.own(leases)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
-from tickwheel.scheduler.engine._near import Entry
+from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._verdict import Verdict
 from tickwheel.scheduler.model import Answer, Outcome
 

@@ -27,9 +27,10 @@ from tickwheel.observe._events import (
     SettleRefused,
     StoreFailed,
 )
+from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
-from tickwheel.scheduler.engine._near import Entry, Near
+from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._verdict import Kind, Verdict
 from tickwheel.scheduler.model import Answer, Job, Outcome, State
 from tickwheel.timers._contract import Timer
@@ -90,19 +91,25 @@ class Settler:
             return False
         if verdict.settle.due_at is not None:
             entry.era = self._clock.era
+        self.write(entry, verdict, tell)
+        return True
+
+    def write(self, entry: Entry, verdict: Verdict, tell: Callable[[Answer | Exception], object] | None = None) -> None:
+        """
+        Write down that *entry*, which is settling, ended with *verdict*; as `add` otherwise.
+        """
         if tell is not None:
             self._tells[entry] = tell
         with self._lock:
             self._ended.append((entry, verdict))
             is_urgent = entry.lane is not None or len(self._ended) >= _MANY
             if self._is_posting and not (is_urgent and self._pause is not None):
-                return True
+                return
             pause, self._pause = self._pause, None
             self._is_posting = True
         if pause is not None:
             pause.cancel()
         self._post_next()
-        return True
 
     def flush(self) -> None:
         """
@@ -156,7 +163,11 @@ class Settler:
         entries = [entry for entry, _ in batch]
         freed = self._near.settle(entries)
         self._post_after_pause()
-        lives = [job for answer in result if (job := answer.job) is not None and job.state is State.PENDING]
+        lives = [
+            job
+            for (_, verdict), answer in zip(batch, result, strict=True)
+            if (job := answer.job) is not None and job.state is State.PENDING and not verdict.rests
+        ]
         if lives:
             self._elapsed.follow(
                 (entry.job, answer.job, entry.era)

@@ -17,7 +17,7 @@ from tickwheel.drivers import TimerWheel
 from tickwheel.errors import ClosedError
 from tickwheel.observe._events import JobFired
 from tickwheel.observe._tracing import Span, Tracer
-from tickwheel.scheduler.engine._near import Entry
+from tickwheel.scheduler.engine._entry import Entry
 
 __all__ = ["Spans", "fired_event"]
 

@@ -62,6 +62,8 @@ class Verdict:
 
     settle: Settle
     kind: Kind
+    rests: bool = False
+    """Whether the job stays in the store for now, although it is pending."""
 
 
 def succeeded(job: Job, epoch: int) -> Verdict:
@@ -128,11 +130,11 @@ def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
     return _dead(job, epoch, error_text(error))
 
 
-def given_back(job: Job, epoch: int) -> Verdict:
+def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
     """
     Return the end of an attempt that was counted and not made: it does not count.
     """
-    return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error), Kind.GIVEN_BACK)
+    return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error), Kind.GIVEN_BACK, rests)
 
 
 def _failed(job: Job, epoch: int, error: str, now: int, wait: int | None) -> Verdict:

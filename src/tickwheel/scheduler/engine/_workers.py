@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from tickwheel.scheduler.engine._near import Entry
+from tickwheel.scheduler.engine._entry import Entry
 
 __all__ = ["Workers"]
 
@@ -52,6 +52,13 @@ class Workers:
             except IndexError:  # a worker was faster
                 break
         return taken
+
+    @property
+    def waiting(self) -> int:
+        """
+        How many entries are queued.
+        """
+        return len(self._queue)
 
     def add_one(self) -> None:
         """

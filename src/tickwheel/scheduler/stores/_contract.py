@@ -285,3 +285,31 @@ class Store(Protocol):
         """
         End a `wait_for_change` of another thread, or the next one, at once. From any thread.
         """
+
+    def ask(self, jobs: Sequence[Job]) -> set[int]:
+        """
+        Ask the owners of *jobs*, whose attempts are counted, whether these have started, and wake them.
+
+        An owner gives a job back, if it has not, and otherwise says so by `tell_started`. Nobody is owed an answer for
+        longer than a minute; asking again is allowed.
+
+        Returns:
+            The generations of those that no living owner has: none of their attempts starts any more.
+        """
+
+    def asked(self, shards: Sequence[int]) -> list[Job]:
+        """
+        Return what was asked of the owner of *shards* within the last minute and is not answered.
+
+        Of a job there is what names the attempt: key, generation, instant, and the attempt that is counted.
+        """
+
+    def tell_started(self, jobs: Sequence[Job]) -> None:
+        """
+        Answer that these attempts have started.
+        """
+
+    def started(self, jobs: Sequence[Job]) -> set[int]:
+        """
+        Return the generations of those whose owner has said that the attempt started.
+        """

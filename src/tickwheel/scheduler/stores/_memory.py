@@ -65,6 +65,8 @@ class MemoryStore:
         self._generation = 0
         self._owner: str | None = None
         self._epoch = 0
+        self._asked: dict[tuple[int, int, int], Job] = {}
+        self._started: set[tuple[int, int, int]] = set()
 
     def open(self) -> None:
         self._is_open = True
@@ -202,6 +204,29 @@ class MemoryStore:
     def wake(self) -> None:
         self._woken.set()
 
+    def ask(self, jobs: Sequence[Job]) -> set[int]:
+        with self._lock:
+            self._check_open()
+            if self._owner is None:
+                return {job.generation for job in jobs}
+            self._asked.update((_attempt(job), job) for job in jobs)
+            return set()
+
+    def asked(self, shards: Sequence[int]) -> list[Job]:
+        with self._lock:
+            asked, self._asked = self._asked, {}
+            return list(asked.values())
+
+    def tell_started(self, jobs: Sequence[Job]) -> None:
+        with self._lock:
+            self._started |= {_attempt(job) for job in jobs}
+
+    def started(self, jobs: Sequence[Job]) -> set[int]:
+        with self._lock:
+            said = {job.generation for job in jobs if _attempt(job) in self._started}
+            self._started -= {_attempt(job) for job in jobs}
+            return said
+
     def _check_open(self) -> None:
         if not self._is_open:
             what = f"the store {self.url} is not open"
@@ -277,6 +302,10 @@ class MemoryStore:
             run = self._runs[minute]
             for index in range(0 if start is None else bisect_left(run, start), len(run)):
                 yield run[index][2]
+
+
+def _attempt(job: Job) -> tuple[int, int, int]:
+    return job.generation, job.due_at, job.attempt
 
 
 def _values(write: Write) -> tuple[str | int | None, ...]:

@@ -15,6 +15,7 @@ from tickwheel.scheduler.model import (
     Answer,
     Begin,
     Cancel,
+    Claim,
     Job,
     Move,
     Outcome,
@@ -25,6 +26,7 @@ from tickwheel.scheduler.model import (
     SetMode,
     Settle,
     Settled,
+    Standing,
     State,
     Write,
 )
@@ -97,6 +99,9 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
     is_live = job is not None and job.state is not State.DEAD
     if write.if_generation is not None and write.if_generation != (job.generation if job and is_live else 0):
         return Answer(Outcome.WRONG_GENERATION, job), job
+    before, job = job, _known(job, write.over)
+    if before is not None and job is None:
+        return Answer(Outcome.TOO_LATE, before), before
     wanted = write.job
     due_at, first_set_at = wanted.due_at, wanted.first_set_at or now
     if job is not None and job.state is State.PENDING:
@@ -131,9 +136,10 @@ def _move(write: Move, job: Job | None, next_generation: NextGeneration) -> Deci
         return Answer(Outcome.NOT_FOUND, job), job
     if write.if_generation not in (None, job.generation):
         return Answer(Outcome.WRONG_GENERATION, job), job
-    if job.state is State.RUNNING:
+    known = _known(job, write.over)
+    if known is None or known.state is State.RUNNING:
         return Answer(Outcome.TOO_LATE, job), job
-    moved = _next_life(job, write.due_at, next_generation())
+    moved = _next_life(known, write.due_at, next_generation())
     return Answer(Outcome.MOVED, moved), moved
 
 
@@ -142,9 +148,26 @@ def _cancel(write: Cancel, job: Job | None) -> Decision:
         return NOT_FOUND, None
     if write.if_generation not in (None, job.generation):
         return Answer(Outcome.WRONG_GENERATION, job), job
-    if job.state is State.RUNNING and job.recurrence is None:
+    known = _known(job, write.over)
+    if known is None or (known.state is State.RUNNING and job.recurrence is None):
         return Answer(Outcome.TOO_LATE, job), job
-    return Answer(Outcome.CANCELLED, job), None
+    return Answer(Outcome.CANCELLED, known), None
+
+
+def _known(job: Job | None, over: Claim | None) -> Job | None:
+    """
+    Return *job* as a caller's write finds it; None if its attempt is counted and *over* is not about that.
+    """
+    if job is None or job.state is not State.RUNNING:
+        return job
+    if over is None:
+        return None
+    if over.generation and (over.generation, over.due_at, over.attempt) != (job.generation, job.due_at, job.attempt):
+        return None
+    if over.standing is Standing.STARTED:
+        return job
+    is_counted = over.standing is Standing.CUT_OFF
+    return replace(job, state=State.PENDING, attempt=job.attempt - (not is_counted))
 
 
 def _replay(write: Replay, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:

@@ -134,6 +134,7 @@ class Call:
         timeout_s: After which it counts as failed, or None.
         is_held: Whether the target ends the attempts in its own time: the function gets pairs of a `Firing` and its
             `End`, returns at once, and each goes on until its end is called. No thread or task waits for it.
+        starts_later: Whether a held attempt starts when the target calls `End.start`, and not by being handed over.
         in_process: Whether it waits for a process, so that it may not take a place among the threads.
     """
 
@@ -143,13 +144,25 @@ class Call:
     wants_firing: bool = False
     timeout_s: float | None = None
     is_held: bool = False
+    starts_later: bool = False
     in_process: bool = False
 
 
 class End(Protocol):
     """
-    What ends a held attempt; from any thread.
+    What starts and ends a held attempt; from any thread.
     """
+
+    def start(self) -> Callable[[], object] | None:
+        """
+        Start the attempt, where the call `starts_later`; until then the job can be moved, cancelled and set again.
+
+        It calls nobody and may be called under a lock.
+
+        Returns:
+            Tells observers of the start, to be called without a lock; None if the attempt may not start, and is not to
+            be handed on.
+        """
 
     def __call__(
         self,

@@ -4,6 +4,7 @@ The pull target: firings wait in a named queue, and workers in any language come
     a firing is              until                                what follows
     waiting in the store     a worker asks, and it is due         its attempt is counted, and it is ready
     ready                    taken, or nobody came in a second    leased; or back to the store, the attempt given back
+                             moved, cancelled or set anew         forgotten
     leased                   acknowledged                         done
                              refused                              again, or dead
                              its time is over                     a failed attempt: again by its policy, or dead
@@ -58,12 +59,13 @@ CallLater = Callable[..., _Timer]
 @dataclass(slots=True, eq=False)
 class _Held:
     """
-    One firing that was handed over: ready, and then leased.
+    One firing that was handed over: ready, started for a worker, and then leased.
     """
 
     queue: str
     firing: Firing
     end: End
+    tell: Callable[[], object] | None = None
     timer: _Timer | None = None
     until: int = 0
 
@@ -80,8 +82,8 @@ class _Worker:
     timer: _Timer | None = None
 
 
-_Served = list[tuple[_Worker, list[JobLease]]]
-"""Who gets what."""
+_Served = list[tuple[_Worker, list[JobLease], list[Callable[[], object]]]]
+"""Who gets what, and what tells observers of it."""
 
 
 class _Queue:
@@ -144,7 +146,7 @@ class PullTarget:
             self._leases.clear()
             self._queues.clear()
             self._waiting = 0
-            served: _Served = [(worker, []) for worker in workers if worker.found.set_running_or_notify_cancel()]
+            served: _Served = [(worker, [], []) for worker in workers if worker.found.set_running_or_notify_cancel()]
         _tell(served)
 
     # ---- the scheduler's side --------------------------------------------------------------------------------------
@@ -160,7 +162,7 @@ class PullTarget:
         """
         Return what puts firings into the queue.
         """
-        return Call(partial(self._hold, handler), is_held=True)
+        return Call(partial(self._hold, handler), is_held=True, starts_later=True)
 
     def limits(self, handler: str) -> Limits:
         """
@@ -312,7 +314,7 @@ class PullTarget:
             queue.workers.remove(worker)
             self._waiting -= 1
             self._tidy(name, queue)
-            served: _Served = [(worker, [])] if worker.found.set_running_or_notify_cancel() else []
+            served: _Served = [(worker, [], [])] if worker.found.set_running_or_notify_cancel() else []
         _tell(served)
 
     def figures(self) -> dict[str, dict[str, int]]:
@@ -332,18 +334,34 @@ class PullTarget:
         Lease what is ready to those who wait; return who gets what, to be told without the lock.
         """
         served: _Served = []
-        while queue.ready and queue.workers:
+        while queue.workers and self._start_first(queue):
             worker = queue.workers.popleft()
             self._waiting -= 1
             if worker.timer is not None:
                 worker.timer.cancel()
             if worker.found.set_running_or_notify_cancel():
-                count = min(worker.limit, len(queue.ready))
-                served.append((worker, [self._grant(queue, worker.seconds) for _ in range(count)]))
+                granted: list[_Held] = []
+                while len(granted) < worker.limit and self._start_first(queue):
+                    granted.append(queue.ready.popleft())
+                leases = [self._grant(queue, held, worker.seconds) for held in granted]
+                served.append((worker, leases, [held.tell for held in granted if held.tell is not None]))
         return served
 
-    def _grant(self, queue: _Queue, seconds: float) -> JobLease:
-        held = queue.ready.popleft()
+    def _start_first(self, queue: _Queue) -> bool:
+        """
+        Start the first of what is ready, and forget what may not start; return whether there is one.
+        """
+        while queue.ready:
+            held = queue.ready[0]
+            held.tell = held.tell or held.end.start()
+            if held.tell is not None:
+                return True
+            queue.ready.popleft()
+            if held.timer is not None:
+                held.timer.cancel()
+        return False
+
+    def _grant(self, queue: _Queue, held: _Held, seconds: float) -> JobLease:
         assert self._open is not None
         if held.timer is not None:
             held.timer.cancel()
@@ -375,5 +393,7 @@ class PullTarget:
 
 
 def _tell(served: _Served) -> None:
-    for worker, leases in served:
+    for worker, leases, tells in served:
+        for tell in tells:
+            tell()
         worker.found.set_result(leases)

@@ -17,8 +17,10 @@ from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
 from tickwheel.scheduler.model import Answer, Job, Page, Replay, Set, Write
 from tickwheel.scheduler.stores import Joins, Shard, Store
+from tickwheel.scheduler.verbs._asker import Asker
 from tickwheel.scheduler.verbs._drain import Progress, drained
 from tickwheel.scheduler.verbs._promise import Promise
+from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._requests import ListFields, SetRequest, When, job_query, set_write
 from tickwheel.scheduler.verbs._within import Within, cancels, moves
 from tickwheel.scheduler.verbs._writer import Writer
@@ -40,6 +42,7 @@ class Client:
         options: The knobs.
         on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
         on_unknown: Called there when nobody knows whether a commit took effect.
+        knowing: Returns who fires here and so knows what has started, or None.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Client:
         *,
         on_commit: Callable[[Sequence[Write], list[Answer]], None],
         on_unknown: Callable[[], None],
+        knowing: Callable[[], Knowing | None],
         tracer: Tracer | None = None,
     ) -> None:
         self.store = store
@@ -62,6 +66,8 @@ class Client:
         self._tracer = tracer
         self._opening = threading.Lock()
         self._writer: Writer | None = None
+        self._knowing = knowing
+        self._asker = Asker(store, self._resubmit)
         self._is_closed = False
 
     def opened(self) -> Writer:
@@ -90,6 +96,7 @@ class Client:
             self._is_closed = True
             writer, self._writer = self._writer, None
             if writer is not None:
+                self._asker.close()
                 writer.close(timeout_s)
                 try:
                     release()
@@ -107,7 +114,14 @@ class Client:
             waiting_max=self._options.waiting_max,
             on_commit=self._on_commit,
             on_unknown=self._on_unknown,
+            referee=Referee(self._knowing, self._asker),
         )
+
+    def _resubmit(self, writes: Sequence[Write], done: Done) -> None:
+        writer = self._writer
+        if writer is None:
+            raise ClosedError("scheduler")
+        writer.resubmit(writes, done)
 
     # ---- writes ----------------------------------------------------------------------------------------------------
 

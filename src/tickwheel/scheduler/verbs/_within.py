@@ -8,9 +8,10 @@ fires it once the transaction has ended; the store follows that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from tickwheel.scheduler import _checks
-from tickwheel.scheduler.model import Answer, Cancel, Move, Set, Write
+from tickwheel.scheduler.model import ANY_CLAIM, Answer, Cancel, Move, Set, Write
 from tickwheel.scheduler.stores import Joins
 from tickwheel.scheduler.verbs._requests import SetRequest, When, due_at
 
@@ -64,7 +65,8 @@ class Within:
         Set jobs; all are checked first.
         """
         now = self._now_ms()
-        return Joining(self._store, self._connection, [self._set_write(request, now) for request in requests])
+        writes = [replace(self._set_write(request, now), over=ANY_CLAIM) for request in requests]
+        return Joining(self._store, self._connection, writes)
 
     def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Joining:
         """

@@ -24,12 +24,10 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Write
 from tickwheel.scheduler.stores._contract import Store
 from tickwheel.scheduler.verbs._promise import Promise
+from tickwheel.scheduler.verbs._referee import Done, Open, Referee, has_late
 from tickwheel.scheduler.verbs._tally import Tally, WriterStats
 
 __all__ = ["Done", "Writer", "WriterStats"]
-
-Done: TypeAlias = Callable[[list[Answer] | Exception], None]
-"""Gets the answers, or the error of them all. Called on the writer's thread: it must neither block nor raise."""
 
 _Entry: TypeAlias = tuple[Sequence[Write], Done]
 
@@ -83,6 +81,7 @@ class Writer:
         retry_s: float = 5.0,
         on_commit: Callable[[Sequence[Write], list[Answer]], None] | None = None,
         on_unknown: Callable[[], None] | None = None,
+        referee: Referee | None = None,
     ) -> None:
         """
         Start the thread.
@@ -95,6 +94,7 @@ class Writer:
             retry_s: How long a batch is tried again after transient errors.
             on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
             on_unknown: Called there when it is not known whether a commit took effect, before anybody gets the error.
+            referee: Decides what the store cannot: whether a counted attempt has started.
         """
         self._store = store
         self._batch_max = batch_max
@@ -102,6 +102,7 @@ class Writer:
         self._retry_s = retry_s
         self._on_commit = on_commit
         self._on_unknown = on_unknown
+        self._referee = referee
         self._lock = threading.Lock()
         self._own_work = threading.Condition(self._lock)
         is_shared = not store.abilities.has_many_writers
@@ -201,6 +202,15 @@ class Writer:
             self._check_open()
             self._own.append((writes, done))
             self._own_work.notify()
+
+    def resubmit(self, writes: Sequence[Write], done: Done) -> None:
+        """
+        Queue *writes* of a caller once more, who gets the answers by *done*.
+
+        Raises:
+            ClosedError: If the writer is closed.
+        """
+        self._queue_callers([(writes, done)], len(writes), None)
 
     def stats(self) -> WriterStats:
         """
@@ -306,15 +316,44 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the thread lives on
             self._fail(entries, len(writes), error)
             return
-        if self._on_commit is not None:
-            with _REPORTED:
-                self._on_commit(writes, answers)
+        self._tell_of(writes, answers)
+        undecided: list[Open] = []
+        may_be_undecided = self._referee is not None and has_late(answers)
         start = 0
         for part, done in entries:
             end = start + len(part)
-            with _REPORTED:
-                done(answers[start:end])
+            waiting = Open.of(part, answers[start:end], done) if may_be_undecided else None
+            if waiting is None:
+                with _REPORTED:
+                    done(answers[start:end])
+            else:
+                undecided.append(waiting)
             start = end
+        if undecided and self._referee is not None:
+            with _REPORTED:
+                self._referee.decide(undecided, self._commit)
+
+    def _tell_of(self, writes: Sequence[Write], answers: list[Answer]) -> None:
+        if self._on_commit is not None:
+            with _REPORTED:
+                self._on_commit(writes, answers)
+
+    def _commit(self, writes: Sequence[Write]) -> list[Answer]:
+        """
+        Do *writes* of callers in a transaction of their own.
+        """
+        try:
+            answers = self._apply(writes)
+        except StoreError as error:
+            self._tell_unknown(error)
+            raise
+        self._tell_of(writes, answers)
+        return answers
+
+    def _tell_unknown(self, error: Exception) -> None:
+        if self._on_unknown is not None and isinstance(error, StoreError) and error.is_unknown:
+            with _REPORTED:
+                self._on_unknown()
 
     def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
         is_about_all = isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
@@ -325,9 +364,7 @@ class Writer:
             self._write(entries[middle:])
             return
         self._tally.failed(size)
-        if self._on_unknown is not None and isinstance(error, StoreError) and error.is_unknown:
-            with _REPORTED:
-                self._on_unknown()
+        self._tell_unknown(error)
         for _, done in entries:
             with _REPORTED:
                 done(error)

@@ -25,6 +25,7 @@ from tickwheel.testing.store_suite._batch import BatchTests
 from tickwheel.testing.store_suite._begin import BeginTests
 from tickwheel.testing.store_suite._bulk import BulkTests
 from tickwheel.testing.store_suite._cancel import CancelTests
+from tickwheel.testing.store_suite._claim import ClaimTests
 from tickwheel.testing.store_suite._due import DueTests
 from tickwheel.testing.store_suite._input import InputTests
 from tickwheel.testing.store_suite._list import ListTests
@@ -49,6 +50,7 @@ class StoreSuite(
     ReplayTests,
     AdoptTests,
     BeginTests,
+    ClaimTests,
     SettleTests,
     AsideTests,
     RedateTests,

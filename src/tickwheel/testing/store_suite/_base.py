@@ -12,6 +12,7 @@ from tickwheel.scheduler.model import (
     Answer,
     Begin,
     Cancel,
+    Claim,
     Job,
     Move,
     Outcome,
@@ -20,6 +21,7 @@ from tickwheel.scheduler.model import (
     SetMode,
     Settle,
     Settled,
+    Standing,
     State,
     Write,
 )
@@ -72,7 +74,7 @@ class Rig:
         """
         Set *key*, due *after* ms from the start; conditions and the job's fields by name.
         """
-        conditions = {name: fields.pop(name) for name in ("max_wait_ms", "if_generation") if name in fields}
+        conditions = {name: fields.pop(name) for name in ("max_wait_ms", "if_generation", "over") if name in fields}
         return self.do(Set(Job(key, 0, self.now + after, **fields), mode, **conditions))
 
     def pending(self, key: str, after: int = 60_000, **fields: Any) -> Job:
@@ -90,6 +92,13 @@ class Rig:
         job = self.pending(key, after, **fields)
         assert self.begin(job) is Outcome.BEGUN
         return job
+
+    def claim(self, key: str, standing: Standing) -> Claim:
+        """
+        Return a word on the attempt that is counted for *key*.
+        """
+        job = self.get(key)
+        return Claim(job.generation, job.due_at, job.attempt, standing)
 
     def dead(self, key: str, error: str = "it broke") -> Job:
         """
@@ -112,17 +121,17 @@ class Rig:
         """
         return self.do(Settle(job, self.lease(job.key).epoch, how, **fields))
 
-    def move(self, key: str, after: int, if_generation: int | None = None) -> Answer:
+    def move(self, key: str, after: int, if_generation: int | None = None, over: Claim | None = None) -> Answer:
         """
         Move *key* to *after* ms from the start.
         """
-        return self.do(Move(key, self.now + after, if_generation))
+        return self.do(Move(key, self.now + after, if_generation, over=over))
 
-    def cancel(self, key: str, if_generation: int | None = None) -> Answer:
+    def cancel(self, key: str, if_generation: int | None = None, over: Claim | None = None) -> Answer:
         """
         Cancel *key*.
         """
-        return self.do(Cancel(key, if_generation))
+        return self.do(Cancel(key, if_generation, over))
 
     def replay(self, key: str, after: int = 0, if_generation: int | None = None) -> Answer:
         """

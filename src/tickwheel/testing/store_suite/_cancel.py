@@ -4,7 +4,7 @@ Cancel: a job that will not run.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.model import Outcome
+from tickwheel.scheduler.model import Outcome, Standing
 from tickwheel.testing.store_suite._base import StoreTests
 
 
@@ -58,7 +58,7 @@ class CancelTests(StoreTests):
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
-            assert rig.cancel("key").outcome is Outcome.CANCELLED
+            assert rig.cancel("key", over=rig.claim("key", Standing.STARTED)).outcome is Outcome.CANCELLED
             assert rig.settle(job, due_at=rig.now + 9).outcome is Outcome.NOT_FOUND
             assert rig.store.get("key") is None
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Job, Outcome, RetryPolicy, Set, SetMode, Settled, State
+from tickwheel.scheduler.model import Job, Outcome, RetryPolicy, Set, SetMode, Settled, Standing, State
 from tickwheel.testing.store_suite._base import StoreTests
 
 
@@ -153,12 +153,12 @@ class SetTests(StoreTests):
 
     def test_over_a_running_job(self) -> None:
         """
-        A set while the job fires begins a new life, whatever the mode, which the old firing cannot end.
+        A set of a job that has started begins a new life, whatever the mode, which the old firing cannot end.
         """
         with self.rig() as rig:
             for mode in SetMode:
                 old = rig.running(f"key {mode}", 1_000, first_set_at=5)
-                answer = rig.set(old.key, 9_000, mode)
+                answer = rig.set(old.key, 9_000, mode, over=rig.claim(old.key, Standing.STARTED))
                 assert answer.outcome is Outcome.REPLACED
                 assert answer.job is not None
                 assert answer.job.due_at == rig.now + 9_000

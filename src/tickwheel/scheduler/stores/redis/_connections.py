@@ -79,7 +79,7 @@ class Connections:
 
     def call(self, *words: bytes | str | int) -> Any:
         """
-        Send one command that writes nothing, and return its reply.
+        Send one command that writes nothing, or may be repeated, and return its reply.
 
         Raises:
             StoreError: If it fails.

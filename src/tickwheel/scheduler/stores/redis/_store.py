@@ -17,6 +17,7 @@ from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
 from tickwheel.scheduler.stores._sharding import sharding
+from tickwheel.scheduler.stores.redis import _questions
 from tickwheel.scheduler.stores.redis._batch import Batch
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
@@ -57,6 +58,7 @@ class RedisStore:
         self.abilities = _abilities("what the server's settings say, which are read on open")
         self._location, self._wanted_shards, self._lease_ms = location, shards, int(lease_s * 1000)
         self._base = f"{{{prefix}}}"
+        self._questions = f"{self._base}:questions"
         self._connections: Connections | None = None
         self._listener: Listener | None = None
         self._shards = 1
@@ -199,6 +201,25 @@ class RedisStore:
     def wake(self) -> None:
         if self._listener is not None:
             self._listener.wake()
+
+    def ask(self, jobs: Sequence[Job]) -> set[int]:
+        call, now = self._open_connections().call, self.now_ms()
+        owned = {shard.number for shard in self.shards() if shard.owner is not None}
+        own = [job for job in jobs if self._shard_of(job.key) in owned]
+        if own:
+            _questions.ask(call, self._questions, own, now)
+            call("PUBLISH", f"{self._base}:news", "")
+        return {job.generation for job in jobs if self._shard_of(job.key) not in owned}
+
+    def asked(self, shards: Sequence[int]) -> list[Job]:
+        call, now = self._open_connections().call, self.now_ms()
+        return [job for job in _questions.asked(call, self._questions, now) if self._shard_of(job.key) in shards]
+
+    def tell_started(self, jobs: Sequence[Job]) -> None:
+        _questions.tell_started(self._open_connections().call, self._questions, jobs, self.now_ms())
+
+    def started(self, jobs: Sequence[Job]) -> set[int]:
+        return _questions.started(self._open_connections().call, self._questions, jobs)
 
     def _try(self, connections: Connections, batch: Batch) -> list[Any]:
         with self._storable():

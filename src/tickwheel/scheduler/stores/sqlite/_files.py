@@ -48,6 +48,26 @@ class OwnerLock:
         """
         return self._fd is not None and _is_same(self._fd, self._path)
 
+    def is_taken(self) -> bool:
+        """
+        Return whether anybody owns the file; also where that cannot be told.
+        """
+        if self._fd is not None:
+            return True
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
     def take(self, owner: str) -> None:
         """
         Lock the file for *owner*, at once or not at all.

@@ -19,6 +19,7 @@ from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of
+from tickwheel.scheduler.stores.sqlite import _questions
 from tickwheel.scheduler.stores.sqlite._batch import Batch
 from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
 from tickwheel.scheduler.stores.sqlite._connections import Connections
@@ -247,6 +248,26 @@ class SqliteStore:
 
     def wake(self) -> None:
         self._bell.wake()
+
+    def ask(self, jobs: Sequence[Job]) -> set[int]:
+        if self._lease is None and not self._lock.is_taken():
+            return {job.generation for job in jobs}
+        with translated(self.url), self._open_connections().writing() as connection:
+            _questions.ask(connection, jobs, self.now_ms())
+        ring(self.path)
+        return set()
+
+    def asked(self, shards: Sequence[int]) -> list[Job]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return _questions.asked(connection, self.now_ms())
+
+    def tell_started(self, jobs: Sequence[Job]) -> None:
+        with translated(self.url), self._open_connections().writing() as connection:
+            _questions.tell_started(connection, jobs)
+
+    def started(self, jobs: Sequence[Job]) -> set[int]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return _questions.started(connection, jobs)
 
     def _restart_log(self) -> None:
         self._open_connections().restart_log()

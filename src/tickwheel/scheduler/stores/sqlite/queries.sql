@@ -101,6 +101,22 @@ UPDATE tickwheel_job SET state = 0 WHERE shard = 0 AND due_at = ? AND generation
 -- name: delete_all_notes
 DELETE FROM tickwheel_note;
 
+-- name: forget_questions
+DELETE FROM tickwheel_question WHERE asked_at < ?;
+
+-- name: ask
+INSERT INTO tickwheel_question (generation, due_at, attempt, key, asked_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET asked_at = excluded.asked_at;
+
+-- name: questions
+SELECT key, generation, due_at, attempt FROM tickwheel_question WHERE asked_at >= ? AND has_started = 0;
+
+-- name: tell_started
+UPDATE tickwheel_question SET has_started = 1 WHERE generation = ? AND due_at = ? AND attempt = ?;
+
+-- name: has_started
+SELECT 1 FROM tickwheel_question WHERE generation = ? AND due_at = ? AND attempt = ? AND has_started = 1;
+
 -- name: all_keys
 SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -2 AND key >= :first AND key < :end
 UNION ALL

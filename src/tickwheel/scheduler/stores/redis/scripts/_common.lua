@@ -12,6 +12,7 @@
 --   dead          zset    the keys of dead jobs
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
 --   shard:SHARD   hash    owner, epoch, until
+--   questions     hash    counted attempts that others ask about (see _questions.py)
 --   nodes         zset    who is there, by the instant until which they were seen
 local base = KEYS[1]
 local CHUNK = 2000

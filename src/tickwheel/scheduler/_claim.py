@@ -1,0 +1,45 @@
+"""
+The word on a counted attempt: how far it has come.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from tickwheel.scheduler._record import record
+
+__all__ = ["ANY_CLAIM", "Claim", "Standing"]
+
+
+class Standing(StrEnum):
+    """
+    How far a counted attempt has come, by the word of whoever knows it for certain.
+    """
+
+    STARTED = "started"
+    """Its target has it."""
+    WITHDRAWN = "withdrawn"
+    """It has not started and never will: it does not count."""
+    CUT_OFF = "cut_off"
+    """Its owner is gone, so that it does not start any more; whether it had is unknown, so it counts."""
+
+
+@record
+class Claim:
+    """
+    One counted attempt of one job, and how far it has come: a fact, which stays true whatever becomes of the job.
+
+    The store sees that an attempt is counted, and not whether it has started, since no commit stands between an instant
+    and its firing. So a write to a job whose attempt is counted carries the word of its owner; without it, or with
+    that on another attempt, it is answered TOO_LATE and changes nothing.
+    """
+
+    generation: int
+    due_at: int
+    attempt: int
+    standing: Standing
+
+
+ANY_CLAIM: Final = Claim(0, 0, 0, Standing.STARTED)
+"""For a set in a caller's transaction, where nobody can be asked: it replaces whatever is there."""

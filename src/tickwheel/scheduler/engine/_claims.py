@@ -1,0 +1,130 @@
+"""
+The word on counted attempts: whether one has started, for callers who want to move, cancel or replace its job.
+
+Callers of this process ask on the writer's thread, those of others through the store. What has not started is withdrawn
+from memory first, so that it does not start whatever follows; then either the caller's write replaces it in the store,
+or it is given back there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from tickwheel.errors import ClosedError
+from tickwheel.observe._events import StoreFailed
+from tickwheel.scheduler.engine import _verdict
+from tickwheel.scheduler.engine._entry import Entry
+from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._near import Near
+from tickwheel.scheduler.engine._settler import Settler
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Answer, Claim, Job, Outcome, Standing, State
+
+__all__ = ["Claims"]
+
+_REST_S: Final = 0.25
+"""How long a job that was given back for another process rests in the store, so that its write finds it pending."""
+
+_REPLACED: Final = frozenset((Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.KEPT))
+
+
+class Claims:
+    """
+    Withdraws what has not started, for whoever asks.
+
+    Args:
+        ground: What it stands on.
+        near: The table, where start and withdrawal exclude each other.
+        settler: Gives back what nobody replaced.
+        ended: Gets entries that are out of the way, and those that waited for their keys.
+        stage: Takes up pending jobs.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        near: Near,
+        settler: Settler,
+        ended: Callable[[list[Entry], list[Entry]], object],
+        stage: Callable[[list[Job]], object],
+    ) -> None:
+        self._store = ground.store
+        self._pacer = ground.pacer
+        self._hooks = ground.hooks
+        self._near = near
+        self._settler = settler
+        self._ended = ended
+        self._stage = stage
+        self._withdrawn: dict[int, Entry] = {}
+
+    def words(self, jobs: Sequence[Job]) -> list[Claim | None]:
+        """
+        Return the word on each of *jobs*, for writes of this process that follow at once; None where it is not known.
+        """
+        words: list[Claim | None] = []
+        for job in jobs:
+            found = self._near.withdraw(job)
+            if found is None:
+                words.append(None)
+                continue
+            entry, standing = found
+            if standing is Standing.WITHDRAWN:
+                self._withdrawn[job.generation] = entry
+            words.append(Claim(job.generation, job.due_at, job.attempt, standing))
+        return words
+
+    def resolved(self, claims: Sequence[Claim], answers: Sequence[Answer] | None) -> None:
+        """
+        Forget what the writes have replaced, and give back what they have not.
+        """
+        gone: list[Entry] = []
+        kept: list[Job] = []
+        for index, claim in enumerate(claims):
+            entry = self._withdrawn.pop(claim.generation, None) if claim.standing is Standing.WITHDRAWN else None
+            if entry is None:
+                continue
+            answer = None if answers is None else answers[index]
+            if answer is None or answer.outcome not in _REPLACED:
+                self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch))
+                continue
+            gone.append(entry)
+            if answer.outcome is Outcome.KEPT and answer.job is not None:
+                kept.append(answer.job)
+        if gone:
+            self._ended(gone, self._near.settle(gone))
+        if kept:
+            self._stage(kept)
+
+    def look(self, shards: Sequence[int]) -> None:
+        """
+        Answer what other processes ask about jobs of *shards*, which are ours.
+        """
+        try:
+            asked = self._store.asked(shards) if shards else []
+            started: list[Job] = []
+            for job in asked:
+                found = self._near.withdraw(job)
+                if found is None:
+                    continue
+                entry, standing = found
+                if standing is Standing.STARTED:
+                    started.append(job)
+                else:
+                    self._give_back(entry)
+            if started:
+                self._store.tell_started(started)
+        except StoreError as error:  # those who ask remind us
+            if self._hooks.is_active:
+                self._hooks.tell(StoreFailed("answering other processes", str(error)))
+
+    def _give_back(self, entry: Entry) -> None:
+        self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch, rests=True), self._given_back)
+
+    def _given_back(self, answer: Answer | Exception) -> None:
+        job = None if isinstance(answer, Exception) else answer.job
+        if job is not None and job.state is State.PENDING:
+            with suppress(ClosedError):
+                self._pacer.call_later(_REST_S, partial(self._stage, [job]))

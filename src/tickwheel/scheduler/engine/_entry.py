@@ -1,0 +1,131 @@
+"""
+One job in memory, and the states it may be in.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from tickwheel.observe._tracing import Span
+from tickwheel.scheduler.model import Job
+from tickwheel.scheduler.targets import Call
+
+__all__ = ["TABLE", "Entry", "Event", "Lane", "Stage"]
+
+
+class Stage(StrEnum):
+    """
+    The states of the table.
+    """
+
+    FAR = "far"
+    NEAR = "near"
+    BEGINNING = "beginning"
+    BEGUN = "begun"
+    RUNNING = "running"
+    SETTLING = "settling"
+
+
+class Event(StrEnum):
+    """
+    What moves a job from one state to another.
+    """
+
+    STAGE = "stage"
+    DROP = "drop"
+    BEGIN = "begin"
+    BEGUN = "begun"
+    REFUSE = "refuse"
+    START = "start"
+    WITHDRAW = "withdraw"
+    END = "end"
+    SETTLE = "settle"
+
+
+TABLE: Final[dict[Event, dict[Stage, Stage]]] = {
+    Event.STAGE: {Stage.FAR: Stage.NEAR},
+    Event.DROP: {Stage.NEAR: Stage.FAR},
+    Event.BEGIN: {Stage.NEAR: Stage.BEGINNING},
+    Event.BEGUN: {Stage.BEGINNING: Stage.BEGUN},
+    Event.REFUSE: {Stage.BEGINNING: Stage.FAR},
+    Event.START: {Stage.BEGUN: Stage.RUNNING},
+    Event.WITHDRAW: {Stage.BEGINNING: Stage.SETTLING, Stage.BEGUN: Stage.SETTLING},
+    Event.END: {Stage.BEGUN: Stage.SETTLING, Stage.RUNNING: Stage.SETTLING},
+    Event.SETTLE: {Stage.SETTLING: Stage.FAR},
+}
+"""By event, the states in which it may happen and what follows; in any other state it does not happen."""
+
+
+class Lane:
+    """
+    What an entry holds a place in while it is begun: see `_lanes`.
+    """
+
+    __slots__ = ()
+
+
+class Entry:
+    """
+    One job in memory.
+
+    Attributes:
+        job: As the store had it when it was staged: pending.
+        fire_at: When to fire it: its instant, or later where its handler's rate is used up.
+        is_booked: Whether the rate was asked.
+        lane: Where it holds a place, if its handler is limited.
+        epoch: Of the lease under which it fires.
+        stage: Where it is; changed by `Near` alone.
+        call: How to run it, from its instant on.
+        has_started: Whether its target has it, or had.
+        begun_at: When its target began with it, in monotonic seconds, if anybody wants to know.
+        fired_at: The same in ms of the store's clock; 0 before.
+        ran_ms: How long the target took.
+        era: Of the clock, when it was judged what follows from its end.
+        span: Of its firing, if that is traced.
+    """
+
+    __slots__ = (
+        "begun_at",
+        "call",
+        "epoch",
+        "era",
+        "fire_at",
+        "fired_at",
+        "has_started",
+        "is_booked",
+        "job",
+        "lane",
+        "ran_ms",
+        "span",
+        "stage",
+    )
+
+    def __init__(self, job: Job, epoch: int) -> None:
+        self.job = job
+        self.epoch = epoch
+        self.stage = Stage.FAR
+        self.fire_at = job.due_at
+        self.is_booked = False
+        self.lane: Lane | None = None
+        self.call: Call | None = None
+        self.has_started = False
+        self.begun_at: float | None = None
+        self.fired_at = 0.0
+        self.ran_ms = 0.0
+        self.era = 0
+        self.span: Span | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """
+        Where it stands among the lives and attempts of its key: a retry has the same generation and is due later.
+        """
+        return self.job.generation, self.job.due_at
+
+    @property
+    def attempt(self) -> int:
+        """
+        The number of the attempt that was counted for it, from 1.
+        """
+        return self.job.attempt + 1

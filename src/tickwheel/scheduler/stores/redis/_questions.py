@@ -1,0 +1,70 @@
+"""
+What nodes ask of the owners of shards: whether a counted attempt has started.
+
+One hash: the attempt, as `generation/due_at/attempt`; and when it was asked, the answer, and the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tickwheel.scheduler.model import Job, State
+
+__all__ = ["ask", "asked", "started", "tell_started"]
+
+_KEPT_MS: Final = 60_000
+_OPEN, _STARTED = b"0", b"1"
+
+_Call = Callable[..., Any]
+
+
+def ask(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
+    """
+    Leave a question about each of *jobs*.
+    """
+    for job in jobs:
+        call("HSETNX", place, _attempt(job), b"%d %b %b" % (now, _OPEN, job.key.encode()))
+
+
+def asked(call: _Call, place: str, now: int) -> list[Job]:
+    """
+    Return what is asked and not answered, and forget what is old.
+    """
+    jobs: list[Job] = []
+    old: list[bytes] = []
+    facts = call("HGETALL", place)
+    for attempt, fact in zip(facts[::2], facts[1::2], strict=True):
+        asked_at, answer, key = bytes(fact).split(b" ", 2)
+        if int(asked_at) < now - _KEPT_MS:
+            old.append(attempt)
+        elif answer == _OPEN:
+            generation, due_at, number = map(int, bytes(attempt).split(b"/"))
+            jobs.append(Job(key.decode(), generation, due_at, attempt=number, state=State.RUNNING))
+    if old:
+        call("HDEL", place, *old)
+    return jobs
+
+
+def tell_started(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
+    """
+    Answer that the attempts of *jobs* have started.
+    """
+    for job in jobs:
+        call("HSET", place, _attempt(job), b"%d %b %b" % (now, _STARTED, job.key.encode()))
+
+
+def started(call: _Call, place: str, jobs: Sequence[Job]) -> set[int]:
+    """
+    Return the generations of those of which that was answered.
+    """
+    facts = call("HMGET", place, *map(_attempt, jobs))
+    return {
+        job.generation
+        for job, fact in zip(jobs, facts, strict=True)
+        if fact is not None and bytes(fact).split(b" ", 2)[1] == _STARTED
+    }
+
+
+def _attempt(job: Job) -> bytes:
+    return b"%d/%d/%d" % (job.generation, job.due_at, job.attempt)

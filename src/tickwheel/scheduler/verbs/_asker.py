@@ -1,0 +1,196 @@
+"""
+The asker: has the word of jobs' owners in other processes on whether an attempt has started.
+
+The question lies in the store, and the owner, woken, either gives the job back, so that it is pending, or says that it
+has started. An owner that is gone says nothing; then its lease ends, and nothing of it starts any more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Answer, Cancel, Claim, Job, Move, Set, Standing, State, Write
+from tickwheel.scheduler.stores import Store
+
+__all__ = ["Asker", "Undecided"]
+
+_PAUSE_FIRST_S: Final = 0.002
+_PAUSE_MAX_S: Final = 0.1
+"""How often the store is looked at for an answer; less and less often, since most come at once."""
+
+_REMIND_S: Final = 1.0
+"""After which the question is put again, because the hint may be lost and the owner may be gone."""
+
+_PATIENCE_S: Final = 60.0
+"""How long a caller waits at most: some leases, so that a successor has answered."""
+
+
+class Undecided(Protocol):
+    """
+    A caller's writes, some of which wait for a word.
+    """
+
+    writes: Sequence[Write]
+    indexes: list[int]
+
+    def job(self, index: int) -> Job:
+        """
+        Return the job that the write of that *index* met.
+        """
+
+    def finish(self, answers: list[Answer] | Exception) -> None:
+        """
+        Answer the caller.
+        """
+
+
+class _Waiting:
+    """
+    A caller who waits.
+    """
+
+    __slots__ = ("part", "remind_at", "until", "words")
+
+    def __init__(self, part: Undecided, now: float) -> None:
+        self.part = part
+        self.until = now + _PATIENCE_S
+        self.remind_at = now
+        self.words: dict[int, Claim | None] = {}
+
+
+Resubmit = Callable[[list[Write], Callable[[list[Answer] | Exception], object]], object]
+
+
+class Asker:
+    """
+    Asks in a thread of its own, which lives while somebody waits.
+
+    Args:
+        store: Open.
+        resubmit: Queues writes again, with who gets their answers.
+    """
+
+    def __init__(self, store: Store, resubmit: Resubmit) -> None:
+        self._store = store
+        self._resubmit = resubmit
+        self._lock = threading.Lock()
+        self._new: list[_Waiting] = []
+        self._wake = threading.Event()
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def ask(self, part: Undecided) -> None:
+        """
+        Have the undecided writes of *part* decided; from any thread, without waiting.
+        """
+        with self._lock:
+            is_closed = self._is_closed
+            if not is_closed:
+                self._new.append(_Waiting(part, time.monotonic()))
+                self._wake.set()
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="tickwheel-asker", daemon=True)
+                    self._thread.start()
+        if is_closed:
+            part.finish(ClosedError("scheduler"))
+
+    def close(self) -> None:
+        """
+        Let those who wait go without an answer. Twice is allowed.
+        """
+        with self._lock:
+            self._is_closed = True
+            self._wake.set()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        waiting: list[_Waiting] = []
+        pause_s = _PAUSE_FIRST_S
+        while True:
+            with self._lock:
+                if self._new:
+                    pause_s = _PAUSE_FIRST_S
+                waiting += self._new
+                self._new.clear()
+                self._wake.clear()
+                if not waiting and not self._is_closed:
+                    self._thread = None
+                    return
+            if self._is_closed:
+                break
+            waiting = [each for each in waiting if not self._look(each)]
+            if waiting:
+                self._wake.wait(pause_s)
+                pause_s = min(pause_s * 1.5, _PAUSE_MAX_S)
+        for each in waiting:
+            each.part.finish(ClosedError("scheduler"))
+
+    def _look(self, waiting: _Waiting) -> bool:
+        """
+        Look for the words that are missing, and return whether the caller waits no longer.
+        """
+        part, now = waiting.part, time.monotonic()
+        open_ = {index: part.job(index) for index in part.indexes if index not in waiting.words}
+        try:
+            for index, job in open_.items():
+                found = self._store.get(job.key)
+                if found is None or found.state is not State.RUNNING or not _is_same(found, job):
+                    waiting.words[index] = None  # there is nothing to ask any more: it is done as it stands
+            open_ = {index: job for index, job in open_.items() if index not in waiting.words}
+            if open_:
+                self._put(waiting, open_, now)
+        except StoreError as error:
+            if not error.is_transient:
+                part.finish(error)
+                return True
+        if len(waiting.words) == len(part.indexes):
+            self._decide(waiting)
+            return True
+        if now > waiting.until:
+            keys = ", ".join(repr(job.key) for job in list(open_.values())[:3])
+            what = f"{self._store.url}: the owner of {keys} does not say whether it has started"
+            part.finish(StoreError(what, "look at its node, or try again", is_transient=True))
+            return True
+        return False
+
+    def _put(self, waiting: _Waiting, open_: dict[int, Job], now: float) -> None:
+        started = self._store.started(list(open_.values()))
+        for index, job in open_.items():
+            if job.generation in started:
+                waiting.words[index] = _claim(job, Standing.STARTED)
+        if now < waiting.remind_at:
+            return
+        waiting.remind_at = now + _REMIND_S
+        left = [job for index, job in open_.items() if index not in waiting.words]
+        orphaned = self._store.ask(left)
+        for index, job in open_.items():
+            if job.generation in orphaned:
+                waiting.words[index] = _claim(job, Standing.CUT_OFF)
+
+    def _decide(self, waiting: _Waiting) -> None:
+        part = waiting.part
+        writes: list[Write] = []
+        for index in part.indexes:
+            write = part.writes[index]
+            assert isinstance(write, (Set, Move, Cancel))
+            writes.append(replace(write, over=waiting.words[index]))
+        try:
+            self._resubmit(writes, part.finish)
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller
+            part.finish(error)
+
+
+def _claim(job: Job, standing: Standing) -> Claim:
+    return Claim(job.generation, job.due_at, job.attempt, standing)
+
+
+def _is_same(found: Job, job: Job) -> bool:
+    return (found.generation, found.due_at, found.attempt) == (job.generation, job.due_at, job.attempt)

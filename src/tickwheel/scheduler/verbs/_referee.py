@@ -1,0 +1,172 @@
+"""
+The referee: sees to it that `cancelled`, `moved` and `replaced` mean that the older generation does not start any more.
+
+The store answers TOO_LATE where an attempt is counted, because it cannot see whether that has started: no commit stands
+between an instant and its firing. Whoever owns the job knows, and its word comes with the write when it is done again:
+
+    who owns the job               how its word is had
+    this process                   from its memory, at once: start and withdrawal exclude each other there
+    another                        through the store, by the asker: the caller waits, nobody else does
+    nobody any more                nothing starts: the attempt was cut off
+
+Nothing here happens to a write that meets no counted attempt, which are all but those within some milliseconds of an
+instant, or while the job waits for a worker or runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeAlias
+
+from tickwheel.scheduler.model import Answer, Cancel, Claim, Job, Move, Outcome, Set, Standing, Write
+from tickwheel.scheduler.verbs._asker import Asker
+
+__all__ = ["Done", "Knowing", "Open", "Referee", "has_late"]
+
+Done: TypeAlias = Callable[[list[Answer] | Exception], object]
+"""Gets the answers to one entry's writes, or the error that all of it met; it may neither block nor raise."""
+
+Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
+
+
+class Knowing(Protocol):
+    """
+    Who knows how far the counted attempts of its own jobs have come.
+    """
+
+    def words(self, jobs: Sequence[Job]) -> list[Claim | None]:
+        """
+        Return the word on each of *jobs*, which run in the store; None where it is not known here.
+
+        What is said to be withdrawn does not start any more, and `resolved` is to be called with it.
+        """
+
+    def resolved(self, claims: Sequence[Claim], answers: Sequence[Answer] | None) -> None:
+        """
+        Take notice of what came of the writes that withdrew *claims*; None if that is unknown.
+        """
+
+
+class Open:
+    """
+    Writes of one caller that were done together, some of them undecided yet.
+    """
+
+    __slots__ = ("answers", "done", "indexes", "writes")
+
+    def __init__(self, writes: Sequence[Write], answers: list[Answer], indexes: list[int], done: Done) -> None:
+        self.writes, self.answers, self.indexes, self.done = writes, answers, indexes, done
+
+    @classmethod
+    def of(cls, writes: Sequence[Write], answers: list[Answer], done: Done) -> Open | None:
+        """
+        Return what is undecided among *answers*, or None.
+        """
+        indexes = [index for index, answer in enumerate(answers) if is_undecided(writes[index], answer)]
+        return cls(writes, answers, indexes, done) if indexes else None
+
+    def job(self, index: int) -> Job:
+        """
+        Return the job that the undecided write of that *index* met.
+        """
+        job = self.answers[index].job
+        assert job is not None
+        return job
+
+    def finish(self, answers: list[Answer] | Exception) -> None:
+        """
+        Answer the caller, with *answers* to the writes that were undecided.
+        """
+        if isinstance(answers, Exception):
+            self.done(answers)
+            return
+        for index, answer in zip(self.indexes, answers, strict=True):
+            self.answers[index] = answer
+        self.done(self.answers)
+
+
+class Referee:
+    """
+    Decides on the writer's thread what can be decided from memory, and leaves the rest to the asker.
+
+    Args:
+        knowing: Who fires here, or None.
+        asker: Asks the others.
+    """
+
+    def __init__(self, knowing: Callable[[], Knowing | None], asker: Asker) -> None:
+        self._knowing = knowing
+        self._asker = asker
+
+    def decide(self, parts: Sequence[Open], commit: Commit) -> None:
+        """
+        Answer the callers of *parts*, now or later; *commit* does writes, durable on return.
+        """
+        knowing = self._knowing()
+        jobs = [part.job(index) for part in parts for index in part.indexes]
+        words: list[Claim | None] = [None] * len(jobs) if knowing is None else knowing.words(jobs)
+        by_part: list[tuple[Open, list[Claim | None]]] = []
+        for part in parts:
+            own, words = words[: len(part.indexes)], words[len(part.indexes) :]
+            if None in own:  # its other withdrawals wait with it, and are asked for again
+                if knowing is not None:
+                    knowing.resolved([each for each in own if each is not None], None)
+                self._asker.ask(part)
+            else:
+                by_part.append((part, own))
+        for part, own in by_part:
+            self._write_over(part, [each for each in own if each is not None], knowing, commit)
+
+    def _write_over(self, part: Open, words: list[Claim], knowing: Knowing | None, commit: Commit) -> None:
+        """
+        Do the undecided writes of *part* again, with the *words* on the attempts that they met.
+        """
+        writes = [with_word(part.writes[index], word) for index, word in zip(part.indexes, words, strict=True)]
+        try:
+            answers = commit(writes)
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
+            if knowing is not None:
+                knowing.resolved(words, None)
+            part.finish(error)
+            return
+        if knowing is not None:
+            knowing.resolved(words, answers)
+        again = Open.of(writes, answers, part.finish)
+        if again is None:
+            part.finish(answers)
+        else:
+            self._asker.ask(again)
+
+
+def has_late(answers: Sequence[Answer]) -> bool:
+    """
+    Return whether any of *answers* says TOO_LATE.
+    """
+    return bool([1 for answer in answers if answer.outcome is Outcome.TOO_LATE])
+
+
+def is_undecided(write: Write, answer: Answer) -> bool:
+    """
+    Return whether *answer* says TOO_LATE for want of a word.
+    """
+    job = answer.job
+    if answer.outcome is not Outcome.TOO_LATE or job is None or not isinstance(write, (Set, Move, Cancel)):
+        return False
+    over = write.over
+    return over is None or over.standing is not Standing.STARTED or not is_about(over, job)
+
+
+def is_about(claim: Claim, job: Job) -> bool:
+    """
+    Return whether *claim* is about the attempt that is counted for *job*.
+    """
+    return (claim.generation, claim.due_at, claim.attempt) == (job.generation, job.due_at, job.attempt)
+
+
+def with_word(write: Write, word: Claim) -> Write:
+    """
+    Return *write* with the *word* on the attempt that it met.
+    """
+    assert isinstance(write, (Set, Move, Cancel))
+    return replace(write, over=word)

@@ -1,0 +1,141 @@
+"""
+Writes to a job whose attempt is counted, and what its owner is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwheel.scheduler.model import ANY_CLAIM, Claim, Job, Outcome, SetMode, Settled, Standing, State
+from tickwheel.testing.store_suite._base import OWNER, Rig, StoreTests
+
+__all__ = ["ClaimTests"]
+
+
+class ClaimTests(StoreTests):
+    """
+    Nothing is moved, cancelled or replaced that may start after the answer.
+    """
+
+    def test_without_a_word(self) -> None:
+        """
+        Every write of a caller to a counted attempt is too late, and changes nothing, as long as nobody says more.
+        """
+        with self.rig() as rig:
+            for key, recurrence in (("once", None), ("often", "every 5 s")):
+                job = rig.running(key, 1_000, recurrence=recurrence)
+                before = rig.get(key)
+                for answer in (
+                    *(rig.set(key, 9_000, mode) for mode in SetMode),
+                    rig.move(key, 9_000),
+                    rig.cancel(key),
+                ):
+                    assert (answer.outcome, answer.job) == (Outcome.TOO_LATE, before)
+                assert rig.settle(job).outcome is Outcome.SETTLED
+
+    def test_a_word_on_another_attempt(self) -> None:
+        """
+        A word on another generation, instant or attempt is none.
+        """
+        with self.rig() as rig:
+            rig.running("key")
+            claim = rig.claim("key", Standing.WITHDRAWN)
+            for other in (
+                replace(claim, generation=claim.generation + 1),
+                replace(claim, due_at=claim.due_at + 1),
+                replace(claim, attempt=claim.attempt + 1),
+            ):
+                assert rig.set("key", over=other).outcome is Outcome.TOO_LATE
+                assert rig.move("key", 5, over=other).outcome is Outcome.TOO_LATE
+                assert rig.cancel("key", over=other).outcome is Outcome.TOO_LATE
+
+    def test_has_started(self) -> None:
+        """
+        What has started is neither moved nor cancelled, and can be replaced; the old firing ends nothing then.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            claim = rig.claim("key", Standing.STARTED)
+            assert rig.move("key", 5, over=claim).outcome is Outcome.TOO_LATE
+            assert rig.cancel("key", over=claim).outcome is Outcome.TOO_LATE
+            assert rig.set("key", over=claim).outcome is Outcome.REPLACED
+            assert rig.settle(job).outcome is Outcome.WRONG_GENERATION
+            rig.running("unasked")
+            assert rig.set("unasked", over=ANY_CLAIM).outcome is Outcome.REPLACED
+
+    def test_does_not_start_any_more(self) -> None:
+        """
+        What does not start any more is pending to every write, and its old firing ends nothing.
+        """
+        for standing in (Standing.WITHDRAWN, Standing.CUT_OFF):
+            with self.rig() as rig:
+                jobs = {name: rig.running(name, 1_000, first_set_at=7) for name in ("set", "moved", "cancelled")}
+                words = {name: rig.claim(name, standing) for name in jobs}
+                replaced = rig.set("set", 2_000, max_wait_ms=10_000_000, over=words["set"])
+                assert replaced.outcome is Outcome.REPLACED
+                assert replaced.job is not None
+                assert replaced.job.first_set_at == 7
+                moved = rig.move("moved", 2_000, over=words["moved"])
+                assert moved.outcome is Outcome.MOVED
+                assert moved.job is not None
+                assert (moved.job.attempt, moved.job.state) == (0, State.PENDING)
+                assert rig.cancel("cancelled", over=words["cancelled"]).outcome is Outcome.CANCELLED
+                for job in jobs.values():
+                    assert rig.settle(job).outcome in (Outcome.WRONG_GENERATION, Outcome.NOT_FOUND)
+                assert rig.counts() == (2, 0, 0)
+
+    def test_kept(self) -> None:
+        """
+        A set that keeps what is there makes an attempt that does not start pending; a withdrawn one does not count.
+        """
+        with self.rig() as rig:
+            for standing, attempt in ((Standing.WITHDRAWN, 0), (Standing.CUT_OFF, 1)):
+                job = rig.running(str(standing), 1_000)
+                answer = rig.set(job.key, 9_000, SetMode.KEEP, over=rig.claim(job.key, standing))
+                assert (answer.outcome, answer.job) == (Outcome.KEPT, replace(job, attempt=attempt))
+                assert rig.get(job.key) == answer.job
+                assert rig.settle(job).outcome is Outcome.WRONG_GENERATION
+
+    def test_a_word_on_what_is_pending(self) -> None:
+        """
+        A word on an attempt that has ended meanwhile does not matter: the write is done as it stands.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            claim = rig.claim("key", Standing.STARTED)
+            rig.settle(job, Settled.AGAIN, attempt=1, due_at=rig.now + 9)
+            assert rig.cancel("key", over=claim).outcome is Outcome.CANCELLED
+
+    def test_asked_and_told(self) -> None:
+        """
+        The owner reads what is asked of it, and who asked reads that it has started, and of nothing else.
+        """
+        with self.rig() as rig:
+            jobs = [self._counted(rig, f"key {number}") for number in range(3)]
+            assert rig.store.ask(jobs) == set()
+            rig.store.ask(jobs[:1])
+            asked = rig.store.asked(list(rig.leases))
+            assert sorted(map(_attempt, asked)) == sorted(map(_attempt, jobs))
+            assert rig.store.started(jobs) == set()
+            rig.store.tell_started([job for job in asked if job.generation == jobs[1].generation])
+            assert rig.store.started([replace(job, attempt=7) for job in jobs]) == set()
+            assert rig.store.started(jobs) == {jobs[1].generation}
+            assert jobs[1].generation not in {job.generation for job in rig.store.asked(list(rig.leases))}
+
+    def test_nobody_to_ask(self) -> None:
+        """
+        Where nobody owns a job, its attempt does not start any more, and the asker learns that at once.
+        """
+        with self.rig() as rig:
+            job = self._counted(rig, "key")
+            rig.store.release(OWNER)
+            rig.leases = {}
+            assert rig.store.ask([job]) == {job.generation}
+
+    def _counted(self, rig: Rig, key: str) -> Job:
+        rig.running(key)
+        return rig.get(key)
+
+
+def _attempt(job: Job | Claim) -> tuple[int, int, int]:
+    return job.generation, job.due_at, job.attempt

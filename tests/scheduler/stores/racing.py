@@ -1,0 +1,76 @@
+"""
+A caller who moves, cancels and replaces jobs within some milliseconds of their instants; in a process of its own, too.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import threading
+import time
+
+from tickwheel.scheduler import Scheduler, SetRequest
+
+CALLERS = 4
+SPREAD_S = 0.005
+FAR_S = 7_200
+VERBS = ("cancel", "move", "set")
+
+
+def plan(start, instants, jobs_each):
+    """
+    Return, for each of the *instants* from *start* on, 80 ms apart: when it is, the verb, and the keys due then.
+    """
+    return [
+        (start + number * 0.08, VERBS[number % 3], [f"{number}/{each}" for each in range(jobs_each)])
+        for number in range(instants)
+    ]
+
+
+def race(scheduler, steps, seed):
+    """
+    Call the verb of each step at about its instant, and return by key: outcome, generation, and when it was answered.
+    """
+    found = {}
+
+    def call(own):
+        dice = random.Random(f"{seed} {own[0][0]}")
+        for at, verb, keys in own:
+            time.sleep(max(0.0, at + dice.uniform(-SPREAD_S, SPREAD_S) - time.time()))
+            if verb == "cancel":
+                answers = scheduler.cancel_many(keys)
+            elif verb == "move":
+                answers = scheduler.move_many(keys, delay=FAR_S)
+            else:
+                answers = scheduler.set_many([SetRequest(key, delay=FAR_S, handler="h") for key in keys])
+            answered_at = time.time()
+            for key, answer in zip(keys, answers, strict=True):
+                generation = answer.job.generation if answer.job else 0
+                found[key] = (answer.outcome.value, generation, answered_at)
+
+    threads = [threading.Thread(target=call, args=(steps[first::CALLERS],)) for first in range(CALLERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def main():
+    """
+    Race on the store that the first line names, by the plan of the second, and print what was answered.
+    """
+    url, seed = sys.argv[1:]
+    scheduler = Scheduler(url)
+    scheduler.get("warm up")
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    steps = json.loads(sys.stdin.readline())
+    found = race(scheduler, steps, seed)
+    scheduler.stop()
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

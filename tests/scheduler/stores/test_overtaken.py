@@ -1,0 +1,199 @@
+"""
+An answer near the instant is final: after `cancelled`, `moved` or `replaced` no older generation starts, on any store.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
+
+SPEC = importlib.util.spec_from_file_location("racing", Path(__file__).with_name("racing.py"))
+racing = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(racing)
+
+NUMBERS = itertools.count()
+PATIENCE_S = 90.0
+INSTANTS, JOBS_EACH = 50, 50
+"""Four races of 2,500 jobs in each store that other processes reach."""
+
+
+@pytest.fixture
+def memory_url():
+    """
+    Return the address of a store in memory.
+    """
+    return "memory://"
+
+
+@pytest.fixture
+def sqlite_url(tmp_path):
+    """
+    Return the address of an empty file.
+    """
+    return f"sqlite:///{tmp_path / 'jobs.db'}"
+
+
+@pytest.fixture
+def postgres_url(postgres, database):
+    """
+    Return the address of an empty database.
+    """
+    return postgres.url(database)
+
+
+@pytest.fixture
+def redis_url(redis_server):
+    """
+    Return an address with a new prefix.
+    """
+    yield redis_server.url(f"?prefix=overtaken-{next(NUMBERS)}")
+    redis_server.execute("FLUSHALL")
+
+
+@pytest.fixture
+def url(request):
+    """
+    Return the address of an empty store.
+    """
+    return request.getfixturevalue(f"{request.param}_url")
+
+
+SHARED = ("sqlite", "postgres", "redis")
+
+
+class Starts:
+    """
+    Who started when, and a gate that keeps the handlers busy until it opens.
+    """
+
+    def __init__(self, *, is_open):
+        self.times = {}
+        self.gate = threading.Event()
+        if is_open:
+            self.gate.set()
+
+    def __call__(self, _payload, firing):
+        """
+        Handle a job.
+        """
+        self.times.setdefault((firing.job.key, firing.job.generation), []).append(firing.fired_at / 1000)
+        assert self.gate.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def owner(url):
+    """
+    Return what starts a scheduler on the store, with a handler; it is stopped in the end.
+    """
+    made = []
+
+    def start(starts, workers):
+        scheduler = Scheduler(url, options=SchedulerOptions(workers=workers))
+        scheduler.handler("h")(starts)
+        scheduler.start()
+        made.append(scheduler)
+        return scheduler
+
+    yield start
+    for scheduler in made:
+        scheduler.stop(timeout=10.0)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_same"),
+    [("memory", True), *((store, is_same) for store in SHARED for is_same in (True, False))],
+    indirect=["url"],
+)
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_race(url, owner, begin, is_same, is_busy):
+    """
+    Of 2,500 jobs that are moved, cancelled and replaced within 5 ms of their instants none starts after the answer.
+    """
+    starts = Starts(is_open=not is_busy)
+    scheduler = owner(starts, workers=2)
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201  a failure must be repeatable
+    child = None if is_same else begin(url, seed)
+    steps = racing.plan(time.time() + 3.0, INSTANTS, JOBS_EACH)
+    answers = scheduler.set_many([SetRequest(key, at=at, handler="h") for at, _, keys in steps for key in keys])
+    set_at = {answer.job.key: answer.job.generation for answer in answers}
+    found = racing.race(scheduler, steps, seed) if child is None else end_child(child, steps)
+    assert len(found) == INSTANTS * JOBS_EACH
+    starts.gate.set()
+    wait_until(
+        lambda: scheduler.stats()["waiting"] == scheduler.stats()["in_flight"] == scheduler.stats()["running"] == 0
+    )
+    overtaken = [key for key, facts in found.items() if is_overtaken(starts.times, key, set_at[key], facts)]
+    assert not overtaken, [(key, found[key], starts.times.get((key, set_at[key]))) for key in overtaken[:5]]
+    outcomes = [facts[0] for facts in found.values()]
+    for key, (outcome, _, _) in found.items():
+        job = scheduler.get(key)
+        assert (job is None) == (outcome in ("cancelled", "too_late", "not_found")), (key, outcome, job)
+        ran = len(starts.times.get((key, set_at[key]), []))
+        assert ran == 1 if outcome in ("too_late", "not_found", "created") else ran <= 1, (key, outcome, ran)
+    if is_busy:
+        assert outcomes.count("too_late") <= 2
+        assert {"cancelled", "moved", "replaced"} <= set(outcomes)
+
+
+def is_overtaken(times, key, generation, facts):
+    """
+    Return whether the older generation of *key* started although, or after, it was said that it would not.
+    """
+    outcome, _, answered_at = facts
+    started = times.get((key, generation), [])
+    if outcome in ("cancelled", "moved"):
+        return bool(started)
+    return outcome == "replaced" and any(at > answered_at for at in started)
+
+
+@pytest.fixture
+def begin():
+    """
+    Return what starts a process that waits for its plan; it is stopped in the end.
+    """
+    started = []
+
+    def begin_one(url, seed):
+        command = [sys.executable, racing.__file__, url, str(seed)]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started.append(child)
+        assert child.stdout.readline() == "ready\n"
+        return child
+
+    yield begin_one
+    for child in started:
+        child.kill()
+        child.wait(PATIENCE_S)
+        child.stdin.close()
+        child.stdout.close()
+
+
+def end_child(child, steps):
+    """
+    Give it its plan, and return what it was answered.
+    """
+    told, _ = child.communicate(json.dumps(steps) + "\n", timeout=PATIENCE_S)
+    assert child.returncode == 0
+    return json.loads(told)
+
+
+def wait_until(is_true):
+    """
+    Wait until *is_true* says so.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while not is_true():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)  # what a server's store has written is told nowhere else
