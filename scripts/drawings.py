@@ -6,6 +6,7 @@ Write the drawings of docs/explanation, and the pages of wheels that turn: from 
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections.abc import Mapping
@@ -13,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from tickwheel.lab._quantities import duration
-from tickwheel.lab.designs import parse_design
+from tickwheel.lab.designs import Design
+from tickwheel.lab.film import FIRED, Recorder
 from tickwheel.lab.generate import Load, generate
-from tickwheel.lab.watch import render_watch
-from tickwheel.wheels import HeapWheel, HierarchicalWheel, NativeWheel, RoundsWheel, SingleWheel
+from tickwheel.lab.trace import TraceOperation
+from tickwheel.lab.tune import facts_of
+from tickwheel.lab.watch import render_watch, small
+from tickwheel.wheels import CARDS, HeapWheel, HierarchicalWheel, NativeWheel, RoundsWheel, SingleWheel
 from tickwheel.wheels.cascading import BITS, SHIFTS
 
 SECOND = 1_000_000_000
@@ -26,9 +30,11 @@ text { font: 13px system-ui, sans-serif; fill: #5c6670 } .n { font-weight: 600; 
 .s { fill: #eef3f7; stroke: #b9c4cd } .f { fill: #0072b2; stroke: #b9c4cd }
 .w { fill: #fff; font-weight: 600; font-size: 11px }
 .h { stroke: #d55e00; stroke-width: 2.5; stroke-linecap: round } .l { stroke: #b9c4cd }
+.b { fill: none; stroke: #dde6ed }
 .a { stroke: #d55e00; fill: none; stroke-width: 1.6; marker-end: url(#m) }
 @media (prefers-color-scheme: dark) {
   text { fill: #98a2ac } .n { fill: #e6e9ec } .s { fill: #26303a; stroke: #4a5661 } .f { stroke: #4a5661 }
+  .b { stroke: #2c3741 }
 }
 </style><defs><marker id="m" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">\
 <path d="M0 0 8 4 0 8z" fill="#d55e00"/></marker></defs>"""
@@ -233,10 +239,97 @@ def native() -> str:
 
 def watch(design: str) -> str:
     """
-    Return the page of a *design* that turns on idle timeouts.
+    Return the page that begins with a *design* beside the heap, as the entries of a cache expire.
     """
-    load = Load("connections", seconds=60, size=2, seed=3)
-    return render_watch(load.kind, parse_design(design), list(generate(load)), 300)
+    load = Load("cron-herd", seconds=7_200, size=14, seed=3)
+    operations = list(itertools.islice(generate(load), 400))
+    facts = facts_of(operations)
+    names = [design, "heap", *(name for name in CARDS if name not in {design, "heap"})]
+    return render_watch(load.kind, [small(Design(name), facts) for name in names], operations, 160)
+
+
+def turning() -> str:
+    """
+    Return the native wheel as an animation: timers drop in, wait, are put in order, and fire.
+    """
+    delays_us = (3_000, 90_000, 45_000, 160_000, 120_000, 121_000, 122_000, 30_000)
+    operations = [TraceOperation(at * 4_000, "S", f"timer {at}", delay) for at, delay in enumerate(delays_us)]
+    film = Recorder(NativeWheel(), 60).play(operations)
+    steps = film["steps"]
+    shape = {number: slots for step in steps for number, slots, slot_ns in step.get("s", ()) if slot_ns}
+    used = sorted({place[1] for step in steps for place in step.get("m", ())} & shape.keys())
+    bands = {ring: 46 + 40 * number for number, ring in enumerate(used)}
+    parts = [_band(bands[ring], shape[ring]) for ring in used]
+    for ring in used:
+        turns = [f"{360 * (slot + 0.5) / 64:.1f}" for slot in _held(steps, ring)]
+        hand = f'<line class="h" y1="{-bands[ring]}" y2="{-bands[ring] - 36}"/>'
+        parts.append(f'<g transform="translate(160 135)"><g>{hand}{_animated("rotate", turns)}</g></g>')
+    colours = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7a00", "#0072b2")
+    for timer, colour in enumerate(colours):
+        parts.append(_moving(steps, timer, bands, colour))
+    for number, step in enumerate(steps):
+        shown = ["0"] * len(steps)
+        shown[number] = "1"
+        words = text(350, 110, step["x"].replace("a slot begins: ", ""), "n", anchor="start")
+        parts.append(f'<g opacity="0">{words}{_animated("opacity", shown)}</g>')
+    says = ("A timer drops into one of 64 slots,", "and waits until the hand comes there.")
+    says = (*says, "Its slot is sorted, once, and it fires", "at its own nanosecond, never before.")
+    parts += [text(350, 140 + 20 * number, line, anchor="start") for number, line in enumerate(says)]
+    return svg(276, "The native wheel at work: timers drop into slots, wait, and fire", *parts)
+
+
+def _band(radius: float, slots: int) -> str:
+    gap = 2 * math.pi * (radius + 18) / slots
+    dashes = f'stroke-width="36" stroke-dasharray="{gap - 0.8:.3f} 0.8"'
+    return f'<circle class="b" cx="160" cy="135" r="{radius + 18}" transform="rotate(-90 160 135)" {dashes}/>'
+
+
+def _held(steps: list[dict[str, Any]], ring: int) -> list[int]:
+    # Where a ring's pointer is, step by step.
+    slot, found = 0, []
+    for step in steps:
+        slot = dict(step.get("p", ())).get(ring, slot)
+        found.append(slot)
+    return found
+
+
+def _moving(steps: list[dict[str, Any]], timer: int, bands: Mapping[int, int], colour: str) -> str:
+    places, shown = ["160.0 -12.0"], ["0"]
+    for step in steps:
+        place, is_seen = places[-1], shown[-1]
+        for number, ring, slot in step.get("m", ()):
+            if number == timer:
+                angle = 2 * math.pi * (slot + 0.5) / 64
+                far = bands[ring] + 12 + timer % 3 * 6 if ring in bands else 0 if ring == FIRED else 14
+                angle = angle if ring in bands else 0.8 * timer
+                place, is_seen = f"{160 + math.sin(angle) * far:.1f} {135 - math.cos(angle) * far:.1f}", "1"
+                is_seen = "0" if ring == FIRED else "1"
+        places.append(place)
+        shown.append(is_seen)
+    moves = _animated("translate", places[1:]), _animated("opacity", shown[1:])
+    return f'<circle r="5.5" fill="{colour}" opacity="0">{"".join(moves)}</circle>'
+
+
+def _animated(what: str, values: list[str]) -> str:
+    # Each step is a second: a move in the first half of it, then rest.
+    count = len(values)
+    times, all_values = [], []
+    for number, value in enumerate(values):
+        times += [number / count, (number + 0.5) / count]
+        all_values += [values[number - 1] if number else value, value]
+    pairs = zip([*times, 1.0], [*all_values, values[-1]], strict=True)
+    kept: list[tuple[float, str]] = []
+    for time, value in pairs:
+        if len(kept) > 1 and time < 1 and kept[-1][1] == kept[-2][1] == value:
+            kept[-1] = time, value
+        else:
+            kept.append((time, value))
+    keys = ";".join(f"{time:.4f}".rstrip("0").rstrip(".") or "0" for time, _ in kept)
+    listed = ";".join(value for _, value in kept)
+    timing = f'dur="{count}s" repeatCount="indefinite" keyTimes="{keys}" values="{listed}"'
+    if what == "opacity":
+        return f'<animate attributeName="opacity" {timing}/>'
+    return f'<animateTransform attributeName="transform" type="{what}" {timing}/>'
 
 
 DRAWINGS = {
@@ -246,7 +339,8 @@ DRAWINGS = {
     "hierarchical.svg": hierarchical,
     "cascading.svg": cascading,
     "native.svg": native,
-    "watch-hierarchical.html": lambda: watch("hierarchical:tick=0.2,slots=16"),
+    "turning.svg": turning,
+    "watch-hierarchical.html": lambda: watch("hierarchical"),
     "watch-native.html": lambda: watch("native"),
 }
 """Each file of the docs, and what draws it."""

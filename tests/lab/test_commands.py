@@ -104,7 +104,7 @@ def test_watch(run: Run, tmp_path: Path) -> None:
     """
     generated(run)
     answer = run("watch", "trace.csv.gz", "--wheel", "cascading", "--out", "page.html", "--frames", "50")
-    assert answer.stdout == "cascading:tick=0.05 in page.html\n"
+    assert answer.stdout == "cascading:tick=0.05 beside heap in page.html\n"
     assert "cascading:tick=0.05" in (tmp_path / "page.html").read_text()
 
 
@@ -125,7 +125,7 @@ def test_watch_reads_what_it_shows(run: Run, tmp_path: Path) -> None:
     lines = [f"{number},S,timer {number},50000" for number in range(2_000)]
     (tmp_path / "long.csv").write_text("\n".join(["t_us,op,key,delay_us", *lines, "not a line"]))
     answer = run("watch", "long.csv", "--wheel", "heap", "--frames", "50")
-    assert (answer.returncode, answer.stdout) == (0, "heap in watch.html\n")
+    assert (answer.returncode, answer.stdout) == (0, "heap beside hierarchical:tick=0.0002,slots=16 in watch.html\n")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 """
-The wheel turning: frames that show what happened, and a page that shows the frames.
+Wheels at work: films that say where each timer is and why, and a page that plays them.
 """
 
 import json
@@ -8,57 +8,89 @@ import shutil
 import subprocess
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tickwheel.lab._counting import counted
+from tickwheel.lab._scenes import OWN_US, own_timer, scenes
 from tickwheel.lab.designs import Design, parse_design
+from tickwheel.lab.film import CANCELLED, FIRED, Film, Recorder
 from tickwheel.lab.generate import Load, generate
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.lab.tune import facts_of
-from tickwheel.lab.watch import Recorder, render_watch, small
-from tickwheel.wheels import CARDS
+from tickwheel.lab.watch import render_watch, small
+from tickwheel.wheels import CARDS, HeapWheel
 
 TRACE = list(generate(Load("connections", seconds=120, size=2, seed=5)))
 
 
+def filmed(text: str, operations: list[TraceOperation], most: int = 400) -> Film:
+    """
+    Return the film of *operations* on a design.
+    """
+    return Recorder(parse_design(text).make(), most).play(operations)
+
+
+def told(film: Film) -> list[tuple[str, float]]:
+    """
+    Return the kind of each step and its time in seconds.
+    """
+    return [(step["k"], step["t"] / 1e9) for step in film["steps"]]
+
+
+def fires(film: Film, key: str) -> list[float]:
+    """
+    Return when a timer fired, in seconds.
+    """
+    number = film["timers"].index(key)
+    moves = [(step["t"] / 1e9, move) for step in film["steps"] for move in step.get("m", ())]
+    return [t for t, (timer, ring, _) in moves if (timer, ring) == (number, FIRED)]
+
+
 @pytest.mark.parametrize("name", CARDS)
-def test_frames_account_for_every_entry(name: str) -> None:
+def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
     """
-    In each frame the slots hold what is pending, time goes on, and pointers stand in slots that there are.
+    Followed step by step, the timers lie in the slots in which the wheel counts them, and time goes on.
     """
-    recorder = Recorder(small(Design(name), facts_of(TRACE)), frames=400)
-    frames = recorder.play(TRACE)
-    assert len(frames) == 400
-    assert {frame["kind"] for frame in frames} >= {"start", "set", "move", "cancel"}
-    for before, frame in pairwise(frames):
-        assert before["t"] <= frame["t"]
-        assert sum(count for _, held in frame["rings"] for _, count in held) == frame["pending"]
-        for shape, (pointer, held) in zip(recorder.shape, frame["rings"], strict=False):
-            assert pointer is None or 0 <= pointer < shape["slots"]
-            assert all(0 <= index < shape["slots"] for index, _ in held)
+    wheel = small(Design(name), facts_of(TRACE)).make()
+    counts: list[dict[tuple[int, int], int]] = []
+
+    class Checked(Recorder):
+        def _step(self, *arguments: Any, **options: Any) -> None:
+            super()._step(*arguments, **options)
+            rings = enumerate(wheel.rings())
+            counts.append({(number, slot): count for number, ring in rings for slot, count in ring.counts.items()})
+
+    film = Checked(wheel, 400).play(TRACE)
+    assert len(film["steps"]) == 400
+    places: dict[int, tuple[int, int]] = {}
+    for step, counted_by_wheel in zip(film["steps"], counts, strict=False):
+        places.update({timer: (ring, slot) for timer, ring, slot in step.get("m", ())})
+        held = [place for place in places.values() if place[0] not in {FIRED, CANCELLED}]
+        assert {place: held.count(place) for place in held} == counted_by_wheel
+    assert all(before["t"] <= step["t"] for before, step in pairwise(film["steps"]))
+    assert all(a <= b for before, step in pairwise(film["steps"]) for a, b in zip(before["c"], step["c"], strict=True))
 
 
-def test_a_cascade_is_a_frame_of_its_own() -> None:
+def test_a_cascade_is_a_step_of_its_own() -> None:
     """
-    A timer from afar is seen to be set into a coarse ring, to cascade into a finer one, and to fire.
+    A timer from afar is seen to be set into a coarse ring, to cascade into finer ones, and to fire.
     """
-    recorder = Recorder(parse_design("hierarchical:tick=1,slots=4"))
-    frames = recorder.play([TraceOperation(0, "S", "tea", 21_000_000)])
-    told = [(frame["kind"], frame["t"] // 10**9) for frame in frames]
-    assert told == [("start", 0), ("set", 0), ("cascade", 16), ("cascade", 20), ("fire", 21)]
-    rings = [[index for index, (_, held) in enumerate(frame["rings"]) if held] for frame in frames]
-    assert rings == [[], [3], [2], [1], []]
-    assert frames[2]["text"] == "cascade: 1 filed again, in a finer ring"
+    film = filmed("hierarchical:tick=1,slots=4", [TraceOperation(0, "S", "tea", 21_000_000)])
+    assert told(film) == [("start", 0), ("set", 0), ("cascade", 16), ("cascade", 20), ("fire", 21)]
+    assert [step.get("m") for step in film["steps"]] == [None, [[0, 3, 1]], [[0, 2, 1]], [[0, 1, 1]], [[0, FIRED, 0]]]
+    assert film["steps"][2]["x"] == "cascade: 1 timer filed again, in a finer ring"
+    assert film["why"][film["steps"][1]["y"]].startswith("It drops into wheel 2, slot 1")
 
 
 def test_texts() -> None:
     """
-    A frame says what happened to which timer.
+    A step says what happened to which timer.
     """
     operations = [TraceOperation(0, "S", key, 1_000_000) for key in "abcde"]
     operations += [TraceOperation(10, "S", "a", 2_500_000), TraceOperation(20, "C", "b", 0)]
-    frames = Recorder(parse_design("rounds:tick=1,slots=8")).play(operations)
-    texts = [frame["text"] for frame in frames]
+    texts = [step["x"] for step in filmed("rounds:tick=1,slots=8", operations)["steps"]]
     assert texts[1] == "set a to fire in 1 s"
     assert texts[6:] == ["move a to 2.5 s from now", "cancel b", "fire c, d, e", "fire a"]
 
@@ -67,14 +99,11 @@ def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
     """
     On the native wheel a timer lies in one coarse slot until that begins, and is then sorted, to fire at its instant.
     """
-    recorder = Recorder(Design("native"))
-    frames = recorder.play([TraceOperation(0, "S", "tea", 21_000_000)])
-    told = [(frame["kind"], frame["t"]) for frame in frames]
-    begins = 21 * 10**9 >> 34 << 34
-    assert told == [("start", 0), ("set", 0), ("cascade", begins), ("fire", 21 * 10**9)]
-    rings = [[index for index, (_, held) in enumerate(frame["rings"]) if held] for frame in frames]
-    assert [recorder.shape[ring[0]]["name"] for ring in rings if ring] == ["level 4", "begun"]
-    assert frames[2]["text"] == "a slot begins: 1 sorted, to fire each at its instant"
+    film = filmed("native", [TraceOperation(0, "S", "tea", 21_000_000)])
+    begins = (21 * 10**9 >> 34 << 34) / 1e9
+    assert told(film) == [("start", 0), ("set", 0), ("cascade", begins), ("fire", 21)]
+    assert [film["rings"][step["m"][0][1]] for step in film["steps"][1:3]] == ["level 4", "begun"]
+    assert film["steps"][2]["x"] == "a slot begins: 1 sorted, to fire each at its instant"
 
 
 @pytest.mark.parametrize("name", CARDS)
@@ -85,12 +114,48 @@ def test_a_delay_of_nothing_fires_at_once(name: str, delay_us: int) -> None:
     """
     operations = [TraceOperation(5_000_000, "S", "now", delay_us), TraceOperation(6_000_000, "S", "tea", 1_000_000)]
     options = {"tick": 1.0} if "tick" in CARDS[name].options else {}
-    frames = Recorder(Design(name, options)).play(operations)
-    kinds = [frame["kind"] for frame in frames if frame["kind"] != "cascade"]
-    assert kinds == ["start", "set", "fire", "set", "fire"]
-    times = [frame["t"] for frame in frames]
-    assert times == sorted(times)
-    assert times[kinds.index("fire")] == 5_000_000_000
+    steps = Recorder(Design(name, options).make(), 400).play(operations)["steps"]
+    found = [(step["k"], step["t"]) for step in steps if step["k"] != "cascade"]
+    assert [kind for kind, _ in found] == ["start", "set", "fire", "set", "fire"]
+    assert [t for _, t in found] == sorted(t for _, t in found)
+    assert found[2] == ("fire", 0)
+
+
+def test_comparisons_are_those_that_were_made() -> None:
+    """
+    A heap's comparisons are counted with the entries they read, and those of others are not.
+    """
+    wheel = HeapWheel()
+    first = wheel.insert(10, None)
+    with counted() as comparisons:
+        second = wheel.insert(5, None)
+    wheel.insert(1, None)
+    assert (comparisons.count, comparisons.ids) == (1, {first, second})
+
+
+def test_scenes_show_their_faults() -> None:
+    """
+    Each scene's first wheel does what its text says, and the one beside it does not.
+    """
+    films = {scene["id"]: scene["runs"][0]["films"] for scene in scenes()}
+    early, on_time = films["early"]
+    assert [fires(early, "lease a"), fires(on_time, "lease a")] == [[2], [3]]
+    raw, right = films["lost-move"]
+    assert [fires(raw, "retry"), fires(right, "retry")] == [[15], [7]]
+    coarse, exact = films["coarse-tick"]
+    assert [fires(coarse, "1 ms"), fires(exact, "1 ms")] == [[0.01], [0.001]]
+    assert max(len(step.get("m", ())) for step in films["burst"][0]["steps"]) > 30
+
+
+def test_a_timer_of_ones_own_was_recorded_at_every_delay() -> None:
+    """
+    Each choice is a run in which the timer fires after that delay, on every design.
+    """
+    chapter = own_timer()
+    for delay_us, run in zip(OWN_US, chapter["runs"], strict=True):
+        for film in run["films"]:
+            (at,) = fires(film, "yours")
+            assert 0 <= at - 0.1 - delay_us / 1e6 <= 1
 
 
 def test_what_was_given_is_watched() -> None:
@@ -101,45 +166,45 @@ def test_what_was_given_is_watched() -> None:
     assert small(design, facts_of(TRACE)) == design
 
 
-def document_of(page: str) -> dict[str, list[dict[str, object]]]:
+def document_of(page: str) -> dict[str, Any]:
     """
-    Return the frames and the shape that a page holds.
+    Return the chapters that a page holds.
     """
     document = re.search(r'id="document">(.*?)</script>', page, re.DOTALL)
     assert document is not None
-    found: dict[str, list[dict[str, object]]] = json.loads(document[1])
+    found: dict[str, Any] = json.loads(document[1])
     return found
 
 
 def test_the_page_stands_alone() -> None:
     """
-    The page holds its frames, forbids itself to fetch anything, and a key cannot break out of it.
+    The page holds its films, forbids itself to fetch anything, and a key cannot break out of it.
     """
     operations = [TraceOperation(0, "S", "</script><b>", 1_000_000), *TRACE[:50]]
-    page = render_watch("<connections>", parse_design("rounds:tick=1,slots=8"), operations)
+    page = render_watch("<connections>", [parse_design("rounds:tick=1,slots=8"), Design("heap")], operations)
     assert "default-src 'none'" in page
     assert "&lt;connections&gt;" in page
     assert "</script><b>" not in page
     assert not re.search(r'(src|href)="', page)
-    assert document_of(page)["frames"][1]["text"] == "set </script><b> to fire in 1 s"
+    assert document_of(page)["chapters"][0]["runs"][0]["films"][0]["steps"][1]["x"] == "set </script><b> to fire in 1 s"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CARDS)
 def test_a_browser_draws_it(name: str, tmp_path: Path) -> None:
     """
-    In a browser the page draws every ring with its slots, and the frame that the address asks for.
+    In a browser the page draws a dot for every timer, and shows the step and the life that its address asks for.
     """
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no Chromium is installed")
     path = tmp_path / "watch.html"
-    path.write_text(render_watch("connections", small(Design(name), facts_of(TRACE)), TRACE, 120), "utf-8")
-    document = document_of(path.read_text("utf-8"))
+    path.write_text(render_watch("connections", [small(Design(name), facts_of(TRACE))], TRACE, 120), "utf-8")
+    (film,) = document_of(path.read_text("utf-8"))["chapters"][0]["runs"][0]["films"]
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    command += ["--virtual-time-budget=1000", "--dump-dom", f"{path.as_uri()}#100"]
+    command += ["--virtual-time-budget=1000", "--dump-dom", f"{path.as_uri()}#trace/100/{film['timers'][0]}"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    slots = sum(ring["slots"] for ring in document["shape"])
-    assert len(re.findall(r'class="(?:cell )?slot', answer.stdout)) == slots
-    assert len(re.findall(r"<figure>", answer.stdout)) == len(document["shape"])
-    assert f">{document['frames'][100]['text']}</span>" in answer.stdout
+    assert len(re.findall(r'class="dot ', answer.stdout)) == len(film["timers"])
+    assert len(re.findall(r'class="dot [a-z]* followed', answer.stdout)) == 1
+    assert f"{film['steps'][100]['x']}</p>" in answer.stdout
+    assert "<li>" in answer.stdout

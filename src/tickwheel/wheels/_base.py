@@ -119,6 +119,13 @@ class BaseWheel(ABC, Unique):
         Return a view of the structure; O(n) or O(slots).
         """
 
+    def where(self, id: int) -> tuple[int, int] | None:
+        """
+        Return the number of the ring among `rings`, and the slot in it, that hold an entry, or None.
+        """
+        entry = self._entries.get(id)
+        return None if entry is None else self._where(entry)
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -150,6 +157,12 @@ class BaseWheel(ABC, Unique):
     def _file(self, entry: Entry) -> None:
         """
         Put *entry* in its place, and tell it where that is.
+        """
+
+    @abstractmethod
+    def _where(self, entry: Entry) -> tuple[int, int] | None:
+        """
+        Return the ring and the slot of a pending *entry*.
         """
 
     def _unfile(self, entry: Entry) -> None:

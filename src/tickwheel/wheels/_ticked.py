@@ -78,6 +78,11 @@ class Slots(Protocol):
         Return the rings, from fine to coarse.
         """
 
+    def where(self, entry: Entry) -> tuple[int, int]:
+        """
+        Return the ring, counted from the finest, and the slot that hold *entry*.
+        """
+
     def check(self) -> None:
         """
         Verify that each entry is in its slot.
@@ -231,6 +236,14 @@ class TickedWheel(BaseWheel):
         super()._unfile(entry)
         if entry.tick == self._known_next:
             self._is_next_known = False
+
+    def _where(self, entry: Entry) -> tuple[int, int] | None:
+        if entry.deadline == NEVER:
+            return None
+        if entry.place is self._run:
+            return 0, 0
+        ring, slot = self._slots.where(entry)
+        return ring + 1, slot
 
     def _clear(self) -> None:
         places: list[Place] = [self._run, self._parked, *self._slots.places()]

@@ -39,3 +39,10 @@ class ShownWheel(Wheel, Protocol):
         """
         Return what is due and not delivered, then the rings from fine to coarse; changes nothing.
         """
+
+    def where(self, id: int) -> tuple[int, int] | None:
+        """
+        Return the number of the ring among `rings`, and the slot in it, that hold an entry; changes nothing.
+
+        None where the entry is not pending, or in no ring because it is never due.
+        """

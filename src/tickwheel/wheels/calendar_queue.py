@@ -145,6 +145,11 @@ class CalendarWheel(BaseWheel):
         if entry is self._known_first:
             self._known_first, self._is_first_known = None, False
 
+    def _where(self, entry: Entry) -> tuple[int, int]:
+        if entry.deadline == NEVER:
+            return 0, 0
+        return 1, self._day_of(max(entry.deadline, entry.tick))
+
     def _clear(self) -> None:
         for page in (self._parked, *self._days):
             page.clear()

@@ -153,6 +153,12 @@ class FiveRings:
         later = {0: len(self._later)} if self._later else {}
         return [*views, RingView("later", 1, tick_ns << COUNTER_BITS, None, later)]
 
+    def where(self, entry: Entry) -> tuple[int, int]:
+        """
+        Return the ring and the slot of *entry*; the heap is the last ring, of one slot.
+        """
+        return (LATER, 0) if entry.place is self._later else (_level_for(entry.tick, self.pointer), entry.index)
+
     def check(self) -> None:
         """
         Verify that each entry is in the ring that it belongs to.

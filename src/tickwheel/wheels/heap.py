@@ -191,6 +191,10 @@ class HeapWheel(BaseWheel):
     def _file(self, entry: Entry) -> None:
         self._heap.add(entry)
 
+    def _where(self, entry: Entry) -> tuple[int, int]:
+        depth = (entry.index + 1).bit_length() - 1
+        return depth, entry.index + 1 - (1 << depth)
+
     def _clear(self) -> None:
         self._heap.clear()
 

@@ -166,6 +166,13 @@ class Wheels:
             unit *= self._size
         return found
 
+    def where(self, entry: Entry) -> tuple[int, int]:
+        """
+        Return the wheel and the slot of *entry*.
+        """
+        assert isinstance(entry.place, Slot)
+        return divmod(entry.place.id, self._size)
+
     def check(self) -> None:
         """
         Verify the queue, and that each slot holds the ticks that it stands for.

@@ -83,6 +83,15 @@ class NativeWheel(Unique):
         begun = len(self) - sum(sum(level.counts.values()) for level in levels)
         return [RingView("begun", 1, 0, None, {0: begun} if begun else {}), *levels]
 
+    def where(self, id: int) -> tuple[int, int] | None:
+        """
+        Return the number of the ring among `rings`, and the slot in it, that hold an entry, or None.
+        """
+        place = self._wheel.slot_of(id)
+        if place is not None:
+            return place[0] + 1, place[1]
+        return None if self._wheel.deadline(id) is None else (0, 0)
+
     def __len__(self) -> int:
         return len(self._wheel)
 

@@ -115,6 +115,12 @@ class OneTurn:
         ring = self._ring
         return [RingView("ring", ring.size, tick_ns, self.pointer % ring.size, ring.counts())]
 
+    def where(self, entry: Entry) -> tuple[int, int]:
+        """
+        Return the ring and the slot of *entry*.
+        """
+        return 0, entry.index
+
     def check(self) -> None:
         """
         Verify that each entry is in the slot of its tick, and in this turn.

@@ -1,5 +1,5 @@
 """
-`tickwheel lab watch`: a page on which a design is seen at work.
+`tickwheel lab watch`: a page on which designs are seen at work.
 """
 
 from __future__ import annotations
@@ -10,29 +10,43 @@ from pathlib import Path
 import click
 
 from tickwheel.cli.lab.options import name_of, trace_argument
-from tickwheel.lab.designs import parse_design
+from tickwheel.lab.designs import Design, parse_design
 from tickwheel.lab.trace import read_trace
 from tickwheel.lab.tune import facts_of
 from tickwheel.lab.watch import FRAMES, render_watch, small
+from tickwheel.wheels import CARDS
 
 __all__ = ["command"]
 
 OPERATIONS_A_FRAME = 8
+FIRST = ("hierarchical", "heap")
 
 
 @click.command("watch")
 @trace_argument
-@click.option("--wheel", metavar="DESIGN", default="hierarchical", show_default=True, help="Which design.")
+@click.option(
+    "--wheel", "wheels", multiple=True, metavar="DESIGN", help="Seen first; may be given twice.  [default: both kinds]"
+)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default="watch.html", show_default=True)
 @click.option("--frames", type=click.IntRange(1, 20_000), default=FRAMES, show_default=True, help="How many at most.")
-def command(trace: Path, wheel: str, out: Path, frames: int) -> None:
+def command(trace: Path, wheels: tuple[str, ...], out: Path, frames: int) -> None:
     """
-    Write a page on which a design plays the beginning of TRACE, to be stepped, slowed and sped up.
+    Write a page on which the designs play the beginning of TRACE, to be stepped, slowed, sped up and followed.
     """
     # Most operations are a frame each, so what is far behind the last frame need not be read.
     operations = read_trace(trace, OPERATIONS_A_FRAME * frames)
-    design = small(parse_design(wheel), facts_of(operations))
-    with click.progressbar(length=frames, label=str(design), file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
-        page = render_watch(name_of(trace), design, operations, frames, lambda done: bar.update(done - bar.pos))
+    facts = facts_of(operations)
+    asked = [parse_design(text) for text in wheels or FIRST]
+    named = [design.name for design in asked]
+    others = [name for name in ("heap", "hierarchical", *CARDS) if name not in named]
+    designs = [small(design, facts) for design in (*asked, *map(Design, dict.fromkeys(others)))]
+    is_quiet = not sys.stderr.isatty()
+    with click.progressbar(length=len(designs) + 1, show_eta=False, file=sys.stderr, hidden=is_quiet) as bar:
+
+        def tell(words: str) -> None:
+            bar.label = words
+            bar.update(1)
+
+        page = render_watch(name_of(trace), designs, operations, frames, tell)
     out.write_text(page, "utf-8")
-    click.echo(f"{design} in {out}")
+    click.echo(f"{designs[0]} beside {designs[1]} in {out}")

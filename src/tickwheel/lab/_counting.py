@@ -1,0 +1,52 @@
+"""
+Which entries a design in Python compares, counted while it runs: from outside, so the design stays as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from tickwheel.wheels._entry import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Comparisons", "counted"]
+
+
+class Comparisons:
+    """
+    What was compared.
+
+    Attributes:
+        count: How many comparisons of two entries there were.
+        ids: The ids of the entries that were read for them.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.ids: set[int] = set()
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        """
+        Take note of a call, as `sys.setprofile` reports it.
+        """
+        if event == "call" and frame.f_code is Entry.__lt__.__code__:
+            self.count += 1
+            self.ids |= {frame.f_locals["self"].id, frame.f_locals["other"].id}
+
+
+@contextmanager
+def counted() -> Iterator[Comparisons]:
+    """
+    Count the comparisons made by this thread inside the block.
+    """
+    before, comparisons = sys.getprofile(), Comparisons()
+    sys.setprofile(comparisons)
+    try:
+        yield comparisons
+    finally:
+        sys.setprofile(before)

@@ -1,0 +1,100 @@
+"""
+Two wheels with a fault that real ones have, so that the lab can show it; nothing else uses them.
+
+They are the ring of `wheels/single.py` with another rule where the fault is.
+"""
+
+from __future__ import annotations
+
+from tickwheel.typing import Seconds
+from tickwheel.wheels import SingleWheel
+from tickwheel.wheels._contract import Expired, checked_deadline
+from tickwheel.wheels._entry import Entry
+from tickwheel.wheels._ticked import TickedWheel
+from tickwheel.wheels.single import OneTurn
+
+__all__ = ["EarlyWheel", "RawSlotWheel"]
+
+
+class EarlyWheel(SingleWheel):
+    """
+    Rounds a deadline down to its tick and fires the slot as that tick begins, as Kafka's purgatory does.
+
+    So a timer fires up to a tick before its deadline.
+    """
+
+    def advance(self, now: int, limit: int | None = None) -> list[Expired]:
+        """
+        Deliver each slot that has begun, also what in it is not due.
+        """
+        del limit
+        reached = checked_deadline(now, "now") // self._tick_ns
+        self._latest = max(self._latest, now)
+        expired: list[Expired] = []
+        while self._slots.pointer < reached:
+            expired += map(self._expire, self._slots.step(reached))
+        self._is_next_known = False
+        return expired
+
+    def _tick_of(self, deadline: int) -> int:
+        return deadline // self._tick_ns
+
+
+class RawSlotWheel(SingleWheel):
+    """
+    Moves a timer by comparing slot numbers instead of distances from the pointer, as go-zero's `MoveTimer` does.
+
+    A timer that lies behind the ring's seam and is moved to before it waits for its old slot first, and then for the
+    rest of the turn: it fires a turn late.
+    """
+
+    def __init__(self, tick: Seconds, slots: int) -> None:
+        self._turn = _RawTurn(slots)
+        TickedWheel.__init__(self, tick, self._turn)
+
+    def reschedule(self, id: int, deadline: int) -> bool:
+        """
+        Move the entry: at once where the new number is less than the old one, else when its old slot begins.
+        """
+        entry = self._entries.get(id)
+        if entry is None:
+            return False
+        size = self._turn.turn or 1
+        further = self._tick_of(checked_deadline(deadline)) % size - entry.tick % size
+        if further < 0:
+            return super().reschedule(id, deadline)
+        self._turn.further[entry.id] = further
+        entry.deadline = deadline
+        self._counts["moves"] += 1
+        return True
+
+    def next_expiration(self) -> int | None:
+        """
+        Return when the next occupied slot begins.
+        """
+        self._is_next_known = False  # what was filed again did not come through `_file`
+        return super().next_expiration()
+
+
+class _RawTurn(OneTurn):
+    """
+    A ring that files an entry again, so much further, when its slot begins.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.further: dict[int, int] = {}
+
+    def step(self, reached: int) -> list[Entry]:
+        """
+        Take the next slot, and file again what was moved meanwhile.
+        """
+        due = []
+        for entry in super().step(reached):
+            further = self.further.pop(entry.id, 0)
+            entry.tick += further
+            if further:
+                self.add(entry)
+            else:
+                due.append(entry)
+        return due
