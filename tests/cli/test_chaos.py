@@ -30,7 +30,7 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
     """
     assert answer.returncode == 0, answer.stderr
     figures = json.loads(answer.stdout)
-    assert [figures[kind] for kind in ("lost", "doubled", "early", "unexpected")] == [0, 0, 0, 0]
+    assert [figures[kind] for kind in ("lost", "doubled", "early", "unexpected", "silent")] == [0, 0, 0, 0, 0]
     assert figures["set acknowledged"] >= 100
     assert figures["arrived"] >= 50
     return figures, History.from_json((folder / "history.json").read_text())

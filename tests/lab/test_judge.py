@@ -32,7 +32,7 @@ def violations(writes: list[Write], deliveries: list[Delivery], *faults: Fault) 
     Return how many violations of each kind the judge finds.
     """
     verdict = judge(History(writes, deliveries, list(faults)), IN_FLIGHT_MS)
-    kinds = {kind: len(getattr(verdict, kind)) for kind in ("lost", "doubled", "early", "unexpected")}
+    kinds = {kind: len(getattr(verdict, kind)) for kind in ("lost", "doubled", "early", "unexpected", "silent")}
     assert len(verdict.violations) == sum(kinds.values())
     return {kind: count for kind, count in kinds.items() if count}
 
@@ -41,6 +41,8 @@ SET = written("set", 0, 1, 1_000)
 
 CLEAN = {
     "it fires": ([SET], [arrived(1_000)], []),
+    "it is four seconds late": ([SET], [arrived(5_000)], []),
+    "a fault keeps it": ([SET], [arrived(12_000)], [Fault("pause", 3_000, 9_000)]),
     "it is tried again until it is taken": ([SET], [arrived(1_000, taken=False), arrived(1_200, attempt=2)], []),
     "it is repeated after a fault": ([SET], [arrived(1_001), arrived(2_000, attempt=2)], [KILL]),
     "it is moved, and fires once": ([SET, written("move", 500, 2, 3_000)], [arrived(3_001, 2, due_at=3_000)], []),
@@ -68,6 +70,14 @@ CLEAN = {
 }
 BROKEN = {
     "it never arrives": ([SET], [], [], {"lost": 1}),
+    "it is forgotten for six seconds": ([SET], [arrived(7_001)], [], {"silent": 1}),
+    "it is forgotten for six seconds after a fault": ([SET], [arrived(7_901)], [KILL], {"silent": 1}),
+    "it is forgotten before a fault": (
+        [SET],
+        [arrived(9_000)],
+        [Fault("kill", 8_000, 8_900)],
+        {"silent": 1},
+    ),
     "it never arrives in spite of a fault": ([SET], [], [KILL], {"lost": 1}),
     "it is never taken": ([SET], [arrived(1_000, taken=False)], [], {"lost": 1}),
     "its move is lost": ([SET, written("move", 500, 2, 3_000)], [], [], {"lost": 1}),

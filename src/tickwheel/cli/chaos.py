@@ -160,6 +160,7 @@ def _tell(history: History, verdict: Verdict, seed: int, *, as_json: bool) -> No
         "doubled": len(verdict.doubled),
         "early": len(verdict.early),
         "unexpected": len(verdict.unexpected),
+        "silent": len(verdict.silent),
         "seed": seed,
     }
     if as_json:

@@ -5,6 +5,7 @@ What of a history breaks the promise.
     doubled       a fire id arrived twice; or a job that had been taken arrived again, and no fault lies in between
     early         a job arrived before the instant that was acknowledged, or before the one that it carries
     unexpected    what was never set, or was moved or cancelled before, arrived; or it carries another instant
+    silent        a job arrived for the first time more than five seconds after its instant, and no fault explains it
 
 A job is fired at least once, so one that arrives again after a fault is no violation: the answer of the target, or the
 note of it, was lost with the fault. It comes with another attempt in its fire id, and is counted as repeated.
@@ -22,6 +23,9 @@ from tickwheel.lab.chaos.history import Delivery, Fault, History, Outcome, Write
 
 __all__ = ["Verdict", "judge", "owed"]
 
+_SILENT_MS = 5_000.0
+"""The bar: how long after its instant a job may come, from the end of the last fault that kept it."""
+
 T = TypeVar("T", Write, Delivery)
 
 
@@ -31,7 +35,7 @@ class Verdict:
     What was found, each violation in a sentence.
 
     Attributes:
-        lost, doubled, early, unexpected: The violations.
+        lost, doubled, early, unexpected, silent: The violations.
         repeated: Arrivals of what had been taken already, which a fault explains.
         late_ms: How late each generation was that arrived, by the instant that was acknowledged, first arrivals only.
     """
@@ -40,6 +44,7 @@ class Verdict:
     doubled: list[str] = field(default_factory=list)
     early: list[str] = field(default_factory=list)
     unexpected: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
     repeated: int = 0
     late_ms: list[float] = field(default_factory=list)
 
@@ -48,7 +53,7 @@ class Verdict:
         """
         All of them, each with its kind.
         """
-        kinds = ("lost", "doubled", "early", "unexpected")
+        kinds = ("lost", "doubled", "early", "unexpected", "silent")
         return [f"{kind}: {text}" for kind in kinds for text in getattr(self, kind)]
 
 
@@ -70,6 +75,7 @@ def judge(history: History, in_flight_ms: float) -> Verdict:
         verdict.lost += life.lost(key, arrived)
         verdict.unexpected += life.unexpected(arrived, in_flight_ms, stalled_ms)
         verdict.early += life.early(arrived)
+        verdict.silent += life.silent(arrived, history.faults)
         _judge_repeats(arrived, history.faults, verdict)
         verdict.late_ms += life.late(arrived)
     return verdict
@@ -128,12 +134,19 @@ class _Life:
             if one.arrived_at < due_at:
                 yield f"{_fire_id(one)} arrived {due_at - one.arrived_at:.1f} ms before {due_at:.0f}"
 
+    def silent(self, arrived: Iterable[Delivery], faults: Iterable[Fault]) -> Iterator[str]:
+        answered = {write.generation: write.ended_at for write in self._writes if _is_new(write)}
+        for one in _first(arrived):
+            start = max(self._due.get(one.generation, one.due_at), one.due_at, answered.get(one.generation, 0.0))
+            for fault in sorted(faults, key=lambda fault: fault.began_at):
+                if fault.began_at - start <= _SILENT_MS:
+                    start = max(start, fault.ended_at)
+            if one.arrived_at - start > _SILENT_MS:
+                yield f"{_fire_id(one)} arrived {one.arrived_at - start:.0f} ms after it was due and all was well"
+
     def late(self, arrived: Iterable[Delivery]) -> Iterator[float]:
-        first: dict[int, Delivery] = {}
-        for one in arrived:
-            first.setdefault(one.generation, one)
-        for generation, one in first.items():
-            yield one.arrived_at - self._due.get(generation, one.due_at)
+        for one in _first(arrived):
+            yield one.arrived_at - self._due.get(one.generation, one.due_at)
 
 
 def _judge_repeats(arrived: Sequence[Delivery], faults: Sequence[Fault], verdict: Verdict) -> None:
@@ -152,6 +165,16 @@ def _judge_repeats(arrived: Sequence[Delivery], faults: Sequence[Fault], verdict
                 verdict.repeated += 1
             else:
                 verdict.doubled.append(f"{_fire_id(after)} arrived after {_fire_id(before)} was taken, without a fault")
+
+
+def _first(arrived: Iterable[Delivery]) -> list[Delivery]:
+    """
+    Return the first arrival of each generation.
+    """
+    first: dict[int, Delivery] = {}
+    for one in arrived:
+        first.setdefault(one.generation, one)
+    return list(first.values())
 
 
 def _is_new(write: Write) -> bool:
