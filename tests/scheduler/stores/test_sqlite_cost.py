@@ -5,7 +5,9 @@ What the statements of the SQLite store cost, in steps of its virtual machine: a
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -110,7 +112,101 @@ def test_dead_cost_nothing(store):
     dying = [answer.job for answer in store.apply([model.Set(model.Job(f"dead {i}", 0, -i)) for i in range(2_000)])]
     store.apply([model.Begin(job, epoch) for job in dying])
     store.apply([model.Settle(job, epoch, model.Settled.DEAD, 1, error="x") for job in dying])
-    assert steps_of(store, lambda: store.due(0, 1_000, None, 50)) <= before + 5
+    assert steps_of(store, lambda: store.due(0, 1_000, None, 50)) <= before + 15
+
+
+def floor_of(store):
+    """
+    Return the instant from which the look-ups of what is due start.
+    """
+    return store._connections.writer.execute("SELECT floor FROM tickwheel_ledger").fetchone()[0]
+
+
+def test_running_cost_nothing(store):
+    """
+    The look-up of what is due does not pass the jobs that were begun before it.
+    """
+    next_due = partial(store.upcoming, 0, EVER, 1)
+    add_far(store, 1)
+    next_due()
+    before = steps_of(store, next_due)
+    store.apply([model.Set(model.Job(f"run {i}", 0, 100 + i)) for i in range(3_000)])
+    while due := store.due(0, FAR, None, 1_000):
+        store.apply([model.Begin(job, 1) for job in due])
+    assert [job.key for job in next_due()] == ["far 0"]
+    assert store.count()["running"] == 3_100
+    assert steps_of(store, next_due) <= before + 15
+
+
+def fail_and_retry(store, first, _path):
+    """
+    End the attempt of *first*, a running job, so that it is tried again.
+    """
+    store.apply([model.Settle(first, 1, model.Settled.AGAIN, 1)])
+
+
+def replay(store, first, _path):
+    """
+    Let *first* die, and bring it back.
+    """
+    store.apply([model.Settle(first, 1, model.Settled.DEAD, 1, error="x")])
+    store.apply([model.Replay(first.key, 3)])
+
+
+def set_aside_and_take_up(store, _first, _path):
+    """
+    Set a job aside, and take it up after the floor was raised.
+    """
+    early = store.apply([model.Set(model.Job("early", 0, 3, target="t", handler="h"))])[0].job
+    store.apply([model.SetAside(early, 1)])
+    store.apply([model.Begin(store.get("near 7"), 1)])
+    assert floor_of(store) == 8
+    assert len(store.take_up(0, 1, [("t", "h")], 10)) == 1
+
+
+def set_elsewhere(_store, _first, path):
+    """
+    Set a job from outside of the owner.
+    """
+    with closing(SqliteStore(path)) as client:
+        client.open()
+        client.apply([model.Set(model.Job("early", 0, 3))])
+
+
+def change_hands(store, _first, _path):
+    """
+    Let another owner rescue what runs.
+    """
+    store.release("owner")
+    store.acquire("other")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store, *_: store.apply([model.Set(model.Job("early", 0, 3))]),
+        lambda store, *_: store.apply([model.Set(model.Job("early", 0, 3, recurrence="every 5 s"))]),
+        lambda store, *_: store.apply([model.Move("near 50", 3)]),
+        fail_and_retry,
+        replay,
+        set_aside_and_take_up,
+        set_elsewhere,
+        change_hands,
+    ],
+    ids=["set", "recurring", "move", "retry", "replay", "take up", "elsewhere", "rescue"],
+)
+def test_nothing_pending_is_passed_over(store, tmp_path, call):
+    """
+    Whatever makes a job pending before all others, the next look finds it.
+    """
+    first, *others = store.due(0, 7, None, 10)
+    store.apply([model.Begin(job, 1) for job in (first, *others)])
+    assert floor_of(store) == 7
+    assert [job.due_at for job in store.due(0, EVER, None, 1)] == [7]
+    call(store, first, tmp_path / "jobs.db")
+    (found,) = store.due(0, EVER, None, 1)
+    assert found.due_at <= 3
+    assert [found] == store.upcoming(0, EVER, 1) == store.due(0, EVER, (found.due_at, found.generation - 1), 1)
 
 
 def test_no_statement_scans(store):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -51,7 +51,8 @@ class Batch:
         self._now = now
         self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger"]).fetchone()
         self._generation: int
-        self._generation, *self._counts, epoch, actual = self._ledger
+        self._floor: int
+        self._generation, *self._counts, self._floor, epoch, actual = self._ledger
         self._is_owner = owner is not None and owner == actual
         self._epochs = {0: epoch} if self._is_owner else {}
         self.has_notes = False
@@ -94,17 +95,32 @@ class Batch:
             old = [job_of(row) for row in self._connection.execute(SQL["jobs_aside"], values)]
             changed += [(job, replace(job, lacks_handler=False)) for job in old]
         self._store(Differences(changed=changed))
+        self._write_ledger()
         return [job for _, job in changed]
 
     def _begin(self, jobs: list[Job]) -> None:
         self._change_places("begin_job", jobs)
         self._counts[_PENDING] -= len(jobs)
         self._counts[_RUNNING] += len(jobs)
+        self._raise_floor()
 
     def _end(self, jobs: list[Job]) -> None:
         self._change_places("end_job", jobs)
         self._delete_keys(jobs)
         self._counts[_RUNNING] -= len(jobs)
+
+    def _raise_floor(self) -> None:
+        """
+        Put the floor behind what is running, as far as one statement looks: commit by commit it comes to the end.
+        """
+        for due_at, state in self._connection.execute(SQL["places_from"], (self._floor,)):
+            self._floor = due_at
+            if state == _PENDING:
+                break
+
+    def _lower_floor(self, jobs: Iterable[Job]) -> None:
+        floor = self._floor
+        self._floor = min((job.due_at for job in jobs if job.due_at < floor and _is_due(job)), default=floor)
 
     def _next_generation(self) -> int:
         self._generation += 1
@@ -147,6 +163,8 @@ class Batch:
                 plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
             else:
                 rows["insert_job"].append((_place(job)[0], *row_of(job)))
+        self._lower_floor(placed)
+        self._lower_floor(job for _, job in differences.changed)
         if not self._is_owner:
             rows["insert_note"] = [(job.generation, job.due_at) for job in placed if _is_due(job)]
             self.has_notes = bool(rows["insert_note"])
@@ -196,7 +214,7 @@ class Batch:
             raise WrongGuessError
 
     def _write_ledger(self) -> None:
-        ledger = (self._generation, *self._counts)
+        ledger = (self._generation, *self._counts, self._floor)
         if ledger != self._ledger[: len(ledger)]:
             self._connection.execute(SQL["write_ledger"], ledger)
 

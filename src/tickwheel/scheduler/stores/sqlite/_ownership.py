@@ -18,7 +18,7 @@ def take_over(connection: sqlite3.Connection, owner: str) -> tuple[int, int]:
     Returns:
         The epoch, and how many jobs were running.
     """
-    _, _, running, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
+    _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
     if running:
         # They lie at the front, so that the search ends at the last one and not at the last job.
         places = connection.execute(SQL["running_jobs"], (running,)).fetchall()

@@ -208,7 +208,7 @@ class SqliteStore:
             return []
         try:
             self._open_connections().file.check()
-            is_ours = self._lock.is_held and self._ledger()[4] == self._lease.epoch
+            is_ours = self._lock.is_held and self._ledger()[5] == self._lease.epoch
         except StoreError as error:
             if not error.is_transient:
                 self._step_down()

@@ -1,16 +1,18 @@
 -- Each query has a name, under which sqlite/_queries.py knows it. Columns of a job always stand in the order of `Job`.
 
 -- name: read_ledger
-SELECT generation, pending, running, dead, epoch, owner FROM tickwheel_ledger;
+SELECT generation, pending, running, dead, floor, epoch, owner FROM tickwheel_ledger;
 
 -- name: lock_ledger
 UPDATE tickwheel_ledger SET generation = generation;
 
 -- name: write_ledger
-UPDATE tickwheel_ledger SET generation = ?, pending = ?, running = ?, dead = ?;
+UPDATE tickwheel_ledger SET generation = ?, pending = ?, running = ?, dead = ?, floor = ?;
 
 -- name: take_over
-UPDATE tickwheel_ledger SET owner = ?, epoch = epoch + 1, pending = pending + running, running = 0;
+-- What was running is pending again, at the very front.
+UPDATE tickwheel_ledger SET owner = ?, epoch = epoch + 1, pending = pending + running, running = 0,
+    floor = -9223372036854775808;
 
 -- name: hand_over
 UPDATE tickwheel_ledger SET owner = NULL;
@@ -75,11 +77,18 @@ FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j
 WHERE k.shelf IN (-2, -1, 0, 1) AND k.key IN (:keys);
 
 -- name: jobs_due
+-- From the floor on, if that is later.
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
 FROM tickwheel_job
-WHERE shard = ?1 AND due_at < ?2 AND (due_at, generation) > (?3, ?4) AND state = 0
+WHERE shard = ?1 AND due_at < ?2 AND state = 0 AND (due_at, generation) > (
+    max(?3, (SELECT floor FROM tickwheel_ledger)), CASE WHEN ?3 < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE ?4 END
+)
 ORDER BY due_at, generation LIMIT ?5;
+
+-- name: places_from
+SELECT due_at, state FROM tickwheel_job WHERE shard = 0 AND due_at >= ?
+ORDER BY due_at, generation LIMIT 2000;
 
 -- name: jobs_noted
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
