@@ -4,24 +4,20 @@ tickwheel: timers by the million, and timers that survive a crash.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tickwheel._later import later
 from tickwheel.clock import BootClock, Clock, MonotonicClock
 from tickwheel.drivers import (
-    AsyncioDriver,
     Driver,
     Executor,
     InlineExecutor,
     ManualDriver,
     PoolExecutor,
     ShardedWheel,
-    TaskExecutor,
     ThreadDriver,
     TimerWheel,
     TrioDriver,
-    ended,
-    within,
 )
 from tickwheel.errors import (
     ClosedError,
@@ -49,8 +45,21 @@ from tickwheel.timers.contexts import (
 
 if TYPE_CHECKING:
     from tickwheel.aio import run
+    from tickwheel.drivers import AsyncioDriver, TaskExecutor, ended, within
 
-__version__: str
+    __version__: str
+else:  # asyncio and the package's metadata cost more to import than the rest together
+    __getattr__ = later(
+        __name__,
+        {
+            "AsyncioDriver": "tickwheel.drivers",
+            "TaskExecutor": "tickwheel.drivers",
+            "__version__": "tickwheel._version",
+            "ended": "tickwheel.drivers",
+            "run": "tickwheel.aio",
+            "within": "tickwheel.drivers",
+        },
+    )
 
 __all__ = [
     "AsyncioDriver",
@@ -91,15 +100,3 @@ __all__ = [
     "with_value",
     "within",
 ]
-
-
-def __getattr__(name: str) -> object:
-    """
-    Import the loop when `tickwheel.run` is first asked for, and look up the version when that is.
-    """
-    if name == "run":
-        return import_module("tickwheel.aio").run
-    if name == "__version__":
-        return import_module("importlib.metadata").version("tickwheel")
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)

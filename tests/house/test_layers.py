@@ -13,7 +13,7 @@ import pytest
 
 # Lowest first. Higher imports lower; rooms of one layer do not know each other.
 LAYERS = (
-    ("clock", "errors", "typing", "observe._events", "observe._tracing", "_core"),
+    ("clock", "errors", "typing", "_later", "_version", "observe._events", "observe._tracing", "_core"),
     ("wheels",),
     ("timers",),
     ("drivers",),
@@ -26,6 +26,8 @@ HEIGHT = {room: height for height, layer in enumerate(LAYERS) for room in layer}
 FOUNDATION = {
     "errors": set(),
     "typing": set(),
+    "_later": set(),
+    "_version": set(),
     "_core": set(),
     "clock": {"errors", "typing"},
     "observe._events": {"errors", "clock", "typing", "_core"},

@@ -4,21 +4,19 @@ Running callbacks with a watch in hand: what all executors share.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from tickwheel.clock import to_float
 from tickwheel.timers._contract import DueTimer, Engine
+from tickwheel.timers._log import logger
 from tickwheel.typing import Seconds, Unique
 
 __all__ = ["Executor", "InlineExecutor", "MeasuredExecutor", "SlowHandler"]
 
 SlowHandler: TypeAlias = Callable[[DueTimer, float], object]
 """Gets a timer whose callback was slow, and how many seconds it took."""
-
-_log: Final = logging.getLogger("tickwheel")
 
 
 class Executor(Protocol):
@@ -99,4 +97,4 @@ class InlineExecutor(MeasuredExecutor):
 
 
 def _log_slow(timer: DueTimer, took_s: float) -> None:
-    _log.warning("a callback took %.3f s: %r", took_s, timer)
+    logger().warning("a callback took %.3f s: %r", took_s, timer)

@@ -4,16 +4,14 @@ TimerWheel: what users hold.
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tickwheel import _core
 from tickwheel.clock import Clock, seconds, to_timeout
-from tickwheel.drivers._asyncio import AsyncioDriver
 from tickwheel.drivers._contract import Driver, SteppedClock
 from tickwheel.drivers._keyed_verbs import KeyedVerbs
 from tickwheel.drivers._manual import ManualDriver
@@ -29,6 +27,9 @@ from tickwheel.timers._periodic import Periodic
 from tickwheel.timers._standin import shown
 from tickwheel.typing import ErrorHandler, Pending, Seconds, Unique
 from tickwheel.wheels._contract import Wheel
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 __all__ = ["TimerWheel", "hand_out"]
 
@@ -95,7 +96,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
                 self.__dict__[verb] = getattr(engine, verb)
 
     @classmethod
-    def asyncio(cls, *, loop: asyncio.AbstractEventLoop | None = None, **options: Any) -> Self:
+    def asyncio(cls, *, loop: AbstractEventLoop | None = None, **options: Any) -> Self:
         """
         Return a wheel that fires on an event loop.
 
@@ -106,6 +107,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         Raises:
             RuntimeError: If no loop is given and none is running.
         """
+        from tickwheel.drivers._asyncio import AsyncioDriver  # noqa: PLC0415 - asyncio is imported where it is used
+
         return cls(driver=AsyncioDriver(loop), **options)
 
     @classmethod

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from tickwheel._core import Waiter as MonotonicWaiter
 from tickwheel.clock import BootClock, Clock, MonotonicClock
-from tickwheel.drivers._boot_waiter import BootWaiter
 
 __all__ = ["ClockWaiter", "Waiter", "new_waiter"]
 
@@ -61,6 +60,9 @@ def new_waiter(clock: Clock) -> Waiter:
     """
     if type(clock) is MonotonicClock:
         return MonotonicWaiter()
-    if type(clock) is BootClock and BootWaiter.is_available():
-        return BootWaiter()
+    if type(clock) is BootClock:
+        from tickwheel.drivers._boot_waiter import BootWaiter  # noqa: PLC0415 - it imports ctypes
+
+        if BootWaiter.is_available():
+            return BootWaiter()
     return ClockWaiter(clock)

@@ -11,8 +11,15 @@ Every executor measures, and reports callbacks that take longer than its `slow_s
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tickwheel._later import later
 from tickwheel.drivers._measured import Executor, InlineExecutor, SlowHandler
 from tickwheel.drivers._pool import PoolExecutor, WhenFull
-from tickwheel.drivers._tasks import TaskExecutor
+
+if TYPE_CHECKING:
+    from tickwheel.drivers._tasks import TaskExecutor
+else:  # it imports asyncio
+    __getattr__ = later(__name__, {"TaskExecutor": "tickwheel.drivers._tasks"})
 
 __all__ = ["Executor", "InlineExecutor", "PoolExecutor", "SlowHandler", "TaskExecutor", "WhenFull"]

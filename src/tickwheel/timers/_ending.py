@@ -4,19 +4,17 @@ An end that comes once, and those who wait to be told.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from tickwheel.errors import TickwheelError
 from tickwheel.timers._locks import OUTER, new_lock
+from tickwheel.timers._log import logger
 
 __all__ = ["Ending", "Reason"]
 
 Reason: TypeAlias = tuple[type[TickwheelError], Any]
 """The class of the error that says why, and its fact: errors are made anew each time, as a raised one keeps frames."""
-
-_log: Final = logging.getLogger("tickwheel")
 
 
 class Ending:
@@ -94,4 +92,4 @@ def _tell(call: Callable[[Reason], object], reason: Reason) -> None:
     try:
         call(reason)
     except Exception:  # noqa: BLE001 - the others are to be told as well
-        _log.exception("what a context was to call at its end raised: %r", call)
+        logger().exception("what a context was to call at its end raised: %r", call)

@@ -4,16 +4,25 @@ Where errors go that nobody else is told of.
 
 from __future__ import annotations
 
-import logging
-from typing import Final
+from typing import TYPE_CHECKING
 
-__all__ = ["log_error"]
+if TYPE_CHECKING:
+    from logging import Logger
 
-_log: Final = logging.getLogger("tickwheel")
+__all__ = ["log_error", "logger"]
+
+
+def logger() -> Logger:
+    """
+    Return the logger `tickwheel`; logging is imported when there is something to log.
+    """
+    import logging  # noqa: PLC0415 - it would be a tenth of the cost of importing tickwheel
+
+    return logging.getLogger("tickwheel")
 
 
 def log_error(error: BaseException, timer: object) -> None:
     """
     Log what a callback raised to the logger `tickwheel`: what happens where nobody else is told.
     """
-    _log.error("a callback raised: %r", timer, exc_info=error)
+    logger().error("a callback raised: %r", timer, exc_info=error)

@@ -17,19 +17,36 @@ design says of itself: its options, where it breaks, which geometry suits a load
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
-from tickwheel.wheels import calendar_queue, cascading, heap, hierarchical, native, rounds, single
-from tickwheel.wheels._card import Card
+from tickwheel._later import later
 from tickwheel.wheels._contract import NEVER, Abilities, Expired, Wheel
-from tickwheel.wheels.calendar_queue import CalendarWheel
-from tickwheel.wheels.cascading import CascadingWheel
-from tickwheel.wheels.delay_queue import DelayQueue
-from tickwheel.wheels.heap import HeapWheel
-from tickwheel.wheels.hierarchical import HierarchicalWheel
-from tickwheel.wheels.native import NativeWheel
-from tickwheel.wheels.rounds import RoundsWheel
-from tickwheel.wheels.single import SingleWheel
+
+if TYPE_CHECKING:
+    from tickwheel.wheels._cards import CARDS
+    from tickwheel.wheels.calendar_queue import CalendarWheel
+    from tickwheel.wheels.cascading import CascadingWheel
+    from tickwheel.wheels.delay_queue import DelayQueue
+    from tickwheel.wheels.heap import HeapWheel
+    from tickwheel.wheels.hierarchical import HierarchicalWheel
+    from tickwheel.wheels.native import NativeWheel
+    from tickwheel.wheels.rounds import RoundsWheel
+    from tickwheel.wheels.single import SingleWheel
+else:  # timers need the protocol alone
+    __getattr__ = later(
+        __name__,
+        {
+            "CARDS": "tickwheel.wheels._cards",
+            "CalendarWheel": "tickwheel.wheels.calendar_queue",
+            "CascadingWheel": "tickwheel.wheels.cascading",
+            "DelayQueue": "tickwheel.wheels.delay_queue",
+            "HeapWheel": "tickwheel.wheels.heap",
+            "HierarchicalWheel": "tickwheel.wheels.hierarchical",
+            "NativeWheel": "tickwheel.wheels.native",
+            "RoundsWheel": "tickwheel.wheels.rounds",
+            "SingleWheel": "tickwheel.wheels.single",
+        },
+    )
 
 __all__ = [
     "CARDS",
@@ -46,8 +63,3 @@ __all__ = [
     "SingleWheel",
     "Wheel",
 ]
-
-CARDS: Final[dict[str, Card]] = {
-    module.CARD.name: module.CARD for module in (native, heap, single, rounds, hierarchical, cascading, calendar_queue)
-}
-"""What each design says of itself, by its name; to add a design is to add its module here."""
