@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 
 import pytest
@@ -165,6 +165,26 @@ def test_all_is_moved(stores):
     assert target.apply([model.Set(model.Job("new", 0, FAR))])[0].job.generation > max(
         job.generation for job in before.values()
     )
+
+
+@pytest.mark.parametrize("kind", ["postgres", "redis"])
+def test_more_shards(new_url, kind):
+    """
+    Jobs that wait go to a store with more shards on the same server, over which they are spread, and each fires once.
+    """
+    with closing(open_store(f"{new_url(kind)}&shards=2")) as source:
+        before = fill(source)
+        with closing(open_store(f"{new_url(kind)}&shards=64")) as target:
+            report = Migration(source, target, batch=BATCH).run()
+            assert (report.moved, report.left, report.is_complete) == (len(before), 0, True)
+            after = {job.key: as_moved(job) for job in everything(target)}
+            assert after == {key: as_moved(job) for key, job in before.items()}
+            leases = owned(target, "a scheduler")
+            found = [job.key for lease in leases for job in target.due(lease.shard, FAR - 1, None, 100)]
+            assert len(leases) == 64
+            assert len({target.shard_of(key) for key in found}) > 2
+            fired = Counter(key for key, _ in fire(target))
+            assert fired == Counter(key for key, job in before.items() if job.due_at < FAR)
 
 
 @pytest.mark.slow

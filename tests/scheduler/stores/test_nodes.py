@@ -84,10 +84,21 @@ def test_number_of_shards_stays(make):
     """
     first = make("shards=3")
     assert len(first.acquire("owner")) == 3
-    with pytest.raises(StoreError, match="asks for 5 shards, and the store has 3: write shards=3, or leave it out"):
+    with pytest.raises(
+        StoreError, match=r"asks for 5 shards, and the store has 3: write shards=3, or leave it out; .* migrate"
+    ):
         make("shards=5")
     second = make()
     assert [second.shard_of(f"{i}") for i in range(50)] == [first.shard_of(f"{i}") for i in range(50)]
+
+
+def test_new_store_has_sixteen_shards(make):
+    """
+    A new store has room for sixteen nodes, whichever node makes it.
+    """
+    store = make()
+    assert len(store.acquire("owner")) == len(store.shards()) == 16
+    assert {store.shard_of(f"{i}") for i in range(500)} == set(range(16))
 
 
 def test_shards_are_shared(make):

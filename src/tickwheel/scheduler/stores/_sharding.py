@@ -7,8 +7,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Final
 
-__all__ = ["sharding"]
+__all__ = ["SHARDS", "sharding"]
+
+SHARDS: Final = 16
+"""How many a new store gets: room for some nodes, and a look at each costs little."""
 
 
 def sharding(shards: int) -> Callable[[str], int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.stores._sharding import SHARDS
 from tickwheel.scheduler.stores._sql import load_migrations
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
@@ -52,9 +53,9 @@ def _shards(connection: Connection, url: str, wanted: int | None) -> int:
     row = connection.execute(SQL["shards"]).fetchone()
     there: int = row[0] if row else 0
     if not there:
-        there = 4 if wanted is None else wanted
+        there = SHARDS if wanted is None else wanted
         connection.execute(SQL["make_shards"], (there,))
     if wanted not in (None, there):
         what = f"{url} asks for {wanted} shards, and the store has {there}"
-        raise StoreError(what, f"write shards={there}, or leave it out")
+        raise StoreError(what, f"write shards={there}, or leave it out; for more, move the jobs by tickwheel migrate")
     return there

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.stores._sharding import SHARDS
 from tickwheel.scheduler.stores.redis._connections import Connections
 
 __all__ = ["check_server", "loss_window", "make_schema"]
@@ -14,7 +15,6 @@ __all__ = ["check_server", "loss_window", "make_schema"]
 VERSION: Final = 1
 """Of the keys and their values, as scripts/_common.lua and _blob.py have them."""
 
-_SHARDS: Final = 4
 _SERVER_MIN: Final = 7
 
 _AOF_LOSSES: Final = {
@@ -69,7 +69,7 @@ def make_schema(connections: Connections, url: str, wanted: int | None) -> int:
         StoreFormatError: If it is of a newer version.
         StoreError: If it has another number of shards.
     """
-    answer = connections.run("open", VERSION, wanted or _SHARDS)
+    answer = connections.run("open", VERSION, wanted or SHARDS)
     version, there = (int(each) if each is not None and each.isdigit() else 0 for each in answer)
     if version > VERSION:
         what = f"{url} has schema version {version}, and this tickwheel knows 1 to {VERSION}"
@@ -79,7 +79,7 @@ def make_schema(connections: Connections, url: str, wanted: int | None) -> int:
         raise StoreFormatError(what, "choose another prefix=, or another database")
     if wanted not in (None, there):
         what = f"{url} asks for {wanted} shards, and the store has {there}"
-        raise StoreError(what, f"write shards={there}, or leave it out")
+        raise StoreError(what, f"write shards={there}, or leave it out; for more, move the jobs by tickwheel migrate")
     return there
 
 

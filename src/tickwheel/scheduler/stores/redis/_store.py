@@ -50,7 +50,7 @@ class RedisStore:
         Args:
             location: What the driver understands: a URL.
             url: The same with the password masked.
-            shards: How many a new store gets: as many processes can fire. None means 4, or as many as there are.
+            shards: How many a new store gets: as many processes can fire. None means 16, or as many as there are.
             lease_s: How long a process keeps its shards without renewing them.
             prefix: What all keys begin with, in braces.
         """
