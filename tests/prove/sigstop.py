@@ -4,7 +4,9 @@ The proof of the zombie: two owners on one store, one of them stopped by SIGSTOP
     python tests/prove/sigstop.py --rounds 3 --store URL
 
 The other one takes over. When the stopped one goes on, everything that it wants to settle must be refused; nothing may
-be lost, and no life of a job may be settled twice. The store is a URL of one with leases, with `lease_s=1`.
+be lost, and no life of a job may be settled twice. This process sets jobs all the while, of which the owners learn by
+notes: none may be silent for 5 s, whoever was stopped when it was set. The store is a URL of one with leases, with
+`lease_s=1`.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ __all__ = ["Result", "prove"]
 
 JOBS_A_ROUND = 150
 STOPPED_S = 3.5
+GOING_ON_S = 3.0
+"""For so long notes are left after an owner goes on."""
+SILENT_S = 5.0
 PATIENCE_S = 180.0
 """A machine that is busy with other things loses leases of a second without anybody stopping their owner."""
 PATIENT = RetryPolicy(attempts=1000)
@@ -52,7 +57,11 @@ def own(folder: Path, url: str, name: str) -> None:
     """
     scheduler = Scheduler(url)
 
-    @scheduler.handler("work")
+    @scheduler.handler("note")
+    def note(_payload: object, firing: Firing) -> None:
+        append(folder / "noted", f"{firing.job.key} {time.time()}")
+
+    @scheduler.handler("work", concurrency=4)
     def work(payload: float, firing: Firing) -> None:
         append(folder / "fired", f"{name} {firing.fire_id} {firing.lateness_ms:.3f}")
         time.sleep(payload)
@@ -82,13 +91,16 @@ class Result:
     settled_twice: int
     refused: int
     duplicates: int
+    notes: int
+    silent_s: float
 
     @property
     def is_good(self) -> bool:
         """
         Whether nothing went wrong, and there was a zombie to refuse.
         """
-        return not (self.lost or self.unfinished or self.early or self.settled_twice) and self.refused > 0
+        wrong = self.lost or self.unfinished or self.early or self.settled_twice
+        return not wrong and self.refused > 0 and self.notes > 0 and self.silent_s < SILENT_S
 
 
 def prove(url: str, rounds: int, seed: int) -> Result:
@@ -99,9 +111,10 @@ def prove(url: str, rounds: int, seed: int) -> Result:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the owners wait for it
     client = Scheduler(url)
     keys: list[str] = []
+    noted: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        for name in ("fired", "settled", "refused", "up"):
+        for name in ("fired", "settled", "refused", "noted", "up"):
             (folder / name).touch()
         command = [sys.executable, str(Path(__file__).resolve()), "--own", made, "--store", url, "--name"]
         nodes = {name: subprocess.Popen([*command, name]) for name in ("one", "two")}
@@ -115,26 +128,33 @@ def prove(url: str, rounds: int, seed: int) -> Result:
                     client.set(key, delay=dice.uniform(0, 4), payload=payload, handler="work", retry=PATIENT)
                     keys.append(key)
                 time.sleep(1.0)
-                stop_for_a_while(nodes[dice.choice(("one", "two"))])
+                process = nodes[dice.choice(("one", "two"))]
+                process.send_signal(signal.SIGSTOP)
+                leave_notes(client, noted, dice, STOPPED_S)
+                process.send_signal(signal.SIGCONT)
+                leave_notes(client, noted, dice, GOING_ON_S)
             until(lambda: is_empty(client))
-            left = {job.key for job in client.list("job-", limit=1000).jobs}
+            left = {job.key for prefix in ("job-", "note-") for job in client.list(prefix, limit=1000).jobs}
         finally:
             for process in nodes.values():
                 process.send_signal(signal.SIGCONT)
                 process.terminate()
                 process.wait(PATIENCE_S)
             client.stop()
-        return read(folder, keys, left)
+        return read(folder, keys, noted, left)
 
 
-def stop_for_a_while(process: subprocess.Popen[bytes]) -> None:
+def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random, seconds: float) -> None:
     """
-    Stop *process* for more than three leases.
+    Set jobs that are due at once or soon for *seconds*, and note when each can first be expected to fire.
     """
-    process.send_signal(signal.SIGSTOP)
-    time.sleep(STOPPED_S)
-    process.send_signal(signal.SIGCONT)
-    time.sleep(0.5)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        key = f"note-{len(noted)}"
+        job = client.set(key, delay=dice.choice((0.0, 0.5, 1.5)), handler="note", retry=PATIENT).job
+        assert job is not None
+        noted[key] = max(job.due_at / 1000, time.time())
+        time.sleep(0.02)
 
 
 def until(condition: object) -> None:
@@ -157,12 +177,16 @@ def is_empty(client: Scheduler) -> bool:
     return not (stats["pending"] or stats["running"])
 
 
-def read(folder: Path, keys: list[str], left: set[str]) -> Result:
+def read(folder: Path, keys: list[str], noted: dict[str, float], left: set[str]) -> Result:
     """
     Count what the owners wrote down; what is *left* in the store was not lost, and not done either.
     """
     fired = [line.split() for line in (folder / "fired").read_text().splitlines()]
     settled = [line.split()[1].rpartition("/")[0] for line in (folder / "settled").read_text().splitlines()]
+    keys = [*keys, *noted]
+    first: dict[str, float] = {}
+    for key, at in (line.split() for line in (folder / "noted").read_text().splitlines()):
+        first[key] = min(float(at), first.get(key, float("inf")))
     ended = {life.rpartition("/")[0] for life in settled}
     lives = Counter(fire_id.rpartition("/")[0] for _, fire_id, _ in fired)
     for key in sorted((set(keys) - ended) | left)[:5]:
@@ -176,6 +200,8 @@ def read(folder: Path, keys: list[str], left: set[str]) -> Result:
         settled_twice=sum(count > 1 for count in Counter(settled).values()),
         refused=len((folder / "refused").read_text().splitlines()),
         duplicates=sum(lives.values()) - len(lives),
+        notes=len(noted),
+        silent_s=max((first[key] - at for key, at in noted.items() if key in first), default=0.0),
     )
 
 
@@ -202,7 +228,8 @@ def main() -> int:
     print(  # noqa: T201
         f"jobs {result.jobs}, lost {result.lost}, unfinished {result.unfinished}, early {result.early}, "
         f"settled twice {result.settled_twice}, "
-        f"settles refused {result.refused}, duplicates {result.duplicates}, seed {seed}"
+        f"settles refused {result.refused}, duplicates {result.duplicates}, "
+        f"notes {result.notes}, silent longest {result.silent_s:.1f} s, seed {seed}"
     )
     return 0 if result.is_good else 1
 
