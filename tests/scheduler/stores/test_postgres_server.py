@@ -120,7 +120,7 @@ def test_newer_schema(postgres, database, make):
     """
     make().close()
     postgres.execute("UPDATE tickwheel_schema SET version = 99", database)
-    with pytest.raises(StoreFormatError, match="has schema version 99, and this tickwheel knows 1 to 5: upgrade"):
+    with pytest.raises(StoreFormatError, match=r"has schema version 99, and this tickwheel knows 1 to \d+: upgrade"):
         make()
 
 
