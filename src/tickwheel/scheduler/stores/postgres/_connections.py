@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tickwheel.errors import MissingExtraError
@@ -66,13 +67,15 @@ class Connections:
                 middle of one must not keep others from taking over.
 
         Raises:
-            MissingExtraError: If the driver is not installed.
+            MissingExtraError: If the driver or the libpq that it needs is not installed.
             StoreError: If the server cannot be reached, or refuses.
         """
         try:
             import psycopg  # noqa: PLC0415 - on use
         except ImportError as error:
-            raise MissingExtraError("psycopg", "postgres") from error
+            # Without libpq psycopg is there and cannot be imported; its own wheels bring one.
+            library = "psycopg" if find_spec("psycopg") is None else "libpq, which psycopg needs,"
+            raise MissingExtraError(library, "postgres-binary") from error
         self._psycopg = psycopg
         self._dumpers = [(kind, _dumper(kind)) for kind in KINDS]
         self._conninfo, self._url = conninfo, url

@@ -1,0 +1,37 @@
+"""
+What the PostgreSQL store says where its driver, or the library below it, is missing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys
+if sys.argv[1] == "driver":
+    sys.modules["psycopg"] = None
+else:
+    import ctypes.util
+    sys.modules["psycopg_binary"] = sys.modules["psycopg_c"] = None
+    ctypes.util.find_library = lambda name: None
+from tickwheel.errors import MissingExtraError
+from tickwheel.scheduler import Scheduler
+try:
+    Scheduler("postgresql://127.0.0.1:1/none").start()
+except MissingExtraError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("missing", "named"), [("driver", "psycopg"), ("libpq", "libpq, which psycopg needs,")])
+def test_what_is_missing_is_named(missing, named):
+    """
+    Without the driver, and without libpq below it, the error names what is missing and the extra that brings both.
+    """
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres-binary]'")
+    command = [sys.executable, "-P", "-c", SCRIPT, missing]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert answer.stdout == f"{named} is not installed: pip install 'tickwheel[postgres-binary]'\n", answer.stderr
