@@ -87,8 +87,9 @@ class Executor:
         for_processes: list[Entry] = []
         for_loop: list[Entry] = []
         to_hold: dict[Call, list[Entry]] = {}
+        begun = Stage.BEGUN  # an enum is slow to look into
         for entry in entries:
-            if entry.stage is not Stage.BEGUN:  # it was withdrawn, or taken back by a stop
+            if entry.stage is not begun:  # it was withdrawn, or taken back by a stop
                 continue
             try:
                 entry.call = call = self._registry.call_of(entry.job)
