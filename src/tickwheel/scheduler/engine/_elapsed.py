@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import Final
 
@@ -51,24 +51,25 @@ class _Runs:
         index = bisect_right(self.first, generation) - 1
         return index >= 0 and generation <= self.last[index]
 
-    def add(self, generation: int, due_at: int) -> None:
+    def add(self, first: int, last: int, due_at: int) -> None:
         """
-        Add one, mostly at the end.
+        Add those from *first* to *last*, due until *due_at*: mostly at the end.
         """
-        first, last, until = self.first, self.last, self.until
-        index = len(last) - 1
-        if index >= 0 and generation == last[index] + 1:
-            last[index] = generation
-            until[index] = max(until[index], due_at)
-        elif index < 0 or generation > last[index]:
-            first.append(generation)
-            last.append(generation)
-            until.append(due_at)
-        elif generation not in self:
-            at = bisect_right(first, generation)
-            first.insert(at, generation)
-            last.insert(at, generation)
-            until.insert(at, due_at)
+        end = len(self.last) - 1
+        if end >= 0 and first == self.last[end] + 1:
+            self.last[end] = last
+            self.until[end] = max(self.until[end], due_at)
+        elif end < 0 or first > self.last[end]:
+            self._insert(end + 1, first, last, due_at)
+        else:
+            for generation in range(first, last + 1):
+                if generation not in self:
+                    self._insert(bisect_right(self.first, generation), generation, generation, due_at)
+
+    def _insert(self, index: int, first: int, last: int, due_at: int) -> None:
+        self.first.insert(index, first)
+        self.last.insert(index, last)
+        self.until.insert(index, due_at)
 
     def forget(self, now: int) -> None:
         """
@@ -100,16 +101,22 @@ class Elapsed:
         """
         return self._clock.era == 0
 
-    def note(self, jobs: Iterable[Job], era: int) -> None:
+    def note(self, jobs: Sequence[Job], era: int) -> None:
         """
         Remember that the instants of *jobs* count elapsed time, and were written in *era*.
         """
+        if not jobs:
+            return
+        generations = [job.generation for job in jobs]
+        first, last = generations[0], generations[-1]
         with self._lock:
             runs = self._of(era)
-            for job in jobs:
-                generation = job.generation
-                runs.add(generation, job.due_at)
-                self._highest = max(self._highest, generation)
+            if generations == list(range(first, last + 1)):  # as a commit gives them out
+                runs.add(first, last, max([job.due_at for job in jobs]))
+            else:
+                for job in jobs:
+                    runs.add(job.generation, job.generation, job.due_at)
+            self._highest = max(self._highest, *generations)
             if len(runs.first) > runs.limit:
                 runs.forget(self._clock.now_ms() - max(0, self._clock.moved_ms(era, self._clock.era)))
 

@@ -104,10 +104,11 @@ class StoreClock:
         """
         Return the store's time in whole ms, and the era that it belongs to.
         """
+        skews = self._skews
         while True:
-            era, now = self.era, self.now_ms()
-            if self.era == era:
-                return now, era
+            eras, now = len(skews), int(self.now())
+            if len(skews) == eras:
+                return now, eras - 1
 
     def deadline(self, at: float) -> float:
         """

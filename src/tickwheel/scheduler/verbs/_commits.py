@@ -14,6 +14,9 @@ __all__ = ["elapsed_of", "events_of", "lives_of"]
 _OWN = (Begin, Settle, Redate)
 """The scheduler's writes; who posted them hears of them alone."""
 
+_TIMED = (Set, Move)
+"""Those that may carry an era."""
+
 _NEW_LIVES = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.MOVED, Outcome.REPLAYED))
 
 
@@ -39,11 +42,17 @@ def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, 
     """
     Return the jobs that callers made pending whose instants count elapsed time, by the clock's era.
     """
-    jobs: dict[int, list[Job]] = {}
+    found: dict[int, list[Job]] = {}
+    last, jobs = -1, list[Job]()  # a batch is of one era, but for the moment in which the clock is set
     for write, answer in zip(writes, answers, strict=True):
-        if isinstance(write, (Set, Move)) and write.era is not None and answer.outcome in _NEW_LIVES and answer.job:
-            jobs.setdefault(write.era, []).append(answer.job)
-    return jobs
+        if not isinstance(write, _TIMED) or (era := write.era) is None:
+            continue
+        outcome, job = answer.outcome, answer.job
+        if job is not None and (outcome is Outcome.CREATED or outcome is Outcome.REPLACED or outcome is Outcome.MOVED):
+            if era != last:
+                last, jobs = era, found.setdefault(era, [])
+            jobs.append(job)
+    return found
 
 
 def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:

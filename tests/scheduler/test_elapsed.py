@@ -1,0 +1,57 @@
+"""
+What an owner remembers of the jobs that count elapsed time, against a dictionary.
+"""
+
+from __future__ import annotations
+
+import random
+
+from tickwheel.scheduler.engine._elapsed import Elapsed
+from tickwheel.scheduler.engine._storeclock import StoreClock
+from tickwheel.scheduler.model import Job
+from tickwheel.testing import ManualClock
+
+
+def test_generations_and_eras():
+    """
+    Whatever comes in whatever order, each job has the last era that it was noted in, and any other has none.
+    """
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
+    rng = random.Random(seed)
+    clock = ManualClock(wall=1_700_000_000.0)
+    told = StoreClock(clock)
+    elapsed, eras = Elapsed(told), {}
+    generation = 0
+    for _ in range(400):
+        if rng.random() < 0.02:
+            clock.step_wall(rng.choice((-3600.0, 3600.0)))
+            told.now()
+        generation += rng.choice((0, 1, 5))
+        jobs = [
+            Job(f"k{n}", generation + n + 1, told.now_ms() + rng.randrange(10**6))
+            for n in range(rng.choice((1, 1, 20)))
+        ]
+        generation += len(jobs)
+        if eras and rng.random() < 0.2:  # written again after a step, or retried
+            jobs.append(Job("again", rng.choice(list(eras)), told.now_ms()))
+        elapsed.note(jobs, told.era)
+        eras.update((job.generation, told.era) for job in jobs)
+    for number in range(generation + 5):
+        assert elapsed.base(Job("k", number, 0)) == eras.get(number), number
+
+
+def test_what_has_passed_is_forgotten(monkeypatch):
+    """
+    Generations that come one by one with gaps are remembered until their instants have passed, and no longer.
+    """
+    monkeypatch.setattr("tickwheel.scheduler.engine._elapsed._RUNS_MAX", 100)
+    clock = ManualClock(wall=1_700_000_000.0)
+    told = StoreClock(clock)
+    elapsed = Elapsed(told)
+    for number in range(1_000):
+        elapsed.note([Job("k", 2 * number, told.now_ms() + 1_000)], 0)
+        clock.advance(0.1)
+    known = [number for number in range(1_000) if elapsed.base(Job("k", 2 * number, 0)) == 0]
+    assert set(known) >= set(range(990, 1_000))
+    assert len(known) <= 200
