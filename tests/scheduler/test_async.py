@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import time
 
 import pytest
@@ -186,5 +187,23 @@ def test_a_task_that_is_cancelled(file_url):
         after = AsyncScheduler(file_url)
         assert (await after.get("k")).state is State.RUNNING
         await after.stop()
+
+    asyncio.run(main())
+
+
+def test_drain_reports_on_the_loop(url):
+    """
+    A drain says how many it has cancelled, in the loop's own thread.
+    """
+
+    async def main():
+        seen = []
+        async with AsyncScheduler(url) as scheduler:
+            for number in range(3):
+                await scheduler.set(f"far/{number}", delay=3600, target="log")
+            drained = await scheduler.drain("far/", lambda more: seen.append((more, threading.get_ident())))
+            await asyncio.sleep(0)  # the last report was called for before the drain returned
+        assert len(drained) == 3
+        assert seen == [(3, threading.get_ident())]
 
     asyncio.run(main())

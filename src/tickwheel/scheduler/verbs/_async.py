@@ -5,7 +5,7 @@ The durable scheduler for asyncio.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from types import TracebackType
@@ -141,11 +141,20 @@ class AsyncScheduler(Common):
         """
         return await self._replies.awaitable(self._core.client.replay(keys))
 
-    async def drain(self, prefix: str = "") -> list[Job]:
+    async def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
         Cancel and return every pending job under a prefix: see `Scheduler.drain`.
+
+        *on_progress* is called on the loop.
         """
-        return await asyncio.to_thread(self._core.client.drain, prefix)
+        if on_progress is None:
+            return await asyncio.to_thread(self._core.client.drain, prefix)
+        loop = asyncio.get_running_loop()
+
+        def on_loop(more: int) -> None:
+            loop.call_soon_threadsafe(on_progress, more)
+
+        return await asyncio.to_thread(self._core.client.drain, prefix, on_loop)
 
     async def get(self, key: str) -> Job | None:
         """
