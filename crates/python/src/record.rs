@@ -120,7 +120,7 @@ unsafe fn leads_nowhere(object: *mut ffi::PyObject) -> bool {
     // SAFETY: called with the GIL held on a field of a new object.
     unsafe {
         let kind = ffi::Py_TYPE(object);
-        if (*kind).tp_flags & ffi::Py_TPFLAGS_HAVE_GC == 0 || ffi::Py_TYPE(kind.cast()) == ENUM {
+        if ffi::PyType_GetFlags(kind) & ffi::Py_TPFLAGS_HAVE_GC == 0 || ffi::Py_TYPE(kind.cast()) == ENUM {
             return true;
         }
         // A tuple or a record of ours that is hidden stays hidden: neither changes.
