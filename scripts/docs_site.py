@@ -63,8 +63,10 @@ def module_pages() -> dict[str, str]:
                 lines += [f".. autoclass:: {name}.{public}", "   :members:", ""]
             elif inspect.isroutine(thing):
                 lines += [f".. autofunction:: {name}.{public}", ""]
-            else:
+            elif re.search(rf"^{public}\b.*=", inspect.getsource(module), re.MULTILINE):
                 lines += [f".. autodata:: {name}.{public}", "   :no-value:", ""]
+            else:  # defined elsewhere: its docstring would be that of its type
+                lines += [f".. py:data:: {public}", f"   :type: {type(thing).__name__}", ""]
             if inspect.isclass(thing) or inspect.isroutine(thing):
                 shown.add(id(thing))
         if elsewhere:
