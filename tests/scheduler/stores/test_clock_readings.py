@@ -58,13 +58,11 @@ def test_clock_of_postgres(postgres):
     """
     Every statement that reads PostgreSQL's clock cuts it.
     """
-    found = {
-        expression
-        for text in SQL.values()
-        for expression in re.findall(r"[\w(]*extract\(.*?_timestamp\(\).*?::bigint", text)
-    }
-    assert sum(text.count("_timestamp()") for text in SQL.values()) == 3
-    assert len(found) == 2  # by the clock and by the statement's beginning
+    text = "\n".join(SQL.values())
+    readings = re.findall(r"[\w(]*extract\(.*?_timestamp\(\).*?::bigint", text)
+    assert len(readings) == text.count("_timestamp()") > 0
+    found = set(readings)
+    assert len(found) == 2  # by the clock and by the statement's beginning, each written in one way
     values = ", ".join(f"({us})" for us in instants_us())
     for expression in found:
         ms = re.sub(r"\w+_timestamp\(\)", "'epoch'::timestamptz + us * interval '1 microsecond'", expression)

@@ -180,11 +180,11 @@ FROM note CROSS JOIN LATERAL (SELECT * FROM tickwheel_job WHERE tickwheel_job.ke
 WHERE j.generation = note.generation AND j.state = 0 AND j.due_at < %(until)s;
 
 -- name: forget_questions
-DELETE FROM tickwheel_question WHERE asked_at < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
+DELETE FROM tickwheel_question WHERE asked_at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
 
 -- name: ask
 INSERT INTO tickwheel_question (shard, generation, due_at, attempt, key, asked_at)
-SELECT shard, generation, due_at, attempt, key, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+SELECT shard, generation, due_at, attempt, key, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM unnest(%s::integer[], %s::bigint[], %s::bigint[], %s::integer[], %s::text[])
     AS q (shard, generation, due_at, attempt, key)
 ON CONFLICT (generation, due_at, attempt) DO UPDATE SET asked_at = excluded.asked_at;
@@ -192,12 +192,12 @@ ON CONFLICT (generation, due_at, attempt) DO UPDATE SET asked_at = excluded.aske
 -- name: unowned_shards
 SELECT shard FROM tickwheel_shard
 WHERE shard = ANY(%s)
-    AND (owner IS NULL OR lease_until < (extract(epoch FROM clock_timestamp()) * 1000)::bigint);
+    AND (owner IS NULL OR lease_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 
 -- name: questions
 SELECT key, generation, due_at, attempt FROM tickwheel_question
 WHERE shard = ANY(%s) AND NOT has_started
-    AND asked_at >= (extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
+    AND asked_at >= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
 
 -- name: tell_started
 UPDATE tickwheel_question AS q SET has_started = true
