@@ -63,7 +63,8 @@ def fill(path: Path, pending: int) -> None:
             connection.executemany(
                 SQL["insert_key"], [(shelf_of(job), job.key, job.due_at, job.generation) for job in jobs]
             )
-        connection.execute(SQL["write_ledger"], (pending, pending, 0, 0))
+        floor = connection.execute(SQL["read_ledger"]).fetchone()[4]
+        connection.execute(SQL["write_ledger"], (pending, pending, 0, 0, floor))
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -110,7 +111,7 @@ def bare(path: Path, keys: list[str], size: int) -> None:
     """
     now = time.time_ns() // 1_000_000
     with connected(path) as connection:
-        generation, pending, *_rest = connection.execute(SQL["read_ledger"]).fetchone()
+        generation, pending, _, _, floor, *_rest = connection.execute(SQL["read_ledger"]).fetchone()
 
         def transaction(statements: _Statements, ledger: tuple[int, ...]) -> None:
             connection.execute("BEGIN IMMEDIATE")
@@ -134,11 +135,11 @@ def bare(path: Path, keys: list[str], size: int) -> None:
             for some in batched(part, 256 if size > 1 else 1):
                 connection.execute(jobs_by_key(len(some)), tuple(some)).fetchall()
             sets = (*inserts("insert_plain_job", rows), *inserts("insert_key", places))
-            transaction(sets, (generation, pending + len(jobs), 0, 0))
+            transaction(sets, (generation, pending + len(jobs), 0, 0, floor))
             run = (now, first, generation)
-            transaction([(SQL["begin_jobs_between"], run, size)], (generation, pending, len(jobs), 0))
+            transaction([(SQL["begin_jobs_between"], run, size)], (generation, pending, len(jobs), 0, floor))
             ends = ((SQL["end_jobs_between"], run, size), *deletes(shelf_of(jobs[0]), part))
-            transaction(ends, (generation, pending, 0, 0))
+            transaction(ends, (generation, pending, 0, 0, floor))
 
 
 def scheduled(url: str, keys: list[str], set_all: Callable[[Scheduler, list[str]], None]) -> float:

@@ -15,6 +15,7 @@ from unittest import mock
 from simulation._worlds import Cluster
 
 from tickwheel.scheduler import _core
+from tickwheel.scheduler._core import Core
 from tickwheel.scheduler.engine import _stager, _storeclock, _watcher
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._elapsed import Elapsed
@@ -74,6 +75,19 @@ def knows_itself_by_host_and_pid() -> Any:
     An owner's name is that of its host and process id alone, as it was in its former life.
     """
     return mock.patch.object(_core, "one_life", lambda name: name)
+
+
+def is_somebody_else_at_each_start() -> Any:
+    """
+    Each attempt to start has a name of its own, so that a lease whose grant was not heard of is a stranger's.
+    """
+    start = Core._start
+
+    def careless(self: Any, loop: Any) -> None:
+        self._name = _core.one_life("another")
+        start(self, loop)
+
+    return mock.patch.object(Core, "_start", careless)
 
 
 def drops_an_arm() -> Any:
@@ -291,8 +305,8 @@ def follows_the_wall_clock() -> Any:
     return mock.patch.object(Elapsed, "base", return_value=None)
 
 
-ON_A_FILE = {"sees_no_step", "follows_the_wall_clock"}
-"""Those about the time of day, which a file takes from its machine, and a cluster from its server."""
+ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start"}
+"""Those about the time of day, which a file takes from its machine, and about leases, which end on a cluster only."""
 
 
 def starts_what_is_armed() -> Any:
@@ -327,7 +341,8 @@ def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
 MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "settles_without_epoch": (settles_without_epoch, {"zombie"}),
     "cursor_from_now": (cursor_from_now, {"lost", "late"}),
-    "knows_itself_by_host_and_pid": (knows_itself_by_host_and_pid, {"lost"}),
+    "knows_itself_by_host_and_pid": (knows_itself_by_host_and_pid, {"silent"}),
+    "is_somebody_else_at_each_start": (is_somebody_else_at_each_start, {"silent"}),
     "drops_an_arm": (drops_an_arm, {"lost", "late"}),
     "fires_early": (fires_early, {"early"}),
     "fires_twice": (fires_twice, {"twice"}),

@@ -60,6 +60,7 @@ class Core:
         self._lifecycle = Lifecycle()
         self._figures = Figures()
         self._owner: Owner | None = None
+        self._name = one_life(options.owner)  # of all attempts to start: one whose answer was lost may have succeeded
         self.hooks = Hooks()
         self.registry = Registry(targets, options.retry)
         self.registry.report_to(self.hooks.tell)
@@ -95,7 +96,7 @@ class Core:
         timers = TimerWheel(clock=self._clock)
         pacer = TimerWheel() if isinstance(self._clock, SteppedClock) else timers
         ground = Ground(
-            one_life(self._options.owner),
+            self._name,
             client.store,
             writer,
             client.clock,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from simulation.history import Committed, Ended, Fault, Freed, Granted
-from tickwheel.scheduler.model import Begin, Job, Outcome, Set, Settle
+from tickwheel.scheduler.model import Begin, Cancel, Job, Move, Outcome, Set, Settle, Standing
 
 __all__ = ["Health"]
 
@@ -23,6 +23,9 @@ _AHEAD_NS: Final = 2 * 10**9
 
 _RECOVERY_NS: Final = 45 * 10**9
 """After a fault: a lease of 60 s is renewed every 20 s, and a call that the line swallowed is given up before that."""
+_LEASE_NS: Final = 60 * 10**9
+"""As long a dead node's shards are its own."""
+_CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED)
 _EVERYWHERE: Final = ("the", "failover")
 """What concerns all nodes: the end of the day, another server."""
 
@@ -36,7 +39,8 @@ class Health:
         self._owners: list[str | None] = [None] * shards
         self._well_since = [0] * shards
         self._broken: defaultdict[str, set[str]] = defaultdict(set)
-        self._busy: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
+        self._busy: defaultdict[str, dict[int, str]] = defaultdict(dict)
+        self._orphans: set[tuple[str, int]] = set()
         self._free_since: dict[str, int] = {}
         self._promised: dict[tuple[str, int], tuple[int, str]] = {}
 
@@ -61,10 +65,18 @@ class Health:
         Return since when nothing has kept the job from being begun; *at* if something still does.
         """
         owner = self._owners[shard]
-        is_busy = any(busy != generation for busy, _ in self._busy[key])
-        if owner is None or self._broken[_node(owner)] or is_busy:
+        if owner is None or self._broken[_node(owner)] or self._busy[key].keys() - {generation}:
             return at
         return max(self._well_since[shard], self._free_since.get(key, 0))
+
+    def overlooked(self, job: Job, shard: int, at: int) -> Iterator[tuple[str, str]]:
+        """
+        Yield the running *job* if its node died, and a healthy owner has had the time to rescue it.
+        """
+        waited = at - self._since(shard, job.key, job.generation, at)
+        if (job.key, job.generation) in self._orphans and waited > _LEASE_NS + _SILENT_NS:
+            self._orphans.discard((job.key, job.generation))
+            yield "silent", f"{job.key}/{job.generation} was not rescued in {waited / 1e9:.1f} s by a healthy owner"
 
     def granted(self, event: Granted) -> None:
         """
@@ -91,6 +103,8 @@ class Health:
             self._broken[node].discard(what)
         elif what not in _EVERYWHERE:
             self._broken[node].add(what)
+        if what == "kill" and not event.is_over:
+            self._bereave(node, event.at)
         for shard, owner in enumerate(self._owners):
             if what in _EVERYWHERE or (owner is not None and _node(owner) == node):
                 self._well_since[shard] = event.at + _RECOVERY_NS
@@ -105,9 +119,20 @@ class Health:
             due = event.at + (job.due_at - event.store_ms) * 1_000_000
             self._promised[job.key, job.generation] = (due, event.machine)
         if isinstance(write, Begin) and event.answer.outcome is Outcome.BEGUN:
-            self._busy[write.job.key].add((write.job.generation, write.job.attempt + 1))
+            self._busy[write.job.key][write.job.generation] = event.machine
+            self._orphans.discard((write.job.key, write.job.generation))
         elif isinstance(write, Settle) and event.answer.outcome is not Outcome.NOT_OWNER:
             self._free(write.job.key, write.job.generation, event.at)
+        elif isinstance(write, Set | Move | Cancel) and job is not None and event.answer.outcome in _CHANGED:
+            over = write.over
+            if over is not None and over.standing is Standing.WITHDRAWN:
+                self._free(job.key, over.generation, event.at)
+
+    def unheard(self, key: str) -> None:
+        """
+        Take notice that a caller never heard what became of *key*, nor the owner by which clock it counts.
+        """
+        self._promised = {life: promise for life, promise in self._promised.items() if life[0] != key}
 
     def ended(self, event: Ended) -> None:
         """
@@ -116,8 +141,14 @@ class Health:
         self._free(event.key, event.generation, event.at)
 
     def _free(self, key: str, generation: int, at: int) -> None:
-        self._busy[key] = {busy for busy in self._busy[key] if busy[0] != generation}
+        self._busy[key].pop(generation, None)
         self._free_since[key] = at
+
+    def _bereave(self, node: str, at: int) -> None:
+        for key, busy in self._busy.items():
+            for generation in [generation for generation, machine in busy.items() if _node(machine) == node]:
+                self._orphans.add((key, generation))
+                self._free(key, generation, at)
 
 
 def _node(machine: str) -> str:

@@ -8,9 +8,21 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
-__all__ = ["follows"]
+from tickwheel.scheduler.model import Job
+
+__all__ = ["follows", "may_be_left_out"]
 
 _MINUTE_MS: Final = 60_000
+_GRACE_MS: Final = 60_000
+
+
+def may_be_left_out(job: Job, store_ms: int) -> bool:
+    """
+    Return whether a run of *job* may end without an attempt: it has expired, or is late and its series skips such runs.
+    """
+    is_expired = job.expires_at is not None and store_ms >= job.expires_at
+    is_skipped = job.recurrence is not None and '"skip"' in job.recurrence and store_ms - job.due_at > _GRACE_MS
+    return is_expired or is_skipped
 
 
 def follows(recurrence: str, due_at: int, next_at: int, ended_ms: int) -> str | None:

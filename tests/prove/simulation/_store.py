@@ -24,6 +24,7 @@ __all__ = ["Line", "SimulatedStore"]
 
 _T = TypeVar("_T")
 _MS: Final = 1_000_000
+_LOST_AT_START: Final = 0.25
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class SimulatedStore:
         self._line = line
         self._dice = dice
         self._heard = Event()
+        self._has_acquired = False
         self._inner: Any = None  # a Connection, once it is open
         self.abilities: Abilities = world.abilities
         self.url = f"simulated://{machine.name}"
@@ -290,9 +292,13 @@ class SimulatedStore:
 
     def acquire(self, owner: str) -> list[Lease]:
         """
-        Take shards.
+        Take shards; now and then the first answer of a life is lost, which is what a start has to get over.
         """
-        return self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
+        leases = self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
+        is_first, self._has_acquired = not self._has_acquired, True
+        if is_first and self._dice.random() < _LOST_AT_START:
+            self._fail("acquire", is_unknown=True)
+        return leases
 
     def renew(self, owner: str) -> list[Lease]:
         """

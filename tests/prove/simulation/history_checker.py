@@ -24,7 +24,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from simulation._health import Health
-from simulation._series import follows
+from simulation._series import follows, may_be_left_out
 from simulation.history import (
     Answered,
     Called,
@@ -65,7 +65,6 @@ _LATE_NS: Final = 150 * 10**9
 _UNREST_NS: Final = 240 * 10**9
 """How long after a fault the weather does not count as calm: a lease runs out, a node comes back, hints are lost."""
 _OVERDUE_MS: Final = 5_000
-_GRACE_MS: Final = 60_000
 
 _VERBS: Final[dict[str, type]] = {"set": Set, "move": Move, "run_now": Move, "cancel": Cancel, "replay": Replay}
 _NOBODY: Final = -1
@@ -135,6 +134,8 @@ class _Checker:
         """
         Take the next event.
         """
+        if isinstance(event, Granted | Freed | Fault | Finished):
+            self._look_back(event.at)
         match event:
             case Committed():
                 self._commit(event)
@@ -255,7 +256,7 @@ class _Checker:
         self._settled.add(firing)
         if write.how is not Settled.DONE:
             return
-        if firing not in self._fired and not _may_be_left_out(before, event.store_ms):
+        if firing not in self._fired and not may_be_left_out(before, event.store_ms):
             self._add("ended", event.at, f"{_name(before)} is done and never ran")
         if before.recurrence is None:
             return
@@ -287,8 +288,10 @@ class _Checker:
         """
         Note up to which generation nothing of the key may begin any more.
         """
+        key = self._calls[event.call].called.key
+        if event.outcome == "unknown":
+            self._health.unheard(key)
         if event.outcome in ("cancelled", "moved", "replaced"):
-            key = self._calls[event.call].called.key
             ended = event.generation - (event.outcome != "cancelled")
             if ended > self._final.get(key, (0, 0))[0]:
                 self._final[key] = (ended, event.at)
@@ -312,6 +315,11 @@ class _Checker:
             shard = crc32(before.key.encode()) % self._shards
             for kind, what in self._health.judge(before, start, event, shard):
                 self._add(kind, event.at, what)
+
+    def _look_back(self, at: int) -> None:
+        for job in (job for model in self._models for job in model.jobs.values() if job.state == "running"):
+            for kind, what in self._health.overlooked(job, crc32(job.key.encode()) % self._shards, at):
+                self._add(kind, at, what)
 
     # ---- callers ---------------------------------------------------------------------------------------------------
 
@@ -381,12 +389,6 @@ def _name(job: Job) -> str:
 
 def _generation(answer: Answer) -> int:
     return 0 if answer.job is None else answer.job.generation
-
-
-def _may_be_left_out(job: Job, store_ms: int) -> bool:
-    is_expired = job.expires_at is not None and store_ms >= job.expires_at
-    is_skipped = job.recurrence is not None and '"skip"' in job.recurrence and store_ms - job.due_at > _GRACE_MS
-    return is_expired or is_skipped
 
 
 def _as_told(write: Write, answer: Answer, before: Job | None) -> Job | None:

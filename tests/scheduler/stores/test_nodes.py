@@ -13,7 +13,7 @@ import pytest
 
 from tickwheel.scheduler import Scheduler, SchedulerOptions, model
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores import make_store, open_store
 
 NUMBERS = itertools.count()
 PATIENCE_S = 30.0
@@ -214,3 +214,28 @@ def test_restarted_in_place(address, record):
         scheduler.start()
         record.wait(1)
         until(lambda: scheduler.get("key") is None)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres_url", "redis_url"])
+def test_start_again_after_a_lost_answer(kind, request, record, tmp_path):
+    """
+    A start whose lease was granted, and which did not hear of it, can be tried again, and fires at once.
+    """
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db"}
+    store = make_store(urls.get(kind) or request.getfixturevalue(kind))
+    acquire = store.acquire
+
+    def losing(owner):
+        acquire(owner)
+        store.acquire = acquire
+        what = "the line broke"
+        raise StoreError(what, "try again", is_transient=True)
+
+    store.acquire = losing
+    scheduler = Scheduler(store)
+    scheduler.handler("h")(record)
+    with pytest.raises(StoreError, match="the line broke"):
+        scheduler.start()
+    with scheduler:
+        scheduler.set("key", delay=0, handler="h", payload=1)
+        assert record.wait(1) == [1]

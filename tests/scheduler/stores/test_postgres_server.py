@@ -110,7 +110,9 @@ def test_missing_driver(make, monkeypatch):
     Without psycopg the error names the extra that brings it.
     """
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"psycopg is not installed: pip install 'tickwheel\[postgres\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"psycopg is not installed: pip install 'tickwheel\[postgres-binary\]'"
+    ):
         make()
 
 

@@ -192,12 +192,12 @@ class SqliteStore:
         try:
             with translated(self.url), connections.writing() as connection:
                 epoch, rescued = take_over(connection, owner)
+            self.abilities = replace(self.abilities, has_notify=self._bell.hang())
+            connections.limit_log(COMMIT_LIMIT_PAGES)
+            self._checkpointer = Checkpointer(connections.connect)
         except BaseException:
             self._lock.give_back()
             raise
-        self.abilities = replace(self.abilities, has_notify=self._bell.hang())
-        connections.limit_log(COMMIT_LIMIT_PAGES)
-        self._checkpointer = Checkpointer(connections.connect)
         self._owner = owner
         self._reserve.keep()
         self._lease = Lease(0, epoch, None, rescued, self.now_ms())
