@@ -9,12 +9,16 @@ import time
 
 import pytest
 
+from tickwheel.scheduler.engine._entry import Entry
+from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._workers import Workers
+from tickwheel.scheduler.model import Job
+from tickwheel.scheduler.targets import Call
 
 
 class Work:
     """
-    Runs whatever is put: an item is a function to call.
+    Runs functions, as jobs of a handler that may take all places.
     """
 
     def __init__(self, size):
@@ -22,15 +26,26 @@ class Work:
         self.threads = set()
         self._lock = threading.Lock()
         self._grown = threading.Condition(self._lock)
-        self.workers = Workers(self.run, size)
+        self.queue = Queue(size, 4)
+        self.workers = Workers(self.run, self.queue)
 
-    def run(self, item):
+    def put(self, functions):
         """
-        Call *item* and note it.
+        Queue *functions*, and return their entries.
         """
-        item()
+        entries = [Entry(Job("k", 1, 0), 1) for _ in functions]
+        for entry, function in zip(entries, functions, strict=True):
+            entry.call = Call(function, width=None)
+        self.workers.put(entries)
+        return entries
+
+    def run(self, entry):
+        """
+        Call the function of *entry* and note it.
+        """
+        entry.call.function()
         with self._grown:
-            self.ran.append(item)
+            self.ran.append(entry)
             self.threads.add(threading.get_ident())
             self._grown.notify_all()
 
@@ -58,7 +73,7 @@ def test_no_thread_before_work(work):
     """
     assert work.workers._count == 0
     for count in range(1, 20):
-        work.workers.put([lambda: None])
+        work.put([lambda: None])
         work.wait(count)
     assert 1 <= len(work.threads) <= 4
 
@@ -68,11 +83,11 @@ def test_a_slow_item_delays_nobody(work):
     While some items block, the others run; with every worker blocked, they wait.
     """
     go_on = threading.Event()
-    work.workers.put([lambda: go_on.wait(20)] * 3 + [lambda: None] * 100)
+    work.put([lambda: go_on.wait(20)] * 3 + [lambda: None] * 100)
     work.wait(100)
     assert len(work.ran) == 100
-    work.workers.put([lambda: go_on.wait(20)])
-    work.workers.put([lambda: None])
+    work.put([lambda: go_on.wait(20)])
+    work.put([lambda: None])
     go_on.set()
     work.wait(105)
 
@@ -83,7 +98,7 @@ def test_order_of_one(work):
     One worker runs its queue in order.
     """
     seen = []
-    work.workers.put([lambda n=n: seen.append(n) for n in range(500)])
+    work.put([lambda n=n: seen.append(n) for n in range(500)])
     work.wait(500)
     assert seen == list(range(500))
 
@@ -97,7 +112,7 @@ def test_nothing_is_lost(work, seed):
 
     def put(base):
         for n in range(0, 1000, 10):
-            work.workers.put([lambda n=n + k: counted.append((base, n)) for k in range(10)])
+            work.put([lambda n=n + k: counted.append((base, n)) for k in range(10)])
             if n % (100 + seed) == 0:
                 time.sleep(0.0005)  # lets workers fall idle in between
 
@@ -111,19 +126,36 @@ def test_nothing_is_lost(work, seed):
 
 
 @pytest.mark.parametrize("work", [1], indirect=True)
-def test_another_in_place_of_a_held_one(work):
+def test_another_in_place_of_a_leaked_one(work):
     """
-    With one more allowed, work goes on beside a held worker; afterwards there is one fewer again.
+    Work goes on beside a thread that has leaked; once that is back, there is one fewer again.
     """
     go_on = threading.Event()
-    work.workers.put([lambda: go_on.wait(20), lambda: None])
-    work.workers.add_one()
+    held, _ = work.put([lambda: go_on.wait(20), lambda: None])
+    while work.queue.waiting > 1:
+        time.sleep(0.001)  # it has not begun
+    work.workers.leak(held)
     work.wait(1)
+    assert work.queue.leaked == {("handler", ""): 1}
     go_on.set()
     work.wait(2)
-    work.workers.remove_one()
-    work.workers.put([lambda: None] * 10)
+    work.put([lambda: None] * 10)
     work.wait(12)
+    while work.workers._count > 1:
+        time.sleep(0.001)  # a thread that ends tells nobody
+    assert work.queue.leaked == {}
+
+
+def test_what_has_ended_cannot_leak(work):
+    """
+    A timeout that comes together with the end changes nothing.
+    """
+    (ended,) = work.put([lambda: None])
+    work.wait(1)
+    while ended.line is not None:
+        time.sleep(0.001)  # between its end and the next look into the queue
+    work.workers.leak(ended)
+    assert work.queue.leaked == {}
 
 
 @pytest.mark.parametrize("work", [1], indirect=True)
@@ -132,10 +164,9 @@ def test_taken_back(work):
     What no worker has begun can be taken back.
     """
     begun, go_on = threading.Event(), threading.Event()
-    waiting = [lambda: None] * 5
-    work.workers.put([lambda: (begun.set(), go_on.wait(20)), *waiting])
+    _, *waiting = work.put([lambda: (begun.set(), go_on.wait(20)), *[lambda: None] * 5])
     assert begun.wait(20)
-    assert work.workers.take_back() == waiting
+    assert work.queue.take_back() == waiting
     go_on.set()
     work.wait(1)
     assert len(work.ran) == 1
@@ -146,7 +177,7 @@ def test_closed():
     Closing ends the threads, once they have run what was queued; twice is allowed.
     """
     work = Work(4)
-    work.workers.put([lambda: time.sleep(0.001)] * 50)
+    work.put([lambda: time.sleep(0.001)] * 50)
     work.workers.close(20)
     work.workers.close(20)
     assert len(work.ran) == 50

@@ -242,3 +242,17 @@ def test_bad_token_file(tmp_path, content, part):
     answer = serve(tmp_path, "--tokens", "tokens")
     check_refusal(answer, 2, "tokens", part)
     assert "0" * 64 not in answer.stderr
+
+
+def test_the_timeout_of_all_handlers(start, tmp_path):
+    """
+    `--handler-timeout` ends attempts of handlers that have no timeout of their own.
+    """
+    (tmp_path / "slow.py").write_text(SLOW)
+    server = start("--handlers", "slow", "--handler-timeout", "0.2")
+    server.job("PUT", "sleeper", {"delay": 0, "handler": "slow"})
+    server.line_with("slow begun")
+    server.line_with("slow begun")  # the next attempt
+    (leaked,) = server.ask("GET", "/v1/stats").json["leaked"]
+    assert leaked.pop("count") >= 1
+    assert leaked == {"target": "handler", "handler": "slow", "executor": "thread"}

@@ -15,7 +15,7 @@ from tickwheel.cli import logs, targets
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.modules import imported
 from tickwheel.cli.options import store_option
-from tickwheel.scheduler import AsyncScheduler
+from tickwheel.scheduler import AsyncScheduler, SchedulerOptions
 
 __all__ = ["command"]
 
@@ -66,6 +66,14 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     show_default=True,
     help="How long a request may take to arrive.",
 )
+@click.option(
+    "--handler-timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=SchedulerOptions().timeout_s,
+    show_default=True,
+    help="How long an attempt may take where its handler or target has no limit of its own; 0 for none.",
+)
 @click.option("--pending-max", type=click.IntRange(min=1), metavar="N", help="How many jobs may be pending.")
 @click.option(
     "--every-min",
@@ -95,6 +103,7 @@ def command(
     rate: float | None,
     pending_max: int | None,
     request_timeout: float,
+    handler_timeout: float,
     every_min: float,
     log_level: str,
     log_json: bool,
@@ -120,7 +129,10 @@ def command(
     )
     named = targets.configured(target)
     scheduler = AsyncScheduler(
-        store, targets=targets.made(named, has_to_run=True), tracer=None if trace is None else _tracer(trace)
+        store,
+        options=SchedulerOptions(timeout_s=handler_timeout or None),
+        targets=targets.made(named, has_to_run=True),
+        tracer=None if trace is None else _tracer(trace),
     )
     scheduler.subscribe(logs.log_event, routine=log_level == "debug")  # every firing would pay for the rest
     for name in handlers:

@@ -134,6 +134,12 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     for each in stats["waiting_for_handler"]:
         aside.add_metric([each["target"], each["handler"]], each["count"])
     yield aside
+    leaked = core.GaugeMetricFamily(
+        "tickwheel_leaked", "Attempts that run on past their timeouts.", labels=["target", "handler", "executor"]
+    )
+    for each in stats["leaked"]:
+        leaked.add_metric([each["target"], each["handler"], each["executor"]], each["count"])
+    yield leaked
     yield from _pull(core, stats["pull"])
     due_at = stats["next_due_at"]
     if due_at is not None:

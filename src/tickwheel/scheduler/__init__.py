@@ -3,7 +3,7 @@ The durable scheduler: jobs by key that survive a crash.
 
     model, errors    what a store, a target or an observer of your own needs
     verbs/           what callers ask: the faces, requests and their checks, the client, the group-committing writer
-    engine/          what fires: owner and leases; stager, staged jobs, armer, lanes, executor, verdict, settler
+    engine/          what fires: owner and leases; stager, staged jobs, armer, lanes, queues, executor, verdict, settler
     stores/          where jobs wait; each knows the model and its contract, never the engine
     targets/         where a fired job goes; as the stores
     recurrence/      the calendar of recurring jobs
@@ -32,13 +32,14 @@ from tickwheel.scheduler.errors import (
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Outcome, Page, RetryPolicy, SetMode, State
 from tickwheel.scheduler.recurrence import Misfire, Recurrence
 from tickwheel.scheduler.stores import Shard
-from tickwheel.scheduler.targets import Cancel, Firing, Retry, Snooze, Target
+from tickwheel.scheduler.targets import USUAL, Cancel, Firing, Retry, Snooze, Target
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._async import AsyncScheduler
 from tickwheel.scheduler.verbs._requests import SetRequest
 from tickwheel.scheduler.verbs._scheduler import Scheduler
 
 __all__ = [
+    "USUAL",
     "AccessError",
     "Answer",
     "AsyncScheduler",

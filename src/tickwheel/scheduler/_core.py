@@ -62,7 +62,7 @@ class Core:
         self._owner: Owner | None = None
         self._name = one_life(options.owner)  # of all attempts to start: one whose answer was lost may have succeeded
         self.hooks = Hooks()
-        self.registry = Registry(targets, options.retry)
+        self.registry = Registry(targets, options)
         self.registry.report_to(self.hooks.tell)
         self.pulls = Pulls(self.registry.pulls)
         made = make_store(store, self._clock) if isinstance(store, str) else store
@@ -193,6 +193,7 @@ class Core:
             "targets": self.registry.figures(),
             "pull": self.registry.pulls.figures(),
             "waiting_for_handler": [asdict(each) for each in store.aside()],
+            "leaked": [] if owner is None else owner.leaked(),
             "commits": commits.commits,
             "commit": {
                 "writes": commits.writes,

@@ -29,9 +29,11 @@ class SchedulerOptions:
         retry: The policy of jobs that are set without one.
         horizon_s: How far ahead jobs are staged into memory.
         near_max: How many may be staged at once; the others wait in the store, whatever their instant.
+        timeout_s: How long an attempt may take whose handler or target has no timeout of its own; None for ever.
         workers: How many threads run sync handlers at most; they are started when there is something to run.
         coroutines: How many async handlers and webhooks may be under way at once.
         processes: How many handlers of `executor="process"` run at once; their processes are started by need.
+        leaked_max: How many attempts may run on past their timeouts and be replaced, threads and tasks each.
         running_max: How many firings may have been begun and not settled; it bounds what a crash has to rescue.
         batch_max: How many writes of callers make one commit at most, and how many of the scheduler's own.
         waiting_max: How many of the callers' writes may wait for a commit; further callers wait for room.
@@ -41,9 +43,11 @@ class SchedulerOptions:
     retry: RetryPolicy = USUAL_RETRY
     horizon_s: float = 10.0
     near_max: int = 50_000
+    timeout_s: float | None = 1800.0
     workers: int = min(32, (os.cpu_count() or 1) + 4)
     coroutines: int = 1_000
-    processes: int = os.cpu_count() or 1
+    processes: int = ((os.cpu_count() or 1) * 4 + 2) // 3  # one handler gets three quarters: a processor each
+    leaked_max: int = 64
     running_max: int = 10_000
     batch_max: int = 1_000
     waiting_max: int = 100_000
@@ -58,7 +62,9 @@ class SchedulerOptions:
         check_policy(self.retry)
         if not 0.2 <= self.horizon_s <= 3600:  # noqa: PLR2004  below, the arming window would not fit
             raise InvalidJobError("horizon_s", self.horizon_s, "pass seconds in 0.2..3600")
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise InvalidJobError("timeout_s", self.timeout_s, "pass seconds, more than 0, or None")
         for option in fields(self)[3:]:
             value = getattr(self, option.name)
-            if not isinstance(value, int) or value < 1:
+            if option.name != "timeout_s" and (not isinstance(value, int) or value < 1):
                 raise InvalidJobError(option.name, value, "pass an integer, at least 1")

@@ -174,6 +174,17 @@ class AsideDocument(TypedDict):
     since: int
 
 
+class LeakedDocument(TypedDict):
+    """
+    How many attempts of one handler run on past their timeouts, as a thread or on the loop.
+    """
+
+    target: str
+    handler: str
+    executor: str
+    count: int
+
+
 class StatsDocument(TypedDict):
     """
     Counts of the store (pending, running, dead) and of this process (the rest).
@@ -197,6 +208,7 @@ class StatsDocument(TypedDict):
     in_flight: int
     lateness: LatenessDocument
     waiting_for_handler: list[AsideDocument]
+    leaked: list[LeakedDocument]
     commits: int
     owner: str | None
     epoch: int | None

@@ -75,7 +75,7 @@ def test_arguments(function, wants_firing):
     """
     A second required argument, or one called firing, gets the firing.
     """
-    target = HandlerTarget()
+    target = HandlerTarget(None)
     target.register("h", function)
     assert target.resolve("h").wants_firing is wants_firing
 
@@ -93,7 +93,7 @@ def test_kinds(function, is_async):
     """
     Coroutine functions are told from others, also as objects and partials.
     """
-    target = HandlerTarget()
+    target = HandlerTarget(None)
     target.register("h", function)
     assert target.resolve("h").is_async is is_async
 
@@ -104,14 +104,14 @@ def test_wrong_arguments(function):
     A function that takes neither one nor two arguments is refused when it is registered.
     """
     with pytest.raises(TypeError, match=r"let it take \(payload\) or \(payload, firing\)"):
-        HandlerTarget().register("h", function)
+        HandlerTarget(None).register("h", function)
 
 
 def test_names():
     """
     A name can be taken once, and a missing one says how to register it.
     """
-    target = HandlerTarget()
+    target = HandlerTarget(None)
     target.register("h", one, RetryPolicy(attempts=2))
     assert target.policy("h") == RetryPolicy(attempts=2)
     with pytest.raises(InvalidJobError, match="handler is 'h': there is one of that name"):
@@ -128,4 +128,4 @@ def test_bad_timeouts(timeout):
     A timeout is a positive number of seconds.
     """
     with pytest.raises(InvalidJobError, match="timeout is"):
-        HandlerTarget().register("h", one, timeout_s=timeout)
+        HandlerTarget(None).register("h", one, timeout_s=timeout)

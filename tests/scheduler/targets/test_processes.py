@@ -300,3 +300,32 @@ def test_a_module_that_is_not_there(make, events, handlers, monkeypatch):
     error = told.of(JobDied)[0].error
     assert "no_such_module" in error
     assert scheduler.get("one").state is State.DEAD
+
+
+def test_a_hung_handler_beside_others(make, handlers, events, tmp_path):
+    """
+    Processes that hang leave one to the other handlers.
+    """
+    scheduler = make("memory://", options=SchedulerOptions(processes=2)).start()
+    told = events(scheduler)
+    scheduler.handler("hang", executor="process", timeout=None)(handlers.hang)
+    scheduler.handler("note", executor="process")(handlers.note)
+    for number in range(4):
+        scheduler.set(f"k{number}", delay=0, handler="hang", payload=str(tmp_path / "hung"))
+    lines(tmp_path / "hung")
+    scheduler.set("other", delay=0, handler="note", payload=str(tmp_path / "noted"))
+    told.of(JobSucceeded, "other")
+    assert scheduler.stats()["waiting"] == 3
+
+
+def test_the_usual_timeout(make, handlers, events, tmp_path):
+    """
+    A process whose handler has no timeout of its own is killed at the scheduler's.
+    """
+    scheduler = make("memory://", options=SchedulerOptions(timeout_s=0.5, retry=ONCE)).start()
+    told = events(scheduler)
+    scheduler.handler("hang", executor="process")(handlers.hang)
+    scheduler.set("k", delay=0, handler="hang", payload=str(tmp_path / "pids"))
+    assert "did not end within 0.5 s, and its process was killed" in told.of(JobDied)[0].error
+    (pid,) = lines(tmp_path / "pids")
+    assert not is_alive(pid)

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from tickwheel.scheduler.engine._entry import Entry
+from tickwheel.scheduler.engine._queue import Queue
 
 __all__ = ["Coroutines"]
 
@@ -21,51 +22,37 @@ _REST_S: Final = 1.0
 
 class Coroutines:
     """
-    Runs entries as tasks, at most *limit* at once, on the caller's loop or on one in a thread of its own.
+    Runs the entries of a queue as tasks, on the caller's loop or on one in a thread of its own.
 
     Args:
         run: Makes the coroutine of an entry.
-        limit: How many may be under way.
+        queue: Says which may be under way.
         loop: Where to run them; None for a loop in a daemon thread that is started with the first entry.
     """
 
     def __init__(
-        self, run: Callable[[Entry], Coroutine[Any, Any, None]], limit: int, loop: asyncio.AbstractEventLoop | None
+        self, run: Callable[[Entry], Coroutine[Any, Any, None]], queue: Queue, loop: asyncio.AbstractEventLoop | None
     ) -> None:
         self._run = run
-        self._limit = limit
+        self.queue = queue
         self._loop = loop
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._queue: deque[Entry] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, entries: Sequence[Entry]) -> None:
         """
         Queue *entries*. From any thread.
         """
-        self._queue.extend(entries)
-        with suppress(RuntimeError):  # the caller's loop was closed before the scheduler, whose stop takes these back
-            self._running_loop().call_soon_threadsafe(self._start_some)
+        self.queue.put(entries)
+        self._look()
 
-    def take_back(self) -> list[Entry]:
+    def leak(self, entry: Entry) -> None:
         """
-        Take out what was not started.
+        Let another task run beside that of *entry*, which runs on past its timeout. From any thread.
         """
-        taken: list[Entry] = []
-        while self._queue:
-            try:
-                taken.append(self._queue.popleft())
-            except IndexError:  # the loop was faster
-                break
-        return taken
-
-    @property
-    def waiting(self) -> int:
-        """
-        How many entries are queued.
-        """
-        return len(self._queue)
+        if self.queue.leak(entry):
+            self._look()
 
     def runs_caller(self) -> bool:
         """
@@ -110,23 +97,23 @@ class Coroutines:
                 self._thread.start()
             return self._loop
 
-    def _start_some(self) -> None:
+    def _look(self) -> None:
+        with suppress(RuntimeError):  # the caller's loop was closed before the scheduler, whose stop takes these back
+            self._running_loop().call_soon_threadsafe(self._start_some)
+
+    def _start_some(self, ended: Entry | None = None) -> None:
         loop = asyncio.get_running_loop()
-        while self._queue and len(self._tasks) < self._limit:
-            try:
-                entry = self._queue.popleft()
-            except IndexError:  # a stop took it back
-                return
+        while (entry := self.queue.take(ended)) is not None:
+            ended = None
             task = loop.create_task(self._run(entry))
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(partial(self._ended, entry))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, entry: Entry, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # `run` keeps its own; what is left here is a cancellation or the end of the process
-        if self._queue:
-            self._start_some()
+        self._start_some(entry)
 
     async def _wind_up(self, closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
         tasks = list(self._tasks)

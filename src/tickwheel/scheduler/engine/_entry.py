@@ -11,7 +11,7 @@ from tickwheel.observe._tracing import Span
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import Call
 
-__all__ = ["TABLE", "Entry", "Event", "Lane", "Stage"]
+__all__ = ["TABLE", "Entry", "Event", "Lane", "Line", "Stage"]
 
 
 class Stage(StrEnum):
@@ -60,6 +60,18 @@ TABLE: Final[dict[Event, dict[Stage, Stage]]] = {
 class Lane:
     """
     What an entry holds a place in while it is begun: see `_lanes`.
+
+    Attributes:
+        is_urgent: Whether somebody waits for the end of one entry more than for a commit of many.
+    """
+
+    __slots__ = ()
+    is_urgent: bool
+
+
+class Line:
+    """
+    What an entry holds a place in while it runs: see `_queue`.
     """
 
     __slots__ = ()
@@ -77,6 +89,8 @@ class Entry:
         epoch: Of the lease under which it fires.
         stage: Where it is; changed by `Near` alone.
         call: How to run it, from its instant on.
+        line: Where it holds a place while it runs.
+        has_leaked: Whether it runs on past its timeout.
         has_started: Whether its target has it, or had.
         begun_at: When its target began with it, in monotonic seconds, if anybody wants to know.
         fired_at: The same in ms of the store's clock; 0 before.
@@ -92,10 +106,12 @@ class Entry:
         "era",
         "fire_at",
         "fired_at",
+        "has_leaked",
         "has_started",
         "is_booked",
         "job",
         "lane",
+        "line",
         "ran_ms",
         "span",
         "stage",
@@ -109,6 +125,8 @@ class Entry:
         self.is_booked = False
         self.lane: Lane | None = None
         self.call: Call | None = None
+        self.line: Line | None = None
+        self.has_leaked = False
         self.has_started = False
         self.begun_at: float | None = None
         self.fired_at = 0.0

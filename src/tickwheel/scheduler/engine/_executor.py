@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from random import random
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe._tracing import FIRING
@@ -23,14 +23,20 @@ from tickwheel.scheduler.engine._coroutines import Coroutines
 from tickwheel.scheduler.engine._entry import Entry, Stage
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._near import Near
+from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
+from tickwheel.scheduler.engine._timeouts import Timeouts, timeout_of, too_long
 from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.model import Answer
 from tickwheel.scheduler.targets import Abandoned, Call, End, Firing
 
 __all__ = ["Executor", "Gate"]
+
+
+_GRACE_S: Final = 5.0
+"""How long an async handler that is cancelled at its timeout may take to end; after that, its task has leaked."""
 
 
 class Gate(Protocol):
@@ -68,16 +74,21 @@ class Executor:
         self._gate = gate
         self._clock = ground.clock
         self._elapsed = ground.elapsed
-        self._timers = ground.timers
         self._pacer = ground.pacer
         self._hooks = ground.hooks
         self._spans = None if ground.tracer is None else Spans(ground.tracer, ground.pacer)
         self._settler = settler
         self._registry = registry
+        self._timeouts = Timeouts(ground, self._end_late)
         self._held: set[Entry] = set()
-        self.workers = Workers(self._run, ground.options.workers)
-        self.processes = Workers(self._run, ground.options.processes)
-        self.coroutines = Coroutines(self._run_async, ground.options.coroutines, loop)
+        options = ground.options
+        threads, processes, tasks = (
+            Queue(size, options.leaked_max) for size in (options.workers, options.processes, options.coroutines)
+        )
+        self._queues = {"thread": threads, "process": processes, "loop": tasks}
+        self.workers = Workers(self._run, threads)
+        self.processes = Workers(self._run, processes)
+        self.coroutines = Coroutines(self._run_async, tasks, loop)
 
     def fire(self, entries: list[Entry]) -> None:
         """
@@ -115,7 +126,7 @@ class Executor:
         """
         Take back what was handed over and not begun; the rest of the queue, for a stop.
         """
-        return self.workers.take_back() + self.processes.take_back() + self.coroutines.take_back()
+        return [entry for queue in self._queues.values() for entry in queue.take_back()]
 
     def is_inside(self) -> bool:
         """
@@ -141,7 +152,18 @@ class Executor:
         """
         How many jobs are due and wait for a worker, a process or a place on the loop.
         """
-        return self.workers.waiting + self.processes.waiting + self.coroutines.waiting
+        return sum(queue.waiting for queue in self._queues.values())
+
+    @property
+    def leaked(self) -> list[dict[str, Any]]:
+        """
+        The attempts that run on past their timeouts: how many of which target and handler, and where.
+        """
+        return [
+            {"target": target, "handler": handler, "executor": name, "count": count}
+            for name, queue in self._queues.items()
+            for (target, handler), count in queue.leaked.items()
+        ]
 
     def _hold(self, call: Call, entries: list[Entry]) -> None:
         """
@@ -207,13 +229,10 @@ class Executor:
         if verdict is None:
             call = entry.call
             assert call is not None
-            watch = None if call.timeout_s is None else self._watch(entry, call.timeout_s)
+            watch = self._timeouts.watch(entry, self.workers)
             begun = self._begin(entry)
             try:
-                if call.wants_firing:
-                    arguments = self._arguments(entry, call, partial(_beat, entry, watch, call.timeout_s))
-                else:
-                    arguments = (decode_payload(entry.job.payload),)
+                arguments = self._arguments(entry, call, watch.beat)
                 if entry.span is None:
                     result = call.function(*arguments)
                 else:
@@ -226,8 +245,7 @@ class Executor:
                 verdict = self._judge(entry, begun, error=error)
             else:
                 verdict = self._judge(entry, begun, result)
-            if watch is not None and not watch.cancel():
-                self.workers.remove_one()
+            watch.end()
         self._settler.add(entry, verdict)
 
     async def _run_async(self, entry: Entry) -> None:
@@ -241,20 +259,8 @@ class Executor:
             call = entry.call
             assert call is not None
             begun = self._begin(entry)
-            loop = asyncio.get_running_loop()
-
-            def beat() -> bool:
-                if call.timeout_s is not None and not limit.expired():
-                    limit.reschedule(loop.time() + call.timeout_s)
-                return not limit.expired()
-
             try:
-                async with asyncio.timeout(call.timeout_s) as limit:
-                    if entry.span is None:
-                        result = await call.function(*self._arguments(entry, call, beat))
-                    else:
-                        with entry.span:
-                            result = await call.function(*self._arguments(entry, call, beat))
+                result = await self._await(entry, call)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
@@ -266,6 +272,34 @@ class Executor:
             else:
                 verdict = self._judge(entry, begun, result)
         self._settler.add(entry, verdict)
+
+    async def _await(self, entry: Entry, call: Call) -> object:
+        """
+        Await what an async handler returns, and cancel it at its timeout.
+        """
+        timeout_s = timeout_of(entry)
+        watch = self._timeouts.watch(entry, self.coroutines, _GRACE_S)
+        loop = asyncio.get_running_loop()
+
+        def beat() -> bool:
+            if limit.expired() or not watch.beat():
+                return False
+            if timeout_s is not None:
+                limit.reschedule(loop.time() + timeout_s)
+            return True
+
+        try:
+            async with asyncio.timeout(timeout_s) as limit:
+                if entry.span is None:
+                    return await call.function(*self._arguments(entry, call, beat))
+                with entry.span:
+                    return await call.function(*self._arguments(entry, call, beat))
+        except TimeoutError:
+            if timeout_s is not None and limit.expired():
+                raise too_long(timeout_s) from None
+            raise
+        finally:
+            watch.end()
 
     def _not_worth_it(self, entry: Entry) -> _verdict.Verdict | None:
         job, epoch = entry.job, entry.epoch
@@ -338,23 +372,9 @@ class Executor:
             assert self._spans is not None
             self._spans.end(entry.span, outcome, error)
 
-    def _watch(self, entry: Entry, timeout_s: float) -> Any:
-        try:
-            return self._timers.call_later(timeout_s, self._time_out, entry, timeout_s)
-        except ClosedError:  # the scheduler stops, and waits no longer than it was told
-            return None
-
-    def _time_out(self, entry: Entry, timeout_s: float) -> None:
-        """
-        End an attempt whose thread is still busy; another thread may take its place.
-        """
-        self.workers.add_one()
-        if entry.stage is Stage.RUNNING:
-            error = TimeoutError(f"it did not end within {timeout_s:g} s")
-            entry.ran_ms = timeout_s * 1000
-            verdict = _verdict.judge_error(entry.job, entry.epoch, error, self._elapsed.now_ms(entry.job))
-            self._end_span(entry, verdict.kind, verdict.settle.error)
-            self._settler.add(entry, verdict)
+    def _end_late(self, entry: Entry, verdict: _verdict.Verdict) -> None:
+        self._end_span(entry, verdict.kind, verdict.settle.error)
+        self._settler.add(entry, verdict)
 
 
 class _HeldEnd:
@@ -378,7 +398,3 @@ class _HeldEnd:
         tell: Callable[[Answer | Exception], object] | None = None,
     ) -> bool:
         return self._executor.end_held(self._entry, result, error, tell)
-
-
-def _beat(entry: Entry, watch: Any, timeout_s: float | None) -> bool:
-    return entry.stage is Stage.RUNNING and (watch is None or watch.restart(timeout_s))

@@ -1,6 +1,9 @@
 """
 Lanes: handlers that may not run as often, or as many at once, as there are jobs due for them.
 
+Every handler has a lane. By default three quarters of what may be begun at once fits into it, so that one whose jobs
+hang, with ever more of them due, leaves room for others.
+
 A limit works before an attempt is counted. So what waits for its lane waits as a near job: it can be moved and
 cancelled, no attempt is used up, and it takes no room among the running ones. It does take room among the near ones
 (`near_max`). A lane whose places come and go may have none for days, so what is too much for it is turned away into the
@@ -18,22 +21,29 @@ from typing import Final
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine._entry import Entry, Lane, Stage
 from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._queue import share_of
 from tickwheel.scheduler.model import Job
-from tickwheel.scheduler.targets import Limits
+from tickwheel.scheduler.targets import USUAL, Limits
 
 __all__ = ["Lanes"]
 
 _SWEEP_MIN: Final = 100
+_LANES_MAX: Final = 1_000
+"""How many lanes are remembered while they have nothing to do."""
+_NARROW: Final = 64
+"""Where more may be under way, enough end at once to make a commit, and no end has to hurry."""
+_USUAL: Final = Limits()
 
 LimitsOf = Callable[[Job], Limits | None]
 
 
 class _Lane(Lane):
     """
-    One limited handler.
+    One handler.
 
     Attributes:
         limits: What it may.
+        width: How many of its attempts may be under way, infinite where that has no limit.
         name: The target and handler.
         busy: How many of its attempts are counted and not settled.
         waiting: Entries that find it busy, in order.
@@ -42,11 +52,12 @@ class _Lane(Lane):
         next_at: The first instant that is not taken, in ms, where it has a rate.
     """
 
-    __slots__ = ("busy", "has_more", "limits", "name", "next_at", "sweep_at", "waiting")
+    __slots__ = ("busy", "has_more", "limits", "name", "next_at", "sweep_at", "waiting", "width")
 
-    def __init__(self, name: tuple[str, str], limits: Limits) -> None:
+    def __init__(self, name: tuple[str, str], limits: Limits, usual_width: int) -> None:
         self.name = name
         self.limits = limits
+        self.width = usual_width if limits.concurrency is USUAL else limits.concurrency or math.inf
         self.busy = 0
         self.has_more = False
         self.waiting: deque[Entry] = deque()
@@ -61,7 +72,14 @@ class _Lane(Lane):
         limits = self.limits
         if limits.places is not None and self.busy >= limits.places():
             return False
-        return limits.concurrency is None or self.busy < limits.concurrency
+        return self.busy < self.width
+
+    @property
+    def is_urgent(self) -> bool:  # type: ignore[override]  # read-only here
+        """
+        Whether somebody waits for the end of one.
+        """
+        return bool(self.waiting) and (self.width <= _NARROW or self.limits.places is not None)
 
     @property
     def is_forgettable(self) -> bool:
@@ -117,6 +135,7 @@ class Lanes:
         self._begin = begin
         self._turn_away = turn_away
         self._waiting_max = ground.options.near_max // 2
+        self._usual_width = share_of(ground.options.running_max)
         self._lock = threading.Lock()
         self._lanes: dict[tuple[str, str], _Lane] = {}
         self._changed: dict[_Lane, None] = {}
@@ -131,18 +150,10 @@ class Lanes:
         later: list[Entry] = []
         away: list[Entry] = []
         now = self._clock.now()
-        unlimited: set[tuple[str, str]] = set()
         with self._lock:
             for entry in entries:
-                name = (entry.job.target, entry.job.handler)
-                if name in unlimited:
-                    admitted.append(entry)
-                    continue
-                lane = self._lane_of(entry, name)
-                if lane is None:
-                    unlimited.add(name)
-                    admitted.append(entry)
-                elif not entry.is_booked and self._books_later(entry, lane, now):
+                lane = self._lane_of(entry)
+                if lane.limits.rate is not None and not entry.is_booked and self._books_later(entry, lane, now):
                     later.append(entry)
                 elif lane.is_free:
                     lane.busy += 1
@@ -166,14 +177,13 @@ class Lanes:
         """
         Note that admitted *entries* have ended, or did not begin after all.
         """
-        if not self._lanes:
-            return
         with self._lock:
             for entry in entries:
                 lane, entry.lane = entry.lane, None
                 if isinstance(lane, _Lane):
                     lane.busy -= 1
-                    self._changed[lane] = None
+                    if lane.waiting or lane.has_more or len(self._lanes) > _LANES_MAX:
+                        self._changed[lane] = None
 
     def widen(self, target: str, handler: str) -> None:
         """
@@ -205,7 +215,7 @@ class Lanes:
                     lane.has_more, is_wanted = False, True
                 if lane.waiting and len(admitted) == count:
                     self._changed[lane] = None
-                elif lane.is_forgettable:
+                elif lane.is_forgettable and len(self._lanes) > _LANES_MAX:
                     self._lanes.pop(lane.name, None)
         if is_wanted:
             self.on_more()
@@ -216,18 +226,17 @@ class Lanes:
         """
         How many may wait in one lane whose places come and go: together half of what may be near.
         """
-        return max(1, self._waiting_max // len(self._lanes))
+        crowded = sum(1 for lane in self._lanes.values() if lane.waiting or lane.has_more)
+        return max(1, self._waiting_max // max(1, crowded))
 
     def _books_later(self, entry: Entry, lane: _Lane, now: float) -> bool:
         entry.is_booked = True
         lane.book(entry, now)
         return entry.fire_at - self._window_ms > now
 
-    def _lane_of(self, entry: Entry, name: tuple[str, str]) -> _Lane | None:
-        limits = self._limits_of(entry.job)
-        if limits is None:
-            return None
+    def _lane_of(self, entry: Entry) -> _Lane:
+        name = (entry.job.target, entry.job.handler)
         lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = _Lane(name, limits)
+            lane = self._lanes[name] = _Lane(name, self._limits_of(entry.job) or _USUAL, self._usual_width)
         return lane

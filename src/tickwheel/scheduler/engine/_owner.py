@@ -146,7 +146,7 @@ class Owner:
         self._ground.pacer.close()
         self._settler.flush()
         self._executor.coroutines.close(_left(deadline), self._registry.closers())
-        self._executor.workers.close(0 if running else _left(deadline))
+        self._executor.workers.close(0 if running or self._executor.leaked else _left(deadline))
         self._registry.handlers.end_processes()
         self._executor.processes.close(_left(deadline))
         self._executor.flush_spans()
@@ -160,6 +160,12 @@ class Owner:
         near, busy, waiting = self.near.waiting, self.near.busy, self._executor.waiting
         running = len(self.near.take(Stage.RUNNING))
         return {"near": near, "staged": near + busy, "waiting": waiting, "in_flight": running}
+
+    def leaked(self) -> list[dict[str, Any]]:
+        """
+        Return how many attempts run on past their timeouts, of which handlers.
+        """
+        return self._executor.leaked
 
     def running(self) -> list[Entry]:
         """

@@ -5,14 +5,16 @@ What a scheduler knows of its targets and handlers.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tickwheel.observe._events import Event
 from tickwheel.scheduler import _checks
+from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import Job, RetryPolicy
 from tickwheel.scheduler.stores import Skill
-from tickwheel.scheduler.targets import Call, Limits, Naming, Reporting, Target
+from tickwheel.scheduler.targets import USUAL, Call, Limits, Naming, Reporting, Target
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.log import LogTarget
 from tickwheel.scheduler.targets.pull import PullTarget
@@ -30,13 +32,14 @@ class Registry:
 
     Args:
         targets: Further ones, or others of the built-in names.
-        retry: The policy of jobs that are set without one, and whose handler has none.
+        options: The knobs: what jobs and handlers have that have nothing else.
     """
 
-    def __init__(self, targets: Mapping[str, Target], retry: RetryPolicy) -> None:
-        self.handlers = HandlerTarget()
+    def __init__(self, targets: Mapping[str, Target], options: SchedulerOptions) -> None:
+        self.handlers = HandlerTarget(options.timeout_s)
         self.pulls = PullTarget()
-        self._retry = retry
+        self._retry = options.retry
+        self._timeout_s = options.timeout_s
         self._targets: dict[str, Target] = {
             "handler": self.handlers,
             "log": LogTarget(),
@@ -92,6 +95,8 @@ class Registry:
         call = self._calls.get(name)
         if call is None:
             call = self._target(job.target).resolve(job.handler)
+            if call.timeout_s is USUAL:
+                call = replace(call, timeout_s=self._timeout_s)
             if len(self._calls) < _CALLS_MAX:
                 self._calls[name] = call
         return call

@@ -102,7 +102,7 @@ class Settler:
             self._tells[entry] = tell
         with self._lock:
             self._ended.append((entry, verdict))
-            is_urgent = entry.lane is not None or len(self._ended) >= _MANY
+            is_urgent = (entry.lane is not None and entry.lane.is_urgent) or len(self._ended) >= _MANY
             if self._is_posting and not (is_urgent and self._pause is not None):
                 return
             pause, self._pause = self._pause, None

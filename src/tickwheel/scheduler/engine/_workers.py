@@ -5,27 +5,27 @@ The worker threads of sync handlers.
 from __future__ import annotations
 
 import threading
-from collections import deque
+import time
 from collections.abc import Callable, Sequence
 
 from tickwheel.scheduler.engine._entry import Entry
+from tickwheel.scheduler.engine._queue import Queue
 
 __all__ = ["Workers"]
 
 
 class Workers:
     """
-    Up to *size* daemon threads that run entries, started when there is something to run.
+    Daemon threads that run the entries of a queue, one for each of its places, started when there is something to run.
 
     Waking a thread costs more than a short handler takes. So a batch wakes one worker, and whoever takes an entry while
     others wait wakes the next, unless one is on its way already: short handlers are run by few, and a slow one delays
     nobody. The queue is bounded by whoever fills it: no more entries are begun than `running_max`.
     """
 
-    def __init__(self, run: Callable[[Entry], object], size: int) -> None:
+    def __init__(self, run: Callable[[Entry], object], queue: Queue) -> None:
         self._run = run
-        self._size = size
-        self._queue: deque[Entry] = deque()
+        self.queue = queue
         self._lock = threading.Lock()
         self._wanted = threading.Semaphore(0)
         self._idle = 0
@@ -38,53 +38,27 @@ class Workers:
         """
         Queue *entries*, to be begun in this order.
         """
-        self._queue.extend(entries)
+        self.queue.put(entries)
         self._wake_one()
 
-    def take_back(self) -> list[Entry]:
+    def leak(self, entry: Entry) -> None:
         """
-        Take out what no worker has begun.
+        Let another thread run in place of the one that *entry* holds past its timeout.
         """
-        taken: list[Entry] = []
-        while self._queue:
-            try:
-                taken.append(self._queue.popleft())
-            except IndexError:  # a worker was faster
-                break
-        return taken
-
-    @property
-    def waiting(self) -> int:
-        """
-        How many entries are queued.
-        """
-        return len(self._queue)
-
-    def add_one(self) -> None:
-        """
-        Allow one more thread, in place of one that a handler past its timeout holds.
-        """
-        with self._lock:
-            self._size += 1
-        self._wake_one()
-
-    def remove_one(self) -> None:
-        """
-        Allow one fewer: the handler has come back.
-        """
-        with self._lock:
-            self._size -= 1
+        if self.queue.leak(entry):
+            self._wake_one()
 
     def close(self, timeout_s: float | None) -> None:
         """
         Let the threads end once the queue is empty, and wait for them.
         """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._lock:
             self._is_closed = True
             self._wanted.release(self._count or 1)
             threads = [each for each in self._threads if each is not threading.current_thread()]
         for thread in threads:
-            thread.join(timeout_s)
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     def holds(self, thread: threading.Thread) -> bool:
         """
@@ -100,7 +74,7 @@ class Workers:
                 self._idle -= 1
                 self._is_waking = True
                 self._wanted.release()
-            elif self._count < self._size:
+            elif self._count < self.queue.places:
                 self._count += 1
                 self._is_waking = True
                 thread = threading.Thread(target=self._work, name=f"tickwheel-worker-{self._count}", daemon=True)
@@ -108,17 +82,17 @@ class Workers:
                 thread.start()
 
     def _work(self) -> None:
-        queue, run = self._queue, self._run
+        queue, run = self.queue, self._run
         self._is_waking = False
+        entry: Entry | None = None
         try:
             while True:
-                try:
-                    entry = queue.popleft()
-                except IndexError:
+                entry = queue.take(entry)
+                if entry is None:
                     if not self._wait():
                         return
                     continue
-                if queue and not self._is_waking and (self._idle or self._count < self._size):
+                if queue.has_next and not self._is_waking:
                     self._wake_one()
                 run(entry)
         finally:
@@ -129,9 +103,9 @@ class Workers:
         Wait to be woken; False if this thread is to end.
         """
         with self._lock:
-            if self._queue:
+            if self.queue.has_next:
                 return True
-            if self._is_closed or self._count > self._size:
+            if self._is_closed or self._count > self.queue.places:
                 self._count -= 1
                 return False
             self._idle += 1

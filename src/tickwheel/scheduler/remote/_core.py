@@ -42,8 +42,8 @@ class _Handlers:
     The handlers that are registered here.
     """
 
-    def __init__(self) -> None:
-        self.handlers = HandlerTarget()
+    def __init__(self, options: SchedulerOptions) -> None:
+        self.handlers = HandlerTarget(options.timeout_s)
 
 
 class _NoHooks:
@@ -71,7 +71,7 @@ class RemoteCore:
         self._options = options
         self._lifecycle = Lifecycle()
         self._puller: Puller | None = None
-        self.registry = _Handlers()
+        self.registry = _Handlers(options)
         self.hooks = _NoHooks()
         self.client = RemoteClient(self._transport)
         self.pulls = RemotePulls(self._transport)

@@ -18,9 +18,10 @@ from typing import Any, Final
 
 from tickwheel.errors import ClosedError, TickwheelError
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler.engine._queue import share_of
 from tickwheel.scheduler.errors import LeaseEndedError
 from tickwheel.scheduler.remote._pulls import RemotePulls
-from tickwheel.scheduler.targets import Call, Cancel, Firing, Retry, Snooze
+from tickwheel.scheduler.targets import USUAL, Call, Cancel, Firing, Retry, Snooze
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.pull import JobLease
 
@@ -60,7 +61,8 @@ class Puller:
         self._threads = []
         for name in handlers.names():
             limits = handlers.limits(name)
-            width = min(options.workers, (limits and limits.concurrency) or options.workers)
+            most = USUAL if limits is None else limits.concurrency
+            width = share_of(options.workers) if most is USUAL else min(options.workers, most or options.workers)
             thread = threading.Thread(target=self._pull, args=(name, width), name=f"tickwheel-pull-{name}", daemon=True)
             self._threads.append(thread)
         for thread in (self._beats, *self._threads):
@@ -140,6 +142,7 @@ class Puller:
         try:
             result = call.function(*arguments)
             if inspect.isawaitable(result):
+                assert call.timeout_s is not USUAL  # handlers have their own
                 result = self._awaited(result, call.timeout_s)
         except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
             return error

@@ -17,6 +17,7 @@ The protocol of a target, and what one may answer, stand in `_contract`.
 from __future__ import annotations
 
 from tickwheel.scheduler.targets._contract import (
+    USUAL,
     Abandoned,
     Call,
     Cancel,
@@ -28,11 +29,13 @@ from tickwheel.scheduler.targets._contract import (
     Retry,
     Snooze,
     Target,
+    Usual,
 )
 from tickwheel.scheduler.targets._open import make_target, shown_target
 from tickwheel.scheduler.targets._task import apply_at
 
 __all__ = [
+    "USUAL",
     "Abandoned",
     "Call",
     "Cancel",
@@ -44,6 +47,7 @@ __all__ = [
     "Retry",
     "Snooze",
     "Target",
+    "Usual",
     "apply_at",
     "make_target",
     "shown_target",

@@ -10,13 +10,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from hashlib import blake2b
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from tickwheel.observe._events import Event
 from tickwheel.scheduler.model import Answer, Job
 
-__all__ = ["Abandoned", "Call", "Cancel", "End", "Firing", "Limits", "Naming", "Reporting", "Retry", "Snooze", "Target"]
+__all__ = [
+    "USUAL",
+    "Abandoned",
+    "Call",
+    "Cancel",
+    "End",
+    "Firing",
+    "Limits",
+    "Naming",
+    "Reporting",
+    "Retry",
+    "Snooze",
+    "Target",
+    "Usual",
+]
+
+
+class Usual(Enum):
+    """
+    The type of `USUAL`.
+    """
+
+    USUAL = "usual"
+
+    def __repr__(self) -> str:
+        """
+        Return the name by which it is imported.
+        """
+        return self.name
+
+
+USUAL: Final = Usual.USUAL
+"""In place of a limit: the one that the scheduler has for all; None means no limit at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +164,9 @@ class Call:
         is_async: Whether it returns an awaitable, to be awaited on the scheduler's event loop.
         wants_payload: Whether it takes the decoded payload.
         wants_firing: Whether it takes the `Firing`, after the payload if it takes that, too.
-        timeout_s: After which it counts as failed, or None.
+        timeout_s: After which it counts as failed; `USUAL` for the scheduler's own timeout, None for never.
+        width: How many places among the threads, processes or tasks its attempts may take; `USUAL` for three quarters,
+            so that others go on while they hang, None for all.
         is_held: Whether the target ends the attempts in its own time: the function gets pairs of a `Firing` and its
             `End`, returns at once, and each goes on until its end is called. No thread or task waits for it.
         starts_later: Whether a held attempt starts when the target calls `End.start`, and not by being handed over.
@@ -142,7 +177,8 @@ class Call:
     is_async: bool = False
     wants_payload: bool = True
     wants_firing: bool = False
-    timeout_s: float | None = None
+    timeout_s: float | Usual | None = USUAL
+    width: int | Usual | None = USUAL
     is_held: bool = False
     starts_later: bool = False
     in_process: bool = False
@@ -185,12 +221,12 @@ class Limits:
 
     Attributes:
         concurrency: How many of its attempts may be under way at once, or None; one is so from shortly before its
-            instant until its end is written.
+            instant until its end is written. `USUAL` for three quarters of `SchedulerOptions.running_max`.
         rate: How many may begin in a second, evenly spaced, or None.
         places: Tells how many may be under way just now, where that changes, or None.
     """
 
-    concurrency: int | None = None
+    concurrency: int | Usual | None = USUAL
     rate: float | None = None
     places: Callable[[], int] | None = None
 

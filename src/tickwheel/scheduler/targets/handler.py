@@ -10,7 +10,7 @@ from typing import Any
 
 from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError
 from tickwheel.scheduler.model import RetryPolicy
-from tickwheel.scheduler.targets._contract import Call, Limits
+from tickwheel.scheduler.targets._contract import USUAL, Call, Limits, Usual
 from tickwheel.scheduler.targets._processes import ProcessPool, check_importable
 
 __all__ = ["HandlerTarget"]
@@ -21,9 +21,13 @@ _BOTH = 2
 class HandlerTarget:
     """
     The registered handlers. They are registered before or after the start; a job whose handler is missing waits for it.
+
+    Args:
+        usual_timeout_s: The timeout of handlers that have none of their own; None for never.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, usual_timeout_s: float | None) -> None:
+        self._usual_timeout_s = usual_timeout_s
         self._calls: dict[str, Call] = {}
         self._policies: dict[str, RetryPolicy] = {}
         self._limits: dict[str, Limits] = {}
@@ -37,7 +41,7 @@ class HandlerTarget:
         function: Callable[..., Any],
         retry: RetryPolicy | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: float | Usual | None = USUAL,
         limits: Limits | None = None,
         executor: str = "thread",
     ) -> None:
@@ -53,8 +57,10 @@ class HandlerTarget:
             raise InvalidJobError("handler", name, "there is one of that name: take another name")
         limits = limits or Limits()
         for what, value in (("timeout", timeout_s), ("concurrency", limits.concurrency), ("rate", limits.rate)):
-            if value is not None and not value > 0:
+            if value is not None and value is not USUAL and not value > 0:
                 raise InvalidJobError(what, value, "pass a number, more than 0, or None")
+        seconds = self._usual_timeout_s if timeout_s is USUAL else timeout_s
+        width = USUAL if limits.concurrency is USUAL else None  # what has a number is bounded by it before it is here
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             type(function).__call__  # an object with an `async def __call__`
         )
@@ -62,12 +68,16 @@ class HandlerTarget:
         if executor == "process":
             check_importable(name, function)
             self._calls[name] = Call(
-                lambda *arguments: self._processes.run(function, timeout_s, arguments),
+                lambda *arguments: self._processes.run(function, seconds, arguments),
                 wants_firing=wants_firing,
+                timeout_s=None,  # the process is killed at its timeout, and answers for itself
+                width=width,
                 in_process=True,
             )
         elif executor == "thread":
-            self._calls[name] = Call(function, is_async=is_async, wants_firing=wants_firing, timeout_s=timeout_s)
+            self._calls[name] = Call(
+                function, is_async=is_async, wants_firing=wants_firing, timeout_s=seconds, width=width
+            )
         else:
             raise InvalidJobError("executor", executor, "pass 'thread' or 'process'")
         if retry is not None:

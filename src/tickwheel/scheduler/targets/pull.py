@@ -168,7 +168,7 @@ class PullTarget:
         """
         Return a limit that is as wide as the workers that wait, beside what is leased.
         """
-        return Limits(places=partial(self._places, handler))
+        return Limits(None, places=partial(self._places, handler))
 
     async def close(self) -> None:
         """

@@ -18,7 +18,7 @@ from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.model import RetryPolicy
 from tickwheel.scheduler.remote import RemoteCore, is_service
 from tickwheel.scheduler.stores import Store
-from tickwheel.scheduler.targets import Limits, Target
+from tickwheel.scheduler.targets import USUAL, Limits, Target, Usual
 
 __all__ = ["Common"]
 
@@ -75,8 +75,8 @@ class Common:
         name: str | None = None,
         *,
         retry: RetryPolicy | None = None,
-        timeout: float | None = None,
-        concurrency: int | None = None,
+        timeout: float | Usual | None = USUAL,
+        concurrency: int | Usual | None = USUAL,
         rate: float | None = None,
         executor: str = "thread",
     ) -> Callable[[_Handler], _Handler]:
@@ -90,10 +90,12 @@ class Common:
         Args:
             name: None for the function's own.
             retry: The policy of jobs that are set here without one.
-            timeout: Seconds after which an attempt counts as failed. A thread cannot be stopped: a `def` runs on, and
-                what it answers is ignored.
+            timeout: Seconds after which an attempt counts as failed; None for never, by default those of
+                `SchedulerOptions.timeout_s`: half an hour. A heartbeat lets them begin again. A thread cannot be
+                stopped: a `def` runs on, its thread has leaked, and what it answers is ignored.
             concurrency: How many may be under way at once on this scheduler; one is so from shortly before its instant
-                until its end is written.
+                until its end is written. By default they may take three quarters of the threads, tasks or processes, so
+                that a handler that hangs leaves room for others; where there is one place, they share it. None for all.
             rate: How many may begin in a second, evenly spaced, on this scheduler.
             executor: "thread", or "process" for one of `SchedulerOptions.processes` processes: what crashes there, or
                 is killed at its timeout, is a failed attempt of its job and harms nobody else. For a plain function at
@@ -129,8 +131,9 @@ class Common:
 
         Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused. Of the
         store: pending, running (an attempt is counted), dead. In memory: near, staged, waiting (due, and no worker is
-        free), in_flight (in their targets' hands). `lateness` and `commit` are their distributions; owner, epoch,
-        store, offset_ms say who fires what by which clock.
+        free), in_flight (in their targets' hands). `leaked` lists how many attempts run on past their timeouts, by
+        handler and executor. `lateness` and `commit` are their distributions; owner, epoch, store, offset_ms say who
+        fires what by which clock.
         """
         return self._core.stats()
 

@@ -1,0 +1,229 @@
+"""
+The queue of one executor: what is due and waits for a place, and how many places the jobs of one handler may take.
+
+A handler gets three quarters of the places at most, so that one whose jobs hang leaves room for all others: a bulkhead.
+What finds its handler at that limit steps aside, and is let on, in order, once there is a place.
+
+An attempt whose thread or task runs on past its timeout has leaked. Its place is given to another, so that work goes
+on, for as many leaked ones as are allowed in all. Handlers that have leaked are suspects: together they start no more
+than could leak within that bound, and one of them no more than three quarters of it; what is past that waits until
+something that has leaked ends. So a place that cannot be replaced is lost only to a handler that leaks for the first
+time, and everybody else goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final
+
+from tickwheel.scheduler.engine._entry import Entry, Line, Stage
+from tickwheel.scheduler.targets import USUAL
+
+__all__ = ["Queue", "share_of"]
+
+_SWEEP_MIN: Final = 100
+_LINES_MAX: Final = 1_000
+"""How many handlers are remembered while they have nothing to do."""
+
+
+def share_of(places: int) -> int:
+    """
+    Return how many of *places* one handler may take: three quarters, so at least one fewer where there are two.
+    """
+    return max(1, places * 3 // 4)
+
+
+class _Line(Line):
+    """
+    The jobs of one handler.
+
+    Attributes:
+        name: Its target and name.
+        width: How many places it may take.
+        busy: How many it has taken.
+        leaked: How many of its attempts run past their timeouts, beside those.
+        waiting: Entries that found it at its limit, in order.
+        sweep_at: How many may wait before those that were moved or cancelled meanwhile are swept out.
+    """
+
+    __slots__ = ("busy", "leaked", "name", "sweep_at", "waiting", "width")
+
+    def __init__(self, name: tuple[str, str], width: int) -> None:
+        self.name = name
+        self.width = width
+        self.busy = 0
+        self.leaked = 0
+        self.waiting: deque[Entry] = deque()
+        self.sweep_at = _SWEEP_MIN
+
+    def put(self, entry: Entry) -> None:
+        """
+        Let *entry* wait.
+        """
+        self.waiting.append(entry)
+        if len(self.waiting) > self.sweep_at:
+            self.waiting = deque(each for each in self.waiting if each.stage is Stage.BEGUN)
+            self.sweep_at = 2 * len(self.waiting) + _SWEEP_MIN
+
+
+class Queue:
+    """
+    Gives places to entries, in the order in which they were put. From any thread.
+
+    Args:
+        size: How many places there are.
+        leaked_max: How many of them may be given once more, because what they were given to has leaked.
+    """
+
+    def __init__(self, size: int, leaked_max: int) -> None:
+        self._size = size
+        self._leaked_max = leaked_max
+        self._lock = threading.Lock()
+        self._ready: deque[Entry] = deque()
+        self._lines: dict[tuple[str, str], _Line] = {}
+        self._open: dict[_Line, None] = {}
+        """Lines in which somebody waits who may go on."""
+        self._running = 0
+        self._leaked = 0
+        self._suspects = 0
+        """How many attempts of handlers that have leaked are running, those that have leaked among them."""
+
+    def put(self, entries: Sequence[Entry]) -> None:
+        """
+        Queue *entries*.
+        """
+        self._ready.extend(entries)
+
+    def take(self, ended: Entry | None = None) -> Entry | None:
+        """
+        Give back the place of *ended*, if it had one, and give a place to the next entry; None if that has to wait.
+        """
+        with self._lock:
+            if ended is not None:
+                self._leave(ended)
+            ready = self._ready
+            while self._running < self.places:
+                line = next(iter(self._open), None)
+                if line is None or (ready and ready[0].fire_at < line.waiting[0].fire_at):
+                    try:
+                        entry = ready.popleft()
+                    except IndexError:
+                        return None
+                    line = self._line_of(entry)
+                    if line.waiting or not self._has_place(line):
+                        line.put(entry)
+                        continue
+                else:
+                    del self._open[line]
+                    if not self._has_place(line):
+                        continue
+                    entry = line.waiting.popleft()
+                self._running += 1
+                self._count(line, 1, 0)
+                entry.line = line
+                self._let_on(line)
+                return entry
+        return None
+
+    def leak(self, entry: Entry) -> bool:
+        """
+        Note that *entry*, whose timeout is over, still runs; return whether it does.
+        """
+        with self._lock:
+            line = entry.line
+            if not isinstance(line, _Line) or entry.has_leaked:
+                return False
+            entry.has_leaked = True
+            self._leaked += 1
+            self._count(line, -1, 1)
+            self._let_on(line)
+            return True
+
+    def take_back(self) -> list[Entry]:
+        """
+        Take out all that has no place.
+        """
+        with self._lock:
+            waiting = [*chain.from_iterable(line.waiting for line in self._lines.values()), *self._ready]
+            for line in self._lines.values():
+                line.waiting.clear()
+            self._open.clear()
+            self._ready.clear()
+        return waiting
+
+    @property
+    def places(self) -> int:
+        """
+        How many entries may have a place now, those that have leaked among them.
+        """
+        return self._size + min(self._leaked, self._leaked_max)
+
+    @property
+    def has_next(self) -> bool:
+        """
+        Whether it is worth asking for the next.
+        """
+        return bool(self._ready or self._open) and self._running < self.places
+
+    @property
+    def waiting(self) -> int:
+        """
+        How many entries have no place.
+        """
+        with self._lock:
+            return len(self._ready) + sum(len(line.waiting) for line in self._lines.values())
+
+    @property
+    def leaked(self) -> dict[tuple[str, str], int]:
+        """
+        How many attempts have leaked and still run, by target and handler.
+        """
+        if not self._leaked:
+            return {}
+        with self._lock:
+            return {line.name: line.leaked for line in self._lines.values() if line.leaked}
+
+    # ---- under the lock --------------------------------------------------------------------------------------------
+
+    def _leave(self, entry: Entry) -> None:
+        line, entry.line = entry.line, None
+        assert isinstance(line, _Line)
+        self._running -= 1
+        has_leaked = entry.has_leaked
+        self._leaked -= has_leaked
+        self._count(line, has_leaked - 1, -has_leaked)
+        for each in self._lines.values() if self._leaked or has_leaked else (line,):
+            self._let_on(each)
+        if len(self._lines) > _LINES_MAX and not (line.busy or line.leaked or line.waiting):
+            del self._lines[line.name]
+
+    def _line_of(self, entry: Entry) -> _Line:
+        name = (entry.job.target, entry.job.handler)
+        line = self._lines.get(name)
+        if line is None:
+            assert entry.call is not None
+            width = entry.call.width
+            line = self._lines[name] = _Line(name, share_of(self._size) if width is USUAL else width or self._size)
+        return line
+
+    def _count(self, line: _Line, busy: int, leaked: int) -> None:
+        if line.leaked:
+            self._suspects -= line.busy + line.leaked
+        line.busy += busy
+        line.leaked += leaked
+        if line.leaked:
+            self._suspects += line.busy + line.leaked
+
+    def _has_place(self, line: _Line) -> bool:
+        if line.leaked and (
+            self._suspects >= self._leaked_max or line.busy + line.leaked >= share_of(self._leaked_max)
+        ):
+            return False
+        return line.busy < line.width
+
+    def _let_on(self, line: _Line) -> None:
+        if line.waiting and self._has_place(line):
+            self._open[line] = None

@@ -1,0 +1,274 @@
+"""
+Handlers that hang, and everybody else, who goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tickwheel.observe._events import JobDied, JobFailed, JobSucceeded
+from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest
+
+ONCE = RetryPolicy(attempts=1)
+
+
+@pytest.fixture
+def go_on():
+    """
+    Return what hung handlers wait for; it comes at the latest when the test ends.
+    """
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def start(url, make):
+    """
+    Return what starts a scheduler with the options given.
+    """
+    return lambda **options: make(url, options=SchedulerOptions(**options)).start()
+
+
+def hangs(scheduler, name, go_on, record, kind="thread", **options):
+    """
+    Register a handler that hangs until *go_on*, and notes its payload before.
+    """
+
+    def in_thread(payload):
+        record(payload)
+        go_on.wait()
+
+    async def on_loop(payload):
+        record(payload)
+        while not go_on.is_set():  # noqa: ASYNC110  another thread sets it
+            await asyncio.sleep(0.005)
+
+    scheduler.handler(name, **options)(on_loop if kind == "loop" else in_thread)
+
+
+def herd(scheduler, name, count):
+    """
+    Set so many jobs of the handler *name*, all of them due.
+    """
+    scheduler.set_many([SetRequest(f"{name}/{n}", delay=0, handler=name, payload=n) for n in range(count)])
+
+
+def workers():
+    """
+    Return how many worker threads there are.
+    """
+    return sum(each.name.startswith("tickwheel-worker") for each in threading.enumerate())
+
+
+def until(is_so):
+    """
+    Wait until *is_so* says so; it is about threads that end, which tell nobody.
+    """
+    give_up = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("kind", ["thread", "loop"])
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_one_hung_handler(start, record, go_on, kind, size):
+    """
+    However many jobs of a handler hang, without a timeout, a quarter of the places and at least one is left to others.
+    """
+    scheduler = start(workers=size, coroutines=size)
+    began = type(record)()
+    hangs(scheduler, "hung", go_on, began, kind, timeout=None)
+
+    async def on_loop(payload):
+        record(payload)
+
+    scheduler.handler("h")(on_loop if kind == "loop" else record)
+    herd(scheduler, "hung", 2 * size)
+    began.wait(max(1, size * 3 // 4))
+    herd(scheduler, "h", 20)
+    assert sorted(record.wait(20)) == list(range(20))
+    assert len(began.items) == max(1, size * 3 // 4)
+    assert scheduler.stats()["waiting"] == 2 * size - len(began.items)
+    go_on.set()
+    assert sorted(began.wait(2 * size)) == list(range(2 * size))
+
+
+@pytest.mark.parametrize("running_max", [2, 8])
+def test_a_backlog_of_a_hung_handler(start, record, go_on, running_max):
+    """
+    A hung handler with more jobs than may be begun at once leaves room for others to begin.
+    """
+    scheduler = start(workers=4, running_max=running_max)
+    began = type(record)()
+    hangs(scheduler, "hung", go_on, began, timeout=None)
+    scheduler.handler("h")(record)
+    herd(scheduler, "hung", 3 * running_max)
+    began.wait(1)
+    herd(scheduler, "h", 20)
+    assert sorted(record.wait(20)) == list(range(20))
+    assert scheduler.stats()["in_flight"] + scheduler.stats()["waiting"] == running_max * 3 // 4
+    go_on.set()
+    assert sorted(began.wait(3 * running_max)) == list(range(3 * running_max))
+
+
+def test_without_a_bulkhead(start, record, go_on):
+    """
+    With `concurrency=None` a handler may take all places.
+    """
+    scheduler = start(workers=4, running_max=4)
+    hangs(scheduler, "all", go_on, record, timeout=None, concurrency=None)
+    herd(scheduler, "all", 4)
+    assert sorted(record.wait(4)) == [0, 1, 2, 3]
+
+
+def test_order_behind_a_bulkhead(start, record):
+    """
+    What waits for a place of its handler starts in order.
+    """
+    scheduler = start(workers=2)
+    scheduler.handler("h")(record)
+    herd(scheduler, "h", 300)
+    assert record.wait(300) == list(range(300))
+
+
+def test_what_waits_behind_a_hung_handler(start, record, go_on):
+    """
+    A job that waits for its hung handler can be cancelled, moved and replaced.
+    """
+    scheduler = start(workers=2)
+    hangs(scheduler, "hung", go_on, record, timeout=None)
+    scheduler.handler("h")(record)
+    herd(scheduler, "hung", 4)
+    record.wait(1)
+    assert scheduler.cancel("hung/1").outcome is Outcome.CANCELLED
+    assert scheduler.move("hung/2", delay=3600).outcome is Outcome.MOVED
+    assert scheduler.set("hung/3", delay=0, handler="h", payload="other").outcome is Outcome.REPLACED
+    assert record.wait(2) == [0, "other"]
+
+
+def test_the_usual_timeout(start, record, go_on, events):
+    """
+    A handler without a timeout of its own has the scheduler's, half an hour unless it is told otherwise.
+    """
+    assert SchedulerOptions().timeout_s == 1800
+    scheduler = start(timeout_s=0.05, retry=ONCE)
+    told = events(scheduler)
+    hangs(scheduler, "thread", go_on, record)
+    hangs(scheduler, "loop", go_on, record, "loop")
+    for name in ("thread", "loop"):
+        scheduler.set(name, delay=0, handler=name)
+    told.wait_for(lambda: sum(isinstance(each, JobDied) for each in told.items) == 2)
+    assert all("did not end within 0.05 s" in each.error for each in told.items if isinstance(each, JobDied))
+
+
+def test_leaked_threads_are_bounded(start, record, go_on, events):
+    """
+    Handlers that hang past their timeouts hold no more threads than allowed; others go on, also at the bound.
+    """
+    scheduler = start(workers=4, leaked_max=8, retry=ONCE)
+    told = events(scheduler)
+    began = type(record)()
+    hangs(scheduler, "hung", go_on, began, timeout=0.01)
+    scheduler.handler("h", timeout=20)(record)
+    herd(scheduler, "hung", 40)
+    told.wait_for(lambda: sum(isinstance(each, JobDied) for each in told.items) == 6)
+    herd(scheduler, "h", 20)
+    assert sorted(record.wait(20)) == list(range(20))
+    assert workers() <= 4 + 8
+    leaked = {"target": "handler", "handler": "hung", "executor": "thread", "count": 6}
+    assert scheduler.stats()["leaked"] == [leaked]
+    assert len(began.items) == 6
+    go_on.set()
+    assert sorted(began.wait(40)) == list(range(40))
+    until(lambda: not scheduler.stats()["leaked"])
+    scheduler.stop()
+    until(lambda: workers() == 0)
+
+
+def test_many_handlers_that_leak(start, record, go_on):
+    """
+    At the bound, handlers that hang wait for one another, and those that do not hang go on.
+    """
+    scheduler = start(workers=2, leaked_max=4, retry=ONCE)
+    began = type(record)()
+    scheduler.handler("h", timeout=20)(record)
+    for number in range(3):
+        hangs(scheduler, f"hung{number}", go_on, began, timeout=0.02)
+    for number in range(3):
+        herd(scheduler, f"hung{number}", 10)
+        began.wait(number + 1)
+    until(lambda: sum(each["count"] for each in scheduler.stats()["leaked"]) >= 4)
+    herd(scheduler, "h", 20)
+    assert sorted(record.wait(20)) == list(range(20))
+    assert workers() <= 2 + 4
+    assert len(began.items) < 2 + 4
+
+
+def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, monkeypatch):
+    """
+    An async handler that goes on past its timeout has failed; its task is counted until it ends.
+    """
+    monkeypatch.setattr("tickwheel.scheduler.engine._executor._GRACE_S", 0.05)
+    scheduler = start(coroutines=2, leaked_max=2)
+    told = events(scheduler)
+
+    @scheduler.handler("hung", timeout=0.02, retry=ONCE)
+    async def hung(_payload):
+        while not go_on.is_set():
+            try:
+                await asyncio.sleep(0.005)
+            except asyncio.CancelledError:
+                continue
+
+    @scheduler.handler("h")
+    async def handler(payload):
+        record(payload)
+
+    herd(scheduler, "hung", 4)
+    assert "did not end within 0.02 s" in told.of(JobDied)[0].error
+    herd(scheduler, "h", 10)
+    assert sorted(record.wait(10)) == list(range(10))
+    assert [each["executor"] for each in scheduler.stats()["leaked"]] == ["loop"]
+    go_on.set()
+    told.wait_for(lambda: sum(isinstance(each, JobDied | JobSucceeded) for each in told.items) == 14)
+    until(lambda: not scheduler.stats()["leaked"])
+
+
+def test_a_task_that_clears_up(start, record, events):
+    """
+    An async handler may take a while to end when it is cancelled at its timeout, and is not called again meanwhile.
+    """
+    scheduler = start()
+    told = events(scheduler)
+
+    @scheduler.handler("h", timeout=0.02, retry=RetryPolicy(attempts=2, base_ms=1))
+    async def handler(_payload):
+        try:
+            await asyncio.sleep(20)
+        finally:
+            await asyncio.sleep(0.1)
+            record("clear")
+
+    scheduler.set("k", delay=0, handler="h")
+    told.of(JobFailed)
+    assert record.items == ["clear"]
+    told.of(JobDied)
+    assert record.items == ["clear", "clear"]
+
+
+def test_a_stop_beside_leaked_threads(start, record, go_on, events):
+    """
+    A stop does not wait for threads that have leaked.
+    """
+    scheduler = start(workers=4, retry=ONCE)
+    told = events(scheduler)
+    hangs(scheduler, "hung", go_on, record, timeout=0.01)
+    herd(scheduler, "hung", 3)
+    told.wait_for(lambda: sum(isinstance(each, JobDied) for each in told.items) == 3)
+    assert scheduler.stop(timeout=None) == []
