@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tickwheel.calendar import Cron
 from tickwheel.scheduler import RecurrenceError, Scheduler, SetRequest
-from tickwheel.scheduler.recurrence import Cron
 
 
 def requests(path: Path) -> Iterator[SetRequest]:

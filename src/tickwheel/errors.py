@@ -12,6 +12,8 @@ Every error that tickwheel raises.
       InvalidDeadlineError             ValueError     permanent   pass an integer in 0..NEVER
       SpanExceededError                ValueError     permanent   the design cannot hold so long a delay
       ValueTooLargeError               ValueError     permanent   raise the cache's maxsize
+      InvalidValueError                ValueError     permanent   mend the value that it names
+        RecurrenceError                               permanent   mend the cron line, the zone or the interval
       MissingExtraError                ImportError    permanent   pip install the extra that it names
 
 A bad type is a plain `TypeError`, as everywhere in Python.
@@ -29,13 +31,19 @@ __all__ = [
     "ExecutorFullError",
     "InvalidDeadlineError",
     "InvalidDelayError",
+    "InvalidValueError",
     "MissingExtraError",
+    "RecurrenceError",
     "ReentrantError",
     "SpanExceededError",
     "TickwheelError",
     "TooManyTimersError",
     "ValueTooLargeError",
 ]
+
+
+_SHOWN_MAX = 100
+"""How many characters of a refused value an error shows."""
 
 
 class TickwheelError(Exception):
@@ -202,6 +210,29 @@ class ValueTooLargeError(TickwheelError, ValueError):
         self.size = size
         self.maxsize = maxsize
         super().__init__(f"value too large: its size is {size:g} and maxsize is {maxsize:g}, raise maxsize to keep it")
+
+
+class InvalidValueError(TickwheelError, ValueError):
+    """
+    A value that cannot be taken; nothing was set.
+    """
+
+    def __init__(self, name: str, value: object, remedy: str) -> None:
+        """
+        Name the field, its *value* (shortened), and the *remedy*.
+        """
+        self.name = name
+        self.value = value
+        self.remedy = remedy
+        text = repr(value)
+        shown = text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 3]}..."
+        super().__init__(f"{name} is {shown}: {remedy}")
+
+
+class RecurrenceError(InvalidValueError):
+    """
+    A recurrence that cannot be read, or that never fires.
+    """
 
 
 class MissingExtraError(TickwheelError, ImportError):

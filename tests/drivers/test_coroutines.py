@@ -37,6 +37,7 @@ WAYS: dict[str, Callable[[TimerWheel, Callable[..., object]], object]] = {
     "partial": lambda wheel, call: wheel.call_later(0, partial(call, "x")),
     "context=": lambda wheel, call: wheel.call_later(0, call, "x", context=contextvars.copy_context()),
     "call_every": lambda wheel, call: wheel.call_every(1, call, "x", first=0, times=1),
+    "call_at_wall": lambda wheel, call: wheel.call_at_wall(0, call, "x"),
     "call_later_many": lambda wheel, call: wheel.call_later_many([0], call),
     "a context's call_later": lambda wheel, call: with_cancel(background(wheel)).call_later(0, call, "x"),
     "a context's call_at": lambda wheel, call: background(wheel).call_at(0, call, "x"),

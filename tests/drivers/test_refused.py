@@ -172,3 +172,23 @@ def test_what_a_stand_in_raises_is_reported_too(rig: Rig) -> None:
     rig.clock.advance(1)
     assert sorted(type(error).__name__ for error in rig.errors) == ["ExecutorFullError"] * 2 + ["ValueError"]
     assert "other" not in wheel
+
+
+def test_series_by_the_wall_clock(rig):
+    """
+    A look at the wall clock that is refused is no firing that was missed; a firing is, and the series goes on.
+    """
+    wheel = rig.wheel()
+    now = rig.clock.wall_ns() // 10**9
+    series = wheel.call_cron("*/10 * * * *", rig.expired.append, "cron")
+    once = wheel.call_at_wall(now + 1_500, rig.expired.append, "once")
+    rig.clock.advance(600 - now % 600 - 1)
+    assert rig.refusals() > 0
+    assert (series.missed, once.missed) == (0, 0)
+    rig.clock.advance(1 + 1_800)
+    assert (series.missed, once.missed, rig.expired) == (4, 1, [])
+    assert (series.pending(), once.pending()) == (True, False)
+    rig.doorman.is_full = False
+    rig.clock.advance(600)
+    assert rig.expired == ["cron"]
+    assert series.cancel()

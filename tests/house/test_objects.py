@@ -89,6 +89,8 @@ def test_every_error_has_a_message():
         "InvalidDeadlineError": (1,),
         "SpanExceededError": (1, 2),
         "ValueTooLargeError": (1, 2),
+        "InvalidValueError": ("name", 1, "remedy"),
+        "RecurrenceError": ("cron", "x", "remedy"),
         "MissingExtraError": ("library", "extra"),
     }
     assert set(facts) == set(errors.__all__) - {"TickwheelError"}

@@ -23,8 +23,8 @@ from zoneinfo import ZoneInfo
 
 from croniter import croniter
 
-from tickwheel.scheduler.recurrence import Cron
-from tickwheel.scheduler.recurrence._zones import first_change
+from tickwheel.calendar import Cron
+from tickwheel.calendar._zones import first_change
 
 __all__ = ["changes", "compare", "real_lines", "wrong_around"]
 

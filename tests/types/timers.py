@@ -7,11 +7,12 @@ An ignore that nothing needs is an error in both checkers, so every line is chec
 from __future__ import annotations
 
 from array import array
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import assert_type
 
 from tickwheel import Context, Pending, Periodic, Timer, TimerWheel, background
+from tickwheel.calendar import Misfire
 
 
 def greet(name: str, times: int = 1) -> None:
@@ -40,6 +41,12 @@ def setting(wheel: TimerWheel) -> None:
     wheel.call_later(0, [].clear, slack=1)
     assert_type(wheel.call_every(1, greet, "ada", first=0, times=3, missed="burst"), Periodic)
 
+    assert_type(wheel.call_cron("0 9 * * *", greet, "ada", tz="Europe/Berlin", misfire="skip", times=3), Periodic)
+    wheel.call_cron("@daily", fetch, "url", misfire=Misfire.ALL, jitter=timedelta(minutes=5))
+    assert_type(wheel.call_at_wall(datetime.now(UTC), greet, "ada", 2), Periodic)
+    wheel.call_at_wall(1_800_000_000, fetch, "url")
+    wheel.call_at_wall(1_800_000_000.5, lambda: greet("ada"))
+
     wheel.call_later(1.0, greet, 7)  # type: ignore[arg-type]
     wheel.call_later(1.0, greet)  # type: ignore[arg-type]
     wheel.call_later(1.0, greet, "ada", 1, 2)  # type: ignore[arg-type]
@@ -48,6 +55,15 @@ def setting(wheel: TimerWheel) -> None:
     wheel.call_at(1.0, fetch, b"url")  # type: ignore[arg-type]
     wheel.call_every(1.0, greet, 7)  # type: ignore[arg-type]
     wheel.call_every(1.0, greet, "ada", missed="never")  # type: ignore[arg-type]
+    wheel.call_cron("@daily", greet, 7)  # type: ignore[arg-type]
+    wheel.call_cron("@daily", greet)  # type: ignore[arg-type]
+    wheel.call_cron(9, greet, "ada")  # type: ignore[arg-type]
+    wheel.call_cron("@daily", greet, "ada", misfire="never")  # type: ignore[arg-type]
+    wheel.call_cron("@daily", greet, "ada", tz=UTC)  # type: ignore[arg-type]
+    wheel.call_at_wall("09:00", greet, "ada")  # type: ignore[arg-type]
+    wheel.call_at_wall(timedelta(hours=1), greet, "ada")  # type: ignore[arg-type]
+    wheel.call_at_wall(0, greet, 7)  # type: ignore[arg-type]
+    wheel.call_at_wall(0, greet, "ada", times=2)  # type: ignore[call-arg]
     wheel.call_later(1.0, greet, "ada", colour="red")  # type: ignore[call-arg]
 
 
@@ -86,6 +102,7 @@ def handles(wheel: TimerWheel) -> None:
     assert_type(timer.when(), float)
     assert_type(timer.restart(timedelta(seconds=1)), bool)
     assert_type(wheel.close(), list[Pending])
+    assert_type(wheel.call_at_wall(0, print).next_at(), datetime | None)
     background(wheel)
 
     timer.restart("1")  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.recurrence import Cron
+from tickwheel.calendar import Cron
+from tickwheel.errors import RecurrenceError
 
 __all__ = ["BadLine", "Entry", "parse"]
 
@@ -66,7 +66,7 @@ def parse(lines: Iterable[str], *, has_user: bool, tz: str) -> Iterator[Entry | 
             continue
         try:
             yield _entry(number, line, tz, has_user=has_user)
-        except InvalidJobError as error:
+        except RecurrenceError as error:
             yield BadLine(number, str(error))
 
 

@@ -9,12 +9,12 @@ import time
 
 import click
 
+from tickwheel.calendar import Cron
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import local_time, print_json, print_rows
 from tickwheel.cli.values import DURATION
 from tickwheel.scheduler import Job, Misfire, Recurrence
-from tickwheel.scheduler.recurrence import Cron
 
 __all__ = ["command"]
 

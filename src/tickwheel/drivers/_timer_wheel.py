@@ -24,7 +24,7 @@ from tickwheel.timers._engine import WheelEngine
 from tickwheel.timers._keyed import Keyed
 from tickwheel.timers._log import log_error
 from tickwheel.timers._periodic import Periodic
-from tickwheel.timers._standin import shown
+from tickwheel.timers._standin import listed
 from tickwheel.typing import ErrorHandler, Pending, Seconds, Unique
 from tickwheel.wheels._contract import Wheel
 
@@ -83,6 +83,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         if on_error is not None:
             engine.on_error = on_error
         self._endless: weakref.WeakSet[Periodic] = weakref.WeakSet()
+        self._by_wall: weakref.WeakSet[Periodic] = weakref.WeakSet()
         self._executor = executor
         if executor is not None:
             executor.serve(engine)
@@ -184,11 +185,15 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         Raises:
             ValueError: If *limit* is negative.
         """
-        return [shown(each) for each in self._engine.pending(limit)]
+        # Engines know of a series by the wall clock when it looks at that, so as many more may stand before the rest.
+        count = limit if limit is None or limit < 0 else limit + len(self._by_wall)
+        return listed(self._engine.pending(count))[:limit]
 
     def next_expiration(self) -> float | None:
         """
         Return when something is due next, in seconds of `time()`, or None if nothing is going to be.
+
+        A series by the wall clock is due at each of its looks at that.
         """
         deadline = self._engine.arm()
         return None if deadline is None else seconds(deadline)

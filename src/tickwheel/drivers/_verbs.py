@@ -8,12 +8,19 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterable
 from contextvars import Context
-from typing import Any, Final, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVarTuple
 
 from tickwheel.clock import NEVER, seconds, to_deadline
 from tickwheel.timers._contract import Engine, Timer
-from tickwheel.timers._periodic import Missed, Periodic, Phase
+from tickwheel.timers._periodic import Periodic
+from tickwheel.timers._phase import Missed, Phase
 from tickwheel.typing import Seconds
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tickwheel.calendar import Misfire
+    from tickwheel.timers._wall_phase import WallPhase
 
 __all__ = ["HOT_VERBS", "TimerVerbs"]
 
@@ -30,6 +37,7 @@ class TimerVerbs:
 
     _engine: Engine
     _endless: weakref.WeakSet[Periodic]
+    _by_wall: weakref.WeakSet[Periodic]
 
     def time(self) -> float:
         """
@@ -116,8 +124,85 @@ class TimerVerbs:
         """
         wait_ns = to_deadline(interval, "interval") if first is None else to_deadline(first, "first")
         begin = min(self._engine.clock.monotonic_ns() + wait_ns, NEVER)
-        phase = Phase(begin, interval, missed)
-        series = Periodic(self._engine, phase, callback, args, times=times, jitter=jitter)
+        phase = Phase(begin, interval, missed, jitter)
+        return self._begin(phase, callback, args, times)
+
+    def call_cron(
+        self,
+        line: str,
+        callback: Callable[[*Ts], object],
+        /,
+        *args: *Ts,
+        tz: str = "UTC",
+        misfire: Misfire | Literal["once", "all", "skip"] = "once",
+        times: int | None = None,
+        jitter: Seconds = 0.0,
+    ) -> Periodic:
+        """
+        Call *callback* with *args* whenever the wall clock of a zone shows what a cron line says, never before.
+
+        The lines, zones and rules are those of a `Scheduler`'s recurring jobs. The wall clock may be set at any time:
+        it is looked at once a minute and at each firing, which is all that an idle series costs. So a firing whose
+        instant was jumped over, by a step of the clock or a suspend, comes up to a minute after that.
+
+        Args:
+            line: Five fields, minute first, or six, second first; or `@daily` and its likes.
+            callback: What to call. While it runs the next firing is not set: a series never runs twice at once.
+            args: What to call it with.
+            tz: The IANA zone whose wall clock counts.
+            misfire: What to do about firings that were missed because the callback ran, or the clock was set forward:
+                "once", one late firing stands for all; "all", each is made up for at once; "skip", what is more than a
+                minute late is left out.
+            times: How often to fire; None for no end.
+            jitter: By up to how many seconds each firing is put off at random, so that many machines do not fire as
+                one.
+
+        Returns:
+            The handle of a series; `next_at()` is the time of day of its next firing.
+
+        Raises:
+            RecurrenceError: If *line* cannot be read, or never fires, or *tz* is unknown.
+            ValueError: If one of the other values is out of its range.
+            MissingExtraError: If cronsim is not installed, which the extra `cron` brings.
+            TypeError: If *times* or *jitter* is no number, or *callback* cannot be called.
+            ClosedError: After `close`.
+            TooManyTimersError: If `max_pending` are pending.
+        """
+        from tickwheel.timers._wall_phase import by_cron  # noqa: PLC0415 - calendars are imported where they are used
+
+        return self._begin(by_cron(self._engine.clock, line, tz, misfire, jitter), callback, args, times)
+
+    def call_at_wall(self, when: datetime | float, callback: Callable[[*Ts], object], /, *args: *Ts) -> Periodic:
+        """
+        Call *callback* with *args* once, when the wall clock shows *when*; an instant that has passed fires at once.
+
+        The wall clock is looked at as by `call_cron`, so setting it counts: the timer comes earlier or later by that.
+
+        Args:
+            when: An aware datetime, or seconds since the epoch.
+            callback: What to call; its result is ignored.
+            args: What to call it with.
+
+        Returns:
+            The handle of a series of one.
+
+        Raises:
+            InvalidValueError: If *when* is a naive datetime, or past the year 2262.
+            InvalidDelayError: If it is NaN.
+            TypeError: If it is neither datetime nor number, or *callback* cannot be called.
+            ClosedError: After `close`.
+            TooManyTimersError: If `max_pending` are pending.
+        """
+        from tickwheel.timers._wall_phase import at_instant  # noqa: PLC0415 - as above
+
+        return self._begin(at_instant(self._engine.clock, when), callback, args, 1)
+
+    def _begin(
+        self, phase: Phase | WallPhase, callback: Callable[..., object], args: tuple[Any, ...], times: int | None
+    ) -> Periodic:
+        series = Periodic(self._engine, phase, callback, args, times=times)
+        if not isinstance(phase, Phase):
+            self._by_wall.add(series)
         if times is None:
             self._endless.add(series)
         return series

@@ -6,7 +6,7 @@ The durable scheduler: jobs by key that survive a crash.
     engine/          what fires: owner and leases; stager, staged jobs, armer, lanes, queues, executor, verdict, settler
     stores/          where jobs wait; each knows the model and its contract, never the engine
     targets/         where a fired job goes; as the stores
-    recurrence/      the calendar of recurring jobs
+    recurrence/      when a job is due again
     remote/          the same verbs over HTTP
 
 `_core` is what both faces stand on: a client, and an owner while it is started. ARCHITECTURE.md follows a job through
@@ -20,6 +20,7 @@ from tickwheel.scheduler.errors import (
     AccessError,
     HandlerNotFoundError,
     InvalidJobError,
+    InvalidRecurrenceError,
     LeaseEndedError,
     RecurrenceError,
     StoreError,
@@ -47,6 +48,7 @@ __all__ = [
     "Firing",
     "HandlerNotFoundError",
     "InvalidJobError",
+    "InvalidRecurrenceError",
     "Job",
     "JobLease",
     "JobQuery",

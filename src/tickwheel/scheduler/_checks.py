@@ -156,7 +156,7 @@ def at_ms(at: datetime | float, now: int, name: str = "at") -> int:
         TypeError: If it is no datetime and no number.
     """
     if isinstance(at, datetime):
-        if at.tzinfo is None:
+        if at.utcoffset() is None:
             raise InvalidJobError(name, at, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
         at = at.timestamp()
     value = _seconds(name, at)

@@ -2,8 +2,10 @@
 The durable scheduler's errors.
 
     TickwheelError
-      InvalidJobError           ValueError     permanent   mend the value that it names
-        RecurrenceError                        permanent   mend the cron line or interval
+      InvalidValueError         ValueError     permanent   mend the value that it names
+        InvalidJobError                        permanent   mend the value that it names
+          InvalidRecurrenceError  RecurrenceError          permanent   mend the cron line, the zone or the interval
+        RecurrenceError                        permanent   what the calendar raises; of a job, the class above
       HandlerNotFoundError      LookupError    permanent   register the handler; its jobs wait for it
       HandlerFailedError        RuntimeError   transient   what a handler in a process raised, or how the process ended
       DeliveryError             OSError        transient   the receiver did not confirm: the job is tried again
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwheel.errors import TickwheelError
+from tickwheel.errors import InvalidValueError, RecurrenceError, TickwheelError
 
 __all__ = [
     "AccessError",
@@ -29,6 +31,8 @@ __all__ = [
     "HandlerFailedError",
     "HandlerNotFoundError",
     "InvalidJobError",
+    "InvalidRecurrenceError",
+    "InvalidValueError",
     "LeaseEndedError",
     "RecurrenceError",
     "StoreError",
@@ -42,29 +46,17 @@ __all__ = [
 ERROR_CHARS_MAX: Final = 2_000
 """How much of an error's text is kept with the job."""
 _SILENT: Final = "its str() raised {}"
-_SHOWN_MAX = 100
-"""How many characters of a refused value an error shows."""
 
 
-class InvalidJobError(TickwheelError, ValueError):
+class InvalidJobError(InvalidValueError):
     """
     A value that no job can have; nothing was stored.
     """
 
-    def __init__(self, name: str, value: object, remedy: str) -> None:
-        """
-        Name the field, its *value* (shortened), and the *remedy*.
-        """
-        self.name = name
-        self.value = value
-        text = repr(value)
-        shown = text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 3]}..."
-        super().__init__(f"{name} is {shown}: {remedy}")
 
-
-class RecurrenceError(InvalidJobError):
+class InvalidRecurrenceError(InvalidJobError, RecurrenceError):
     """
-    A recurrence that cannot be read, or that never fires.
+    A recurrence that no job can have: it cannot be read, or never fires.
     """
 
 

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 
-from tickwheel.errors import ClosedError, InvalidDelayError, TooManyTimersError
+from tickwheel.errors import ClosedError, InvalidDelayError, InvalidValueError, TooManyTimersError
 from tickwheel.scheduler.errors import (
     HandlerNotFoundError,
-    InvalidJobError,
     LeaseEndedError,
     StoreError,
     TooManyWaitingError,
@@ -86,7 +85,7 @@ def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a tab
     match error:
         case ProblemError():
             return error
-        case InvalidJobError() | InvalidDelayError():
+        case InvalidValueError() | InvalidDelayError():
             return ProblemError("invalid_value", str(error), value=error.value)
         case HandlerNotFoundError():
             return ProblemError("unknown_handler", f"no handler is named {show(error.handler)}", value=error.handler)

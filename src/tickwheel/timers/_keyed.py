@@ -13,7 +13,7 @@ from typing import Any
 from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._locks import OUTER, new_lock
-from tickwheel.timers._standin import KeyedStandIn, StandIn, shown
+from tickwheel.timers._standin import KeyedStandIn, StandIn, listed, shown
 from tickwheel.typing import Pending, Seconds, Unique
 
 __all__ = ["Keyed"]
@@ -120,7 +120,7 @@ class Keyed(Unique):
         with self._lock:
             pending = end()
             entries, self._entries = self._entries, {}
-            ended = [shown(each) for each in pending]
+            ended = listed(pending)
             for each in pending:
                 if isinstance(each.callback, StandIn):
                     each.callback.ended()

@@ -1,102 +1,31 @@
 """
-Timers that fire again and again, in fixed phase.
-
-Firing number n has its time at first + n * interval, computed from the start each time, with the interval as the exact
-fraction that its float is: nothing adds up, however long it runs. What happens when firings are missed is a choice; the
-three are those of tokio's `MissedTickBehavior`:
-
-    time       0    1    2    3    4    5        the callback of 1 takes until 3.5
-    skip       x    x-----------)  x    x        goes on with the next one in phase
-    burst      x    x-----------)xxx    x        makes up for each, at once
-    delay      x    x-----------)    x    x      goes on an interval later, in a new phase
+Timers that fire again and again: at an interval, or by the wall clock.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-import random
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
-from tickwheel.clock import NEVER, seconds, to_deadline, to_float
+from tickwheel.clock import seconds
 from tickwheel.errors import ClosedError
 from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._coroutines import check_callback, is_coroutine
 from tickwheel.timers._locks import OUTER, new_lock
+from tickwheel.timers._phase import Phase, Reading
 from tickwheel.timers._run import Run
 from tickwheel.timers._standin import StandIn
-from tickwheel.typing import Callback, Seconds
+from tickwheel.typing import Callback, Pending, Seconds
 
-__all__ = ["Missed", "Periodic", "Phase"]
+if TYPE_CHECKING:
+    from datetime import datetime
 
-Missed: TypeAlias = Literal["skip", "burst", "delay"]
-"""What to do about firings whose time has passed."""
+    from tickwheel.timers._wall_phase import WallPhase
 
-NS_PER_S: Final = 1_000_000_000
-
-
-class Phase:
-    """
-    The times of a series, in nanoseconds.
-
-    Args:
-        first: The time of firing 0.
-        interval: Seconds between two, more than 0 and less than for ever.
-        missed: What to do about those that were missed.
-
-    Raises:
-        ValueError: If *interval* or *missed* is none.
-    """
-
-    def __init__(self, first: int, interval: Seconds, missed: Missed) -> None:
-        if not 0 < to_deadline(interval, "interval") < NEVER:
-            message = f"interval is {interval!r}: pass more than 0 seconds, and less than 292 years"
-            raise ValueError(message)
-        if missed not in get_args(Missed):
-            message = f"missed is {missed!r}: pass one of {', '.join(map(repr, get_args(Missed)))}"
-            raise ValueError(message)
-        numerator, self._denominator = _ratio(interval)
-        self._numerator = numerator * NS_PER_S
-        self.missed: Final = missed
-        self._first = first
-        self._number = 0
-
-    def time(self) -> int:
-        """
-        Return the time of the firing that is next.
-        """
-        return min(self._time_of(self._number), NEVER)
-
-    def go_on(self, now: int) -> int:
-        """
-        Go on from the firing that was next to the one after it, and return how many were left out.
-        """
-        self._number += 1
-        if self.missed == "burst" or self._time_of(self._number) > now:
-            return 0
-        passed = self._passed(now)
-        left_out = passed - self._number + 1
-        if self.missed == "skip":
-            self._number = passed + 1
-        else:
-            self._first, self._number = now, 1
-        return left_out
-
-    def pass_over(self, now: int) -> None:
-        """
-        Leave out what has passed.
-        """
-        if self._time_of(self._number) <= now:
-            self._number = self._passed(now) + 1
-
-    def _passed(self, now: int) -> int:
-        return (now - self._first) * self._denominator // self._numerator
-
-    def _time_of(self, number: int) -> int:
-        return self._first - (-number * self._numerator // self._denominator)
+__all__ = ["Periodic"]
 
 
 def _count(times: Any) -> int:
@@ -107,18 +36,11 @@ def _count(times: Any) -> int:
         raise TypeError(message) from None
 
 
-def _ratio(interval: Seconds) -> tuple[int, int]:
-    """
-    Return *interval* as an exact fraction of seconds.
-    """
-    if isinstance(interval, timedelta):
-        return interval // timedelta(microseconds=1), 1_000_000
-    return (interval if isinstance(interval, int) else float(interval)).as_integer_ratio()
-
-
 class Periodic(StandIn):
     """
-    The handle of a series: what `call_every` returns. All methods may be called from any thread.
+    The handle of a series: what `call_every`, `call_cron` and `call_at_wall` return.
+
+    All methods may be called from any thread.
 
     The next firing is set when the callback has returned, or the coroutine that it returned has ended: a series never
     runs twice at once, and goes on if it raises.
@@ -127,17 +49,12 @@ class Periodic(StandIn):
     def __init__(
         self,
         engine: Engine,
-        phase: Phase,
+        phase: Phase | WallPhase,
         callback: Callback,
         args: tuple[Any, ...],
         *,
         times: int | None,
-        jitter: Seconds,
     ) -> None:
-        jitter_ns = to_deadline(jitter, "jitter")
-        if to_float(jitter, "jitter") < 0 or jitter_ns >= NEVER:
-            message = f"jitter is {jitter!r}: pass 0 or more seconds, and less than 292 years"
-            raise ValueError(message)
         if times is not None and _count(times) < 1:
             message = f"times is {times!r}: pass 1 or more, or None for no end"
             raise ValueError(message)
@@ -151,17 +68,18 @@ class Periodic(StandIn):
         self._callback = callback
         self._args = args
         self._times = times
-        self._jitter_ns = jitter_ns
         self._is_firing = False
         self._is_paused = False
         self._is_over = False
         self._is_cancelled = False
         self._lock = new_lock(OUTER)
+        now = phase.read(engine.clock)
         with self._lock:  # it may fire before it knows its timer
-            self._timer: Timer = engine.call_at(self._next(), self)
+            self._timer: Timer = engine.call_at(seconds(phase.time(now)), self)
 
     def __repr__(self) -> str:
-        state = f"pending when={self.when()}"
+        next_at = self.next_at()
+        state = f"pending when={self.when()}" if next_at is None else f"pending next={next_at.isoformat()}"
         if self._is_over:
             state = "cancelled" if self._is_cancelled else "over"
         elif self._is_paused:
@@ -212,21 +130,24 @@ class Periodic(StandIn):
 
     def resume(self) -> bool:
         """
-        Go on after `pause`, with the next time in phase; return whether it was paused.
+        Go on after `pause`, with the next time in phase; return whether it was paused and goes on.
 
-        Times that passed meanwhile are left out, and do not count as missed.
+        Times that passed meanwhile are left out, and do not count as missed. The one of `call_at_wall` was its last.
 
         Raises:
             ClosedError: If its wheel was closed.
             TooManyTimersError: If `max_pending` are pending.
         """
-        now = self._engine.clock.monotonic_ns()
+        now = self._read()
         with self._lock:
             if not self.paused():
                 return False
             if not self._is_firing:
                 self._phase.pass_over(now)
-                self._timer = self._engine.call_at(self._next(), self)
+                self._is_over = self._phase.is_over()
+                if self._is_over:
+                    return False
+                self._timer = self._engine.call_at(seconds(self._phase.time(now)), self)
             self._is_paused = False
             return True
 
@@ -234,14 +155,15 @@ class Periodic(StandIn):
         """
         Fire every *interval* seconds from now on, the first time an interval from now; return False if it is over.
 
-        Set during a firing it counts from now as well. A paused series stays paused.
+        Set during a firing it counts from now as well. A paused series stays paused. A series that followed the wall
+        clock does so no more.
 
         Raises:
             ValueError: If *interval* is out of its range, or NaN.
             TypeError: If it is no number.
         """
-        now = self._engine.clock.monotonic_ns()
-        phase = Phase(now, interval, self._phase.missed)
+        now = self._read()
+        phase = Phase(now[0], interval, self._phase.missed, self._phase.jitter)
         with self._lock:
             if self._is_over:
                 return False
@@ -249,21 +171,41 @@ class Periodic(StandIn):
             if not self._is_firing:
                 phase.go_on(now)
                 if not self._is_paused:
-                    self._timer.reschedule(self._next())
+                    self._timer.reschedule(seconds(phase.time(now)))
             return True
 
     def when(self) -> float:
         """
         Return when it fires next, or was to fire last, in seconds of the wheel's clock; `inf` while it is paused.
+
+        If it follows the wall clock, that is as the two clocks stand now.
         """
-        return math.inf if self.paused() else self._timer.when()
+        if self.paused():
+            return math.inf
+        phase = self._phase
+        if self._is_over or isinstance(phase, Phase):
+            return self._timer.when()
+        return seconds(phase.when(phase.read(self._engine.clock)))
+
+    def next_at(self) -> datetime | None:
+        """
+        Return the time of day of the next firing, in the zone of its cron line or datetime.
+
+        None if there is none, or if it does not follow the wall clock: see `when`.
+        """
+        phase = self._phase
+        return phase.next_at() if self.pending() and not isinstance(phase, Phase) else None
 
     def __call__(self) -> object:
         """
         Fire, and set the next firing; if the callback returns a coroutine, at the end of that.
         """
+        now = self._read()
         with self._lock:
             if self._is_over or self._is_paused:
+                return None
+            if not self._is_due(now):
+                self._set_next(self._reschedule, now)
                 return None
             self.fired += 1
             self._is_firing = True
@@ -290,6 +232,13 @@ class Periodic(StandIn):
         """
         return self
 
+    def times(self, pending: Pending) -> tuple[float, float]:
+        """
+        Return when it fires, which need not be when its timer does.
+        """
+        when = self.when()
+        return when, pending.remaining + (when - pending.deadline) if when < math.inf else when
+
     def ended(self) -> None:
         """
         End with the wheel, which holds another lock of this rank: so without this one.
@@ -300,7 +249,11 @@ class Periodic(StandIn):
         """
         Leave this firing out, and set the next one: a pool that was full once does not end a series.
         """
+        now = self._read()
         with self._lock:
+            if not self._is_over and not self._is_due(now):
+                self._set_next(self._reschedule, now)
+                return
             self.missed += not self._is_over
         self._go_on(self._reschedule)
 
@@ -322,22 +275,33 @@ class Periodic(StandIn):
         return True
 
     def _go_on(self, set_next: Callable[[float], bool]) -> None:
-        now = self._engine.clock.monotonic_ns()
+        now = self._read()
         with self._lock:
             self._is_firing = False
             if self._is_over:
                 return
             self.missed += self._phase.go_on(now)
-            if self._is_paused:
-                return
-            try:
-                if not set_next(self._next()):
-                    self._is_over = self._is_cancelled = True
-            except BaseException as error:
-                self._is_over = True
-                self._is_cancelled = isinstance(error, ClosedError)
-                raise
+            if not self._is_paused:
+                self._set_next(set_next, now)
 
-    def _next(self) -> float:
-        jitter_ns = int(random.random() * self._jitter_ns)  # noqa: S311 - spreads load, guards nothing
-        return seconds(self._phase.time() + jitter_ns)
+    def _is_due(self, now: Reading) -> bool:
+        self.missed += self._phase.look(now)
+        return self._phase.is_due(now)
+
+    def _set_next(self, set_next: Callable[[float], bool], now: Reading) -> None:
+        if self._phase.is_over():
+            self._is_over = True
+            return
+        try:
+            if not set_next(seconds(self._phase.time(now))):
+                self._is_over = self._is_cancelled = True
+        except BaseException as error:
+            self._is_over = True
+            self._is_cancelled = isinstance(error, ClosedError)
+            raise
+
+    def _read(self) -> Reading:
+        """
+        Return what the clock reads; with no lock held, as it may be anybody's.
+        """
+        return self._phase.read(self._engine.clock)

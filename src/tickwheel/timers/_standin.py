@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from tickwheel.typing import Callback, Pending, Unique
 
-__all__ = ["KeyedStandIn", "StandIn", "given", "shown"]
+__all__ = ["KeyedStandIn", "StandIn", "given", "listed", "shown"]
 
 
 class StandIn(ABC, Unique):
@@ -37,6 +38,12 @@ class StandIn(ABC, Unique):
         Return the handle that the user has, where that is not the engine's own *timer*.
         """
         return timer
+
+    def times(self, pending: Pending) -> tuple[float, float]:
+        """
+        Return deadline and time that remains, where they are not those of its timer, which *pending* describes.
+        """
+        return pending.deadline, pending.remaining
 
     @abstractmethod
     def ended(self) -> None:
@@ -67,7 +74,14 @@ def shown(pending: Pending) -> Pending:
     callback = pending.callback
     if not isinstance(callback, StandIn):
         return pending
-    return Pending(*callback.given(), pending.deadline, pending.remaining, callback.handle(pending.timer))
+    return Pending(*callback.given(), *callback.times(pending), callback.handle(pending.timer))
+
+
+def listed(pending: list[Pending]) -> list[Pending]:
+    """
+    Return each as the user knows it, in order of the deadlines that the user knows.
+    """
+    return sorted(map(shown, pending), key=attrgetter("deadline"))
 
 
 class KeyedStandIn(ABC):

@@ -17,10 +17,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from tickwheel.errors import ClosedError
+from tickwheel.errors import ClosedError, RecurrenceError
 from tickwheel.observe._events import StoreFailed
 from tickwheel.scheduler.engine._ground import Ground
-from tickwheel.scheduler.errors import RecurrenceError
 from tickwheel.scheduler.model import Answer, Job, Redate, State
 from tickwheel.scheduler.recurrence import Cron, Recurrence
 

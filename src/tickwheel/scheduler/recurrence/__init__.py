@@ -1,15 +1,14 @@
 """
-When a job comes back: intervals and cron lines, zones, missed runs, jitter.
+When a job is due again: intervals and cron lines, missed runs, jitter.
 
     _recurrence   what a job stores, as canonical text, and the instant after this one
     _interval     every so many milliseconds, in a fixed phase
-    _cron         a cron line: its text, its two dialects, its errors
-    _calendar     the wall-clock times a line matches; the one module that imports cronsim
-    _zones        from wall clock to instants: the rules for gaps and overlaps
+
+Cron lines and zones are in `tickwheel.calendar`.
 """
 
-from tickwheel.scheduler.recurrence._cron import Cron
+from tickwheel.calendar import Cron, Misfire
 from tickwheel.scheduler.recurrence._interval import Interval
-from tickwheel.scheduler.recurrence._recurrence import Misfire, Recurrence
+from tickwheel.scheduler.recurrence._recurrence import Recurrence
 
 __all__ = ["Cron", "Interval", "Misfire", "Recurrence"]

@@ -11,36 +11,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from tickwheel.scheduler.errors import RecurrenceError
-from tickwheel.scheduler.recurrence._cron import Cron
+from tickwheel.calendar import Cron, Misfire
+from tickwheel.calendar._misfire import MISFIRE_GRACE_MS
+from tickwheel.scheduler.errors import InvalidRecurrenceError
 from tickwheel.scheduler.recurrence._interval import Interval
 
-__all__ = ["MISFIRE_GRACE_MS", "Misfire", "Recurrence"]
-
-MISFIRE_GRACE_MS = 60_000
-"""A run that could not begin within a minute of its instant was missed; restarts take less. Quartz's default, too."""
-
+__all__ = ["Recurrence"]
 
 _LAST_MS = 253_402_214_400_000
 """A day before the year 10000, which no calendar here has, in whatever zone it is told."""
-
-
-class Misfire(StrEnum):
-    """
-    What becomes of runs whose instant passed while nobody could fire them.
-    """
-
-    ONCE = "once"
-    """One late run stands for all that were missed."""
-    ALL = "all"
-    """Each is made up for, one after the other."""
-    SKIP = "skip"
-    """None is; the next run is the next one in the future."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +113,7 @@ class Recurrence:
         Read a canonical text.
 
         Raises:
-            RecurrenceError: If it is none.
+            InvalidRecurrenceError: If it is none.
         """
         try:
             facts = json.loads(text)
@@ -139,4 +122,4 @@ class Recurrence:
             )
             return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"])
         except (ValueError, TypeError, LookupError):
-            raise RecurrenceError("recurrence", text, "set the job anew with every= or cron=") from None
+            raise InvalidRecurrenceError("recurrence", text, "set the job anew with every= or cron=") from None

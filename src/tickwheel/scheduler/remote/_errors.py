@@ -12,8 +12,8 @@ from tickwheel.scheduler.errors import (
     AccessError,
     HandlerNotFoundError,
     InvalidJobError,
+    InvalidRecurrenceError,
     LeaseEndedError,
-    RecurrenceError,
     StoreError,
     TooManyWaitingError,
     UnsupportedError,
@@ -44,7 +44,8 @@ def error_of(problem: dict[str, Any], where: str) -> TickwheelError:  # noqa: PL
     value = _value(problem)
     if name in {"invalid_value", "unsupported_media_type"} | _REFUSED:
         field = detail.partition(" is ")[0]
-        return _made(RecurrenceError if field in _RECURRENCE else InvalidJobError, detail, name=field, value=value)
+        kind = InvalidRecurrenceError if field in _RECURRENCE else InvalidJobError
+        return _made(kind, detail, name=field, value=value, remedy=detail.partition(": ")[2])
     if name == "unknown_handler":
         return _made(HandlerNotFoundError, f"{detail}: {remedy}", handler=value)
     if name == "lease_ended":

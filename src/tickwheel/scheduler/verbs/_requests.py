@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
 from tickwheel._core import make_fast
+from tickwheel.errors import RecurrenceError
 from tickwheel.scheduler import _checks
 from tickwheel.scheduler._retry import check_policy
-from tickwheel.scheduler.errors import InvalidJobError, RecurrenceError
+from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
 from tickwheel.scheduler.model import Job, JobQuery, RetryPolicy, Set, SetMode, State
 from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
 
@@ -239,10 +240,8 @@ def _first_run(request: SetRequest, key: str, now: int) -> tuple[int, str]:
     start = due_at(request.delay, request.at, now) if has_start else now
     if request.cron is not None:
         if request.every is not None:
-            raise RecurrenceError("every", request.every, "pass every= or cron=, not both")
-        if not isinstance(request.cron, str):
-            raise RecurrenceError("cron", request.cron, "pass a line of five or six fields")
-        rule: Cron | Interval = Cron.parse(request.cron, request.tz)
+            raise InvalidRecurrenceError("every", request.every, "pass every= or cron=, not both")
+        rule: Cron | Interval = _cron(request.cron, request.tz)
         after = start - 1 if has_start else start
     else:
         every_ms = _every_ms(request.every)
@@ -250,12 +249,19 @@ def _first_run(request: SetRequest, key: str, now: int) -> tuple[int, str]:
         after = rule.anchor_at - 1
     jitter_ms = _checks.delay_ms(request.jitter, "jitter")
     if request.jitter < 0:
-        raise RecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
+        raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
     recurrence = Recurrence(rule, _checks.choice("misfire", request.misfire, Misfire), jitter_ms)
     due = recurrence.nominal(after)
     if due is None:
-        raise RecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
+        raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
     return due + recurrence.shift_ms(key), recurrence.to_text()
+
+
+def _cron(line: str, tz: str) -> Cron:
+    try:
+        return Cron.parse(line, tz)
+    except RecurrenceError as error:
+        raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
 
 
 def _every_ms(every: float | None) -> int:
@@ -266,7 +272,7 @@ def _every_ms(every: float | None) -> int:
     exact = float(every or 0.0) * 1000
     nearest = round(exact)
     if nearest < 1:
-        raise RecurrenceError("every", every, "the least interval is 0.001 s")
+        raise InvalidRecurrenceError("every", every, "the least interval is 0.001 s")
     if abs(exact - nearest) > _NOISE_MS * nearest:
-        raise RecurrenceError("every", every, f"instants are whole milliseconds: pass {ms / 1000}, for example")
+        raise InvalidRecurrenceError("every", every, f"instants are whole milliseconds: pass {ms / 1000}, for example")
     return nearest

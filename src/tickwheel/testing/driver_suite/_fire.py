@@ -69,6 +69,41 @@ class FireTests(DriverTests):
 
         self.play(scenario())
 
+    def test_none_is_early_by_the_wall_clock(self) -> None:
+        """
+        Of a hundred instants of the wall clock none fires before that shows it, nor does a cron line.
+        """
+
+        async def scenario() -> None:
+            wheel, signal = self.make_wheel(), threading.Event()
+            left = [101]
+            early: list[float] = []
+
+            def now() -> float:
+                return wheel.clock.wall_ns() / 1e9
+
+            def fire(due: float) -> None:
+                if now() < due:
+                    early.append(due)
+                left[0] -= 1
+                if not left[0]:
+                    signal.set()
+
+            for _ in range(100):
+                due = now() + random.random() * 0.02
+                wheel.call_at_wall(due, fire, due)
+            series = wheel.call_cron("* * * * * *", fire, now(), times=1)
+            next_at = series.next_at()
+            assert next_at is not None
+            await self.until(signal)
+            await self.settle(wheel)
+            assert early == []
+            assert now() >= next_at.timestamp()
+            assert (series.fired, len(wheel)) == (1, 0)
+            wheel.close()
+
+        self.play(scenario())
+
     def test_in_order(self) -> None:
         """
         What is due together fires by deadline, then first set.

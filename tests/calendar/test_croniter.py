@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tickwheel.scheduler.recurrence import Cron
+from tickwheel.calendar import Cron
 
 croniter = pytest.importorskip("croniter", reason="croniter is not installed: it is only compared with").croniter
 
-SOURCE = Path(__file__).parents[4] / "shared" / "traces" / "github_workflow_crons_2021.json"
+SOURCE = Path(__file__).parents[3] / "shared" / "traces" / "github_workflow_crons_2021.json"
 AFTER = 1_700_000_000
 
 pytestmark = pytest.mark.skipif(not SOURCE.exists(), reason="../shared/traces is absent")

@@ -21,8 +21,8 @@ from datetime import datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from tickwheel.scheduler.errors import RecurrenceError
-from tickwheel.scheduler.recurrence import _calendar, _zones
+from tickwheel.calendar import _fields, _zones
+from tickwheel.errors import RecurrenceError
 
 __all__ = ["Cron"]
 
@@ -65,6 +65,8 @@ class Cron:
             RecurrenceError: If it cannot be read, never fires, or the zone is unknown; the message says which part.
             MissingExtraError: Without cronsim.
         """
+        if not isinstance(text, str):
+            raise RecurrenceError("cron", text, "pass a line of five or six fields")
         if len(text) > _LONGEST:
             raise RecurrenceError("cron", text, f"it has {len(text)} characters: a line has at most {_LONGEST}")
         line, tz = _split_zone(text, tz)
@@ -89,7 +91,7 @@ class Cron:
         fields = _six_fields(self.line)
 
         def next_wall(wall: datetime, inclusive: bool) -> datetime | None:
-            return _calendar.next_wall(fields, wall, inclusive=inclusive)
+            return _fields.next_wall(fields, wall, inclusive=inclusive)
 
         zone, start = _zone(self.tz), after // 1000
         try:
@@ -100,6 +102,13 @@ class Cron:
         except (OverflowError, ValueError):  # past the year 9999
             return None
         return None if found is None else found * 1000
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """
+        The zone itself.
+        """
+        return _zone(self.tz)
 
     @property
     def is_literal(self) -> bool:
@@ -128,7 +137,7 @@ def _split_zone(text: str, tz: str) -> tuple[str, str]:
 def _zone(tz: str) -> ZoneInfo:
     try:
         return ZoneInfo(tz)
-    except (LookupError, ValueError, OSError):
+    except (LookupError, ValueError, TypeError, AttributeError, OSError):
         raise RecurrenceError("tz", tz, "pass an IANA zone such as 'Europe/Berlin' or 'UTC'") from None
 
 
@@ -162,16 +171,16 @@ def _term(term: str, low: int, high: int, *, is_robfig: bool) -> str:
 
 def _check(text: str, fields: str) -> None:
     try:
-        _calendar.check(fields)
-    except _calendar.BadFieldError as error:
+        _fields.check(fields)
+    except _fields.BadFieldError as error:
         name = str(error)
         index = _FIELDS.index(name)
         field = fields.split()[index]
         remedy = f"its {name} field {field!r} cannot be read: it takes {_TAKES[index]}, lists, ranges and steps"
         raise RecurrenceError("cron", text, remedy) from None
-    except _calendar.NeverFiresError:
+    except _fields.NeverFiresError:
         day, month = fields.split()[3:5]
         remedy = f"it never fires, as no month of {month!r} has a day {day!r}: mend the day or the month"
         raise RecurrenceError("cron", text, remedy) from None
-    if _calendar.next_wall(fields, datetime(2000, 1, 1), inclusive=True) is None:  # noqa: DTZ001
+    if _fields.next_wall(fields, datetime(2000, 1, 1), inclusive=True) is None:  # noqa: DTZ001
         raise RecurrenceError("cron", text, "it does not fire within 50 years: mend the day fields")

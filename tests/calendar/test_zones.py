@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tickwheel.calendar._zones import first_change
 from tickwheel.scheduler.recurrence import Cron, Misfire, Recurrence
-from tickwheel.scheduler.recurrence._zones import first_change
 
 HOUR_MS = 3_600_000
 

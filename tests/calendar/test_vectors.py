@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.scheduler.errors import RecurrenceError
-from tickwheel.scheduler.recurrence import Cron
+from tickwheel.calendar import Cron
+from tickwheel.errors import RecurrenceError
 
-TRACES = Path(__file__).parents[4] / "shared" / "traces"
+TRACES = Path(__file__).parents[3] / "shared" / "traces"
 
 needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="../shared/traces is absent")
 

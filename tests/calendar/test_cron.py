@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwheel.scheduler.errors import RecurrenceError
-from tickwheel.scheduler.recurrence import Cron
+from tickwheel.calendar import Cron
+from tickwheel.errors import RecurrenceError
 
 REFUSED = {
     "0 0 31 2 *": "never fires, as no month of '2' has a day '31'",

@@ -1,0 +1,45 @@
+"""
+An instant of the wall clock, as a caller names it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+from tickwheel.clock import NEVER, to_deadline
+from tickwheel.errors import InvalidValueError
+
+__all__ = ["EPOCH", "instant"]
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def instant(when: datetime | float, name: str = "when") -> tuple[int, tzinfo]:
+    """
+    Return *when* in nanoseconds since the epoch, and the zone to show it in.
+
+    Args:
+        when: An aware datetime, or seconds since the epoch.
+        name: What to call it in an error.
+
+    Raises:
+        InvalidValueError: If it is a naive datetime, or past the year 2262.
+        InvalidDelayError: If it is NaN.
+        TypeError: If it is no datetime and no number.
+    """
+    zone: tzinfo = UTC
+    if isinstance(when, datetime):
+        if when.tzinfo is None or when.utcoffset() is None:
+            raise InvalidValueError(name, when, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
+        zone = when.tzinfo
+        ns = (when - EPOCH) // _MICROSECOND * 1_000
+    elif isinstance(when, bool | timedelta) or not hasattr(when, "__float__"):
+        message = f"{name} is {when!r}: pass an aware datetime, or seconds since the epoch"
+        raise TypeError(message)
+    else:
+        ns = to_deadline(when, name)
+    if ns >= NEVER:
+        raise InvalidValueError(name, when, "it is past the year 2262: pass seconds since the epoch, not milliseconds")
+    return ns, zone

@@ -1,0 +1,144 @@
+"""
+The times of a series at an interval, in fixed phase.
+
+Firing number n has its time at first + n * interval, computed from the start each time, with the interval as the exact
+fraction that its float is: nothing adds up, however long it runs. What happens when firings are missed is a choice; the
+three are those of tokio's `MissedTickBehavior`:
+
+    time       0    1    2    3    4    5        the callback of 1 takes until 3.5
+    skip       x    x-----------)  x    x        goes on with the next one in phase
+    burst      x    x-----------)xxx    x        makes up for each, at once
+    delay      x    x-----------)    x    x      goes on an interval later, in a new phase
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Final, Literal, TypeAlias, get_args
+
+from tickwheel.clock import NEVER, Clock, to_deadline, to_float
+from tickwheel.typing import Seconds
+
+__all__ = ["Missed", "Phase", "Reading", "to_jitter"]
+
+Missed: TypeAlias = Literal["skip", "burst", "delay"]
+"""What to do about firings whose time has passed."""
+
+Reading: TypeAlias = tuple[int, int]
+"""What a clock reads, in nanoseconds: its monotonic time and, where that is looked at, the time of day."""
+
+NS_PER_S: Final = 1_000_000_000
+
+
+class Phase:
+    """
+    The times of a series, in nanoseconds.
+
+    Args:
+        first: The time of firing 0.
+        interval: Seconds between two, more than 0 and less than for ever.
+        missed: What to do about those that were missed.
+        jitter: By up to how many seconds each comes later.
+
+    Raises:
+        ValueError: If *interval*, *missed* or *jitter* is none.
+    """
+
+    def __init__(self, first: int, interval: Seconds, missed: Missed, jitter: Seconds = 0.0) -> None:
+        if not 0 < to_deadline(interval, "interval") < NEVER:
+            message = f"interval is {interval!r}: pass more than 0 seconds, and less than 292 years"
+            raise ValueError(message)
+        if missed not in get_args(Missed):
+            message = f"missed is {missed!r}: pass one of {', '.join(map(repr, get_args(Missed)))}"
+            raise ValueError(message)
+        numerator, self._denominator = _ratio(interval)
+        self._numerator = numerator * NS_PER_S
+        self.missed: Final = missed
+        self.jitter: Final = jitter
+        self._jitter_ns = to_jitter(jitter)
+        self._first = first
+        self._number = 0
+
+    def is_over(self) -> bool:
+        """
+        Return False: an interval has no end.
+        """
+        return False
+
+    def read(self, clock: Clock) -> Reading:
+        """
+        Return what the clock reads; the time of day is nothing to this series.
+        """
+        return clock.monotonic_ns(), 0
+
+    def look(self, now: Reading) -> int:
+        """
+        Return 0: no firing is left out before it is due.
+        """
+        return 0
+
+    def is_due(self, now: Reading) -> bool:
+        """
+        Return True: where the timer fires, so does the series.
+        """
+        return True
+
+    def time(self, now: Reading) -> int:
+        """
+        Return the time of the firing that is next, with its jitter.
+        """
+        jitter_ns = int(random.random() * self._jitter_ns)  # noqa: S311 - spreads load, guards nothing
+        return min(self._time_of(self._number) + jitter_ns, NEVER)
+
+    def go_on(self, now: Reading) -> int:
+        """
+        Go on from the firing that was next to the one after it, and return how many were left out.
+        """
+        time = now[0]
+        self._number += 1
+        if self.missed == "burst" or self._time_of(self._number) > time:
+            return 0
+        passed = self._passed(time)
+        left_out = passed - self._number + 1
+        if self.missed == "skip":
+            self._number = passed + 1
+        else:
+            self._first, self._number = time, 1
+        return left_out
+
+    def pass_over(self, now: Reading) -> None:
+        """
+        Leave out what has passed.
+        """
+        if self._time_of(self._number) <= now[0]:
+            self._number = self._passed(now[0]) + 1
+
+    def _passed(self, now: int) -> int:
+        return (now - self._first) * self._denominator // self._numerator
+
+    def _time_of(self, number: int) -> int:
+        return self._first - (-number * self._numerator // self._denominator)
+
+
+def to_jitter(jitter: Seconds) -> int:
+    """
+    Return *jitter* in nanoseconds.
+
+    Raises:
+        ValueError: If it is negative, infinite or NaN.
+    """
+    jitter_ns = to_deadline(jitter, "jitter")
+    if to_float(jitter, "jitter") < 0 or jitter_ns >= NEVER:
+        message = f"jitter is {jitter!r}: pass 0 or more seconds, and less than 292 years"
+        raise ValueError(message)
+    return jitter_ns
+
+
+def _ratio(interval: Seconds) -> tuple[int, int]:
+    """
+    Return *interval* as an exact fraction of seconds.
+    """
+    if isinstance(interval, timedelta):
+        return interval // timedelta(microseconds=1), 1_000_000
+    return (interval if isinstance(interval, int) else float(interval)).as_integer_ratio()

@@ -1,0 +1,490 @@
+"""
+Series by the wall clock: cron lines and single instants, whatever becomes of the clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tickwheel import ClosedError, InvalidDelayError, InvalidValueError, RecurrenceError, TimerWheel
+from tickwheel.calendar import Misfire
+from tickwheel.testing import ManualClock
+from tickwheel.wheels.heap import HeapWheel
+
+HOUR = 3_600
+DAY = 86_400
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+class Rig:
+    """
+    A wheel on a manual clock, and what the wall clock showed at each firing.
+    """
+
+    def __init__(self, make_wheel: Callable[[], Any] = lambda: None) -> None:
+        self.clock = ManualClock()
+        self.zone: tzinfo = UTC
+        self.fired: list[str] = []
+        self.then: Callable[[], object] = bool
+        self.wheel = TimerWheel(wheel=make_wheel(), clock=self.clock)
+
+    def begin(self, now: datetime) -> None:
+        """
+        Set the time of day, and show it in that zone.
+        """
+        assert now.tzinfo is not None
+        self.zone = now.tzinfo
+        self.clock.set_wall(now.timestamp())
+
+    def now(self) -> datetime:
+        """
+        Return the time of day.
+        """
+        return datetime.fromtimestamp(self.clock.wall_ns() / 1e9, self.zone)
+
+    def until_a_look(self) -> None:
+        """
+        Let time pass until just when series look at the wall clock.
+        """
+        self.clock.advance(60 - self.clock.monotonic_ns() % (60 * 10**9) / 1e9)
+
+    def note(self, *_: object) -> None:
+        """
+        Note the time of day, to the second, and do what is asked.
+        """
+        self.fired.append(f"{self.now():%m-%d %H:%M:%S}".removesuffix(":00"))
+        self.then()
+
+
+@pytest.fixture(params=["native", "heap"])
+def rig(request: pytest.FixtureRequest) -> Rig:
+    """
+    Return a rig at noon, UTC, over one kind of engine.
+    """
+    made = Rig(HeapWheel if request.param == "heap" else lambda: None)
+    made.begin(NOON)
+    return made
+
+
+def test_every_morning(rig):
+    """
+    A line fires at its time of each day, with its arguments, until it is cancelled.
+    """
+    series = rig.wheel.call_cron("0 9 * * *", rig.note, "an argument")
+    assert series.next_at() == datetime(2026, 6, 2, 9, tzinfo=UTC)
+    assert series.when() == pytest.approx(rig.wheel.time() + 21 * HOUR)
+    rig.clock.advance(21 * HOUR - 0.001)
+    assert rig.fired == []
+    rig.clock.advance(2 * DAY)
+    assert rig.fired == ["06-02 09:00", "06-03 09:00"]
+    assert (series.fired, series.missed) == (2, 0)
+    assert series.cancel()
+    rig.clock.advance(2 * DAY)
+    assert (len(rig.fired), series.pending(), series.next_at(), len(rig.wheel)) == (2, False, None, 0)
+
+
+def test_seconds_and_a_count(rig):
+    """
+    Six fields begin with the second; `times` ends the series.
+    """
+    series = rig.wheel.call_cron("*/20 * * * * *", rig.note, times=4)
+    rig.clock.advance(HOUR)
+    assert rig.fired == ["06-01 12:00:20", "06-01 12:00:40", "06-01 12:01", "06-01 12:01:20"]
+    assert (series.pending(), series.cancelled()) == (False, False)
+
+
+ZONES = {
+    "Berlin, spring": ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", ["03-29 03:00", "03-30 02:30"]),
+    "Berlin, autumn": ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", ["10-25 02:30", "10-26 02:30"]),
+    "New York, spring": ("30 2 * * *", "America/New_York", "2026-03-07T12:00", ["03-08 03:00", "03-09 02:30"]),
+    "New York, autumn": (
+        "30 * * * *",
+        "America/New_York",
+        "2026-11-01T00:00",
+        ["11-01 00:30", "11-01 01:30", "11-01 01:30", "11-01 02:30"],
+    ),
+    "Lord Howe, spring": ("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00", ["10-04 02:30", "10-05 02:15"]),
+    "Lord Howe, autumn": ("45 1 * * *", "Australia/Lord_Howe", "2026-04-04T12:00", ["04-05 01:45", "04-06 01:45"]),
+    "Apia": ("0 12 * * *", "Pacific/Apia", "2011-12-29T11:00", ["12-29 12:00", "12-31 00:00", "12-31 12:00"]),
+}
+
+
+@pytest.mark.parametrize(("line", "tz", "start", "fired"), ZONES.values(), ids=ZONES)
+def test_daylight_saving(line, tz, start, fired):
+    """
+    Gaps, overlaps and the day that Samoa left out are as for a scheduler's jobs.
+    """
+    rig = Rig()
+    rig.begin(datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(tz)))
+    rig.wheel.call_cron(line, rig.note, tz=tz, times=len(fired))
+    rig.clock.advance(3 * DAY)
+    assert rig.fired == fired
+
+
+def test_the_day_that_never_was_is_skipped():
+    """
+    With "skip" Samoa's missing noon is left out.
+    """
+    rig = Rig()
+    rig.begin(datetime(2011, 12, 29, 13, tzinfo=ZoneInfo("Pacific/Apia")))
+    rig.wheel.call_cron("0 12 * * *", rig.note, tz="Pacific/Apia", misfire="skip")
+    rig.clock.advance(DAY)
+    assert rig.fired == ["12-31 12:00"]
+
+
+def test_set_back_before_the_instant(rig):
+    """
+    A clock that is set back delays the firing by as much.
+    """
+    rig.wheel.call_cron("0 13 * * *", rig.note)
+    rig.clock.advance(HOUR - 90)
+    rig.clock.step_wall(-2 * HOUR)
+    rig.clock.advance(2 * HOUR + 89)
+    assert rig.fired == []
+    rig.clock.advance(1)
+    assert rig.fired == ["06-01 13:00"]
+
+
+def test_set_back_over_the_instant(rig):
+    """
+    A time that the clock shows again counts again; after a few milliseconds back it does not.
+    """
+    rig.wheel.call_cron("0 13 * * *", rig.note)
+    rig.clock.advance(HOUR + 10)
+    rig.clock.step_wall(-0.2)
+    rig.clock.advance(10 * 60)
+    assert rig.fired == ["06-01 13:00"]
+    rig.clock.step_wall(-HOUR)
+    rig.clock.advance(HOUR)
+    assert rig.fired == ["06-01 13:00", "06-01 13:00"]
+
+
+def test_drift_just_after_a_firing(rig):
+    """
+    A clock that is corrected by milliseconds during a firing does not fire it again, though a look comes just then.
+    """
+    rig.then = lambda: rig.clock.step_wall(-0.1)
+    rig.until_a_look()
+    rig.clock.set_wall(NOON.timestamp() + 0.05)
+    rig.wheel.call_cron("0 13 * * *", rig.note)
+    rig.clock.advance(2 * HOUR)
+    assert rig.fired == ["06-01 13:00"]
+
+
+@pytest.mark.parametrize(
+    ("misfire", "fired", "missed"),
+    [
+        ("once", ["06-01 15:31", "06-01 16:00"], 2),
+        (Misfire.ALL, ["06-01 15:31", "06-01 15:31", "06-01 15:31", "06-01 16:00"], 0),
+        ("skip", ["06-01 16:00"], 3),
+    ],
+)
+def test_set_forward(rig, misfire, fired, missed):
+    """
+    What was jumped over fires within a minute, once or each, or is left out if it is more than a minute late.
+    """
+    series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
+    rig.until_a_look()
+    begun = rig.now()
+    rig.clock.step_wall(datetime(2026, 6, 1, 15, 30, tzinfo=UTC) - begun)
+    rig.clock.advance(HOUR)
+    assert [each[:11] for each in rig.fired] == fired
+    assert series.missed == missed
+
+
+def test_skip_takes_what_is_a_little_late(rig):
+    """
+    With "skip" a firing less than a minute late is none that was missed.
+    """
+    rig.wheel.call_cron("0 13 * * *", rig.note, misfire="skip")
+    rig.clock.advance(HOUR - 30)
+    rig.clock.jump(60)
+    assert rig.fired == ["06-01 13:00:30"]
+
+
+def test_there_and_back_between_looks(rig):
+    """
+    A clock that is set wrong and right again between two looks is not noticed, whichever way.
+    """
+    series = rig.wheel.call_cron("0 13 * * *", rig.note)
+    rig.until_a_look()
+    for step in (5 * HOUR, -5 * HOUR, -9 * DAY, 9 * DAY):
+        rig.clock.advance(2)
+        rig.clock.step_wall(step)
+    rig.clock.advance(2 * HOUR)
+    assert rig.fired == ["06-01 13:00"]
+    assert series.missed == 0
+
+
+def test_there_and_back_seen(rig):
+    """
+    A clock that is wrong for longer is followed: the jumped-over time fires late, and again when it comes.
+    """
+    rig.wheel.call_cron("0 13 * * *", rig.note)
+    rig.clock.step_wall(3 * HOUR)
+    rig.clock.advance(61)
+    assert len(rig.fired) == 1
+    rig.clock.step_wall(-3 * HOUR)
+    rig.clock.advance(HOUR)
+    assert rig.fired[1:] == ["06-01 13:00"]
+
+
+def test_never_early_on_a_slow_clock():
+    """
+    A wall clock that runs slower than time fires when it shows the instant, not when that much time has passed.
+    """
+
+    class SlowClock(ManualClock):
+        def wall_ns(self) -> int:
+            return int(NOON.timestamp()) * 10**9 + (self.monotonic_ns() - self.begun) * 9 // 10
+
+    clock = SlowClock()
+    clock.begun = clock.monotonic_ns()
+    late: list[int] = []
+    wheel = TimerWheel(clock=clock)
+    due = int(NOON.timestamp()) * 10**9 + 600 * 10**9
+    wheel.call_cron("10 12 * * *", lambda: late.append(clock.wall_ns() - due), times=1)
+    clock.advance(700)
+    assert len(late) == 1
+    assert 0 <= late[0] <= 100_000
+
+
+def test_a_wall_clock_that_stands_still():
+    """
+    A wall clock that stands still just before the instant is not asked all the time.
+    """
+
+    class StuckClock(ManualClock):
+        asked = 0
+
+        def wall_ns(self) -> int:
+            self.asked += 1
+            return int(NOON.timestamp()) * 10**9 - 1
+
+    clock = StuckClock()
+    TimerWheel(clock=clock).call_at_wall(NOON, print)
+    clock.advance(0.1)
+    assert 1_000 < clock.asked < 1_010
+
+
+def test_a_clock_past_what_floats_tell_apart():
+    """
+    A look whose time in seconds rounds to the nanosecond before it does not keep time from passing.
+    """
+    clock = ManualClock(9_007_199_999_999_990, wall=NOON.timestamp())
+    fired: list[int] = []
+    TimerWheel(clock=clock).call_at_wall(NOON + timedelta(minutes=5), lambda: fired.append(clock.wall_ns()))
+    clock.advance(301)
+    assert 0 <= fired[0] - (int(NOON.timestamp()) + 300) * 10**9 <= 100_000
+
+
+def test_a_slow_callback(rig):
+    """
+    What passes while the callback runs is left out, or with "all" made up for.
+    """
+    rig.then = lambda: len(rig.fired) == 1 and rig.clock.advance(150)
+    once = rig.wheel.call_cron("* * * * *", rig.note, times=2)
+    rig.clock.advance(6 * 60)
+    assert rig.fired == ["06-01 12:01", "06-01 12:04"]
+    assert once.missed == 2
+    rig.fired.clear()
+    rig.wheel.call_cron("* * * * *", rig.note, times=3, misfire="all")
+    rig.clock.advance(6 * 60)
+    assert rig.fired == ["06-01 12:07", "06-01 12:09:30", "06-01 12:09:30"]
+
+
+def test_pause_and_resume(rig):
+    """
+    A paused series fires nothing; resumed it goes on with the next match, and nothing counts as missed.
+    """
+    series = rig.wheel.call_cron("0 * * * *", rig.note)
+    assert series.pause()
+    assert (series.paused(), series.when(), series.next_at(), len(rig.wheel)) == (True, math.inf, None, 0)
+    rig.clock.advance(2.5 * HOUR)
+    assert series.resume()
+    assert series.next_at() == datetime(2026, 6, 1, 15, tzinfo=UTC)
+    rig.clock.advance(HOUR)
+    assert (rig.fired, series.missed) == (["06-01 15:00"], 0)
+    assert series.set_interval(60)
+    rig.clock.advance(120)
+    assert len(rig.fired) == 3
+    assert series.next_at() is None
+
+
+def test_from_inside(rig):
+    """
+    A callback may pause, resume and cancel its series.
+    """
+    series = rig.wheel.call_cron("0 * * * *", rig.note)
+    rig.then = lambda: (series.pause(), series.resume())
+    rig.clock.advance(2 * HOUR)
+    rig.then = series.cancel
+    rig.clock.advance(2 * HOUR)
+    assert rig.fired == ["06-01 13:00", "06-01 14:00", "06-01 15:00"]
+
+
+def test_one_instant(rig):
+    """
+    An instant fires once, to the microsecond, in any zone; one that has passed fires at once.
+    """
+    when = datetime(2026, 6, 2, 0, 0, 0, 7, tzinfo=ZoneInfo("Asia/Tokyo"))
+    timer = rig.wheel.call_at_wall(when, rig.note, 1)
+    assert timer.next_at() == when
+    assert timer.next_at().tzinfo is when.tzinfo
+    rig.wheel.call_at_wall(NOON.timestamp() - 5, rig.note)
+    rig.clock.advance(0)
+    assert rig.fired == ["06-01 12:00"]
+    rig.clock.advance(3 * HOUR)
+    assert len(rig.fired) == 1
+    rig.clock.advance(0.000008)
+    assert len(rig.fired) == 2
+    assert (timer.pending(), timer.cancel(), len(rig.wheel)) == (False, False, 0)
+
+
+def test_one_instant_follows_the_clock(rig):
+    """
+    An instant comes later if the clock is set back, and within a minute if it is set past it.
+    """
+    rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
+    rig.wheel.call_at_wall(NOON + timedelta(hours=9), rig.note)
+    rig.clock.step_wall(-HOUR)
+    rig.clock.advance(HOUR + 60)
+    assert rig.fired == []
+    rig.clock.advance(HOUR)
+    assert rig.fired == ["06-01 13:00"]
+    rig.clock.step_wall(DAY)
+    rig.clock.advance(60)
+    assert len(rig.fired) == 2
+
+
+def test_one_instant_paused_over(rig):
+    """
+    An instant that passes while its series is paused was its last.
+    """
+    timer = rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
+    timer.pause()
+    rig.clock.advance(2 * HOUR)
+    assert not timer.resume()
+    assert (timer.pending(), timer.paused(), len(rig.wheel), rig.fired) == (False, False, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("when", "error", "match"),
+    [
+        (datetime(2026, 6, 1), InvalidValueError, r"when is datetime.*: it has no zone: add tzinfo, such as ZoneInfo"),  # noqa: DTZ001
+        (NOON.timestamp() * 1000, InvalidValueError, "when is 1780315200000.0: .* past the year 2262: .*milliseconds"),
+        (datetime.max.replace(tzinfo=UTC), InvalidValueError, "past the year 2262"),
+        (math.inf, InvalidValueError, "when is inf: it is past"),
+        (math.nan, InvalidDelayError, "when is nan"),
+        ("09:00", TypeError, "when is '09:00': pass an aware datetime, or seconds since the epoch"),
+        (None, TypeError, "when is None"),
+        (True, TypeError, "when is True"),
+        (timedelta(hours=1), TypeError, "when is datetime.timedelta"),
+    ],
+)
+def test_instants_that_are_refused(rig, when, error, match):
+    """
+    What is no instant is refused with its value and the remedy, and nothing is set.
+    """
+    with pytest.raises(error, match=match):
+        rig.wheel.call_at_wall(when, print)
+    assert len(rig.wheel) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "error", "match"),
+    [
+        ("0 9 * *", {}, RecurrenceError, r"cron is '0 9 \* \*': it has 4 fields: write 5"),
+        ("0 25 * * *", {}, RecurrenceError, "its hour field '25' cannot be read"),
+        ("0 0 31 2 *", {}, RecurrenceError, "it never fires"),
+        (9, {}, RecurrenceError, "cron is 9: pass a line of five or six fields"),
+        ("@daily", {"tz": "Mars/Olympus"}, RecurrenceError, "tz is 'Mars/Olympus': pass an IANA zone"),
+        ("@daily", {"tz": None}, RecurrenceError, "tz is None: pass an IANA zone"),
+        ("@daily", {"misfire": "never"}, InvalidValueError, "misfire is 'never': pass one of once, all, skip"),
+        ("@daily", {"misfire": 1}, InvalidValueError, "misfire is 1: pass one of"),
+        ("@daily", {"times": 0}, ValueError, "times is 0: pass 1 or more"),
+        ("@daily", {"times": 1.5}, TypeError, "times is 1.5: pass an integer"),
+        ("@daily", {"jitter": -1}, ValueError, "jitter is -1: pass 0 or more"),
+        ("@daily", {"jitter": math.inf}, ValueError, "jitter is inf: pass 0 or more"),
+    ],
+)
+def test_lines_that_are_refused(rig, line, options, error, match):
+    """
+    What cannot be read, and each option out of its range, is refused with its value and the remedy.
+    """
+    with pytest.raises(error, match=match):
+        rig.wheel.call_cron(line, print, **options)
+    assert len(rig.wheel) == 0
+
+
+def test_callbacks_that_are_refused(rig):
+    """
+    What cannot be called, a coroutine function that nobody awaits, and a closed wheel are refused as by other timers.
+    """
+
+    async def work() -> None: ...
+
+    for callback in (None, work):
+        with pytest.raises(TypeError, match="callback is"):
+            rig.wheel.call_cron("@daily", callback)
+        with pytest.raises(TypeError, match="callback is"):
+            rig.wheel.call_at_wall(NOON, callback)
+    rig.wheel.close()
+    with pytest.raises(ClosedError):
+        rig.wheel.call_cron("@daily", print)
+    with pytest.raises(ClosedError):
+        rig.wheel.call_at_wall(NOON, print)
+
+
+def test_jitter(rig):
+    """
+    Jitter puts each firing off by less than it says, at random, and never brings one forward.
+    """
+    offsets: list[float] = []
+    rig.wheel.call_cron("0 * * * *", lambda: offsets.append(rig.now().timestamp() % HOUR), jitter=600)
+    rig.clock.advance(50.2 * HOUR)
+    assert len(offsets) == 50
+    assert all(0 <= offset < 600 for offset in offsets)
+    assert max(offsets) - min(offsets) > 300
+
+
+def test_what_is_shown(rig):
+    """
+    Listing, draining and the repr show when a series fires, not when it looks at the clock.
+    """
+    far = rig.wheel.call_cron("0 14 * * *", print, "far")
+    near = rig.wheel.call_at_wall(NOON + timedelta(minutes=30), print, "near")
+    plain = rig.wheel.call_later(HOUR, print, "plain")
+    now = rig.wheel.time()
+    assert [each.args for each in rig.wheel.pending()] == [("near",), ("plain",), ("far",)]
+    assert [each.timer for each in rig.wheel.pending(2)] == [near, plain]
+    assert rig.wheel.pending(0) == []
+    with pytest.raises(ValueError, match="limit is -1"):
+        rig.wheel.pending(-1)
+    assert "pending next=2026-06-01T14:00:00+00:00" in repr(far)
+    drained = rig.wheel.drain()
+    assert [each.deadline - now for each in drained] == pytest.approx([1_800, HOUR, 2 * HOUR])
+    assert [each.remaining for each in drained] == pytest.approx([1_800, HOUR, 2 * HOUR])
+    assert far.cancelled()
+    assert "cancelled" in repr(far)
+
+
+def test_idle_costs_a_look_a_minute(rig):
+    """
+    A hundred series that have nothing to do wake the wheel once a minute, together.
+    """
+    for minute in range(100):
+        rig.wheel.call_cron(f"{minute % 60} 9 * * *", rig.note)
+    jumps = 0
+    until = rig.clock.monotonic_ns() + HOUR * 10**9
+    while rig.clock.monotonic_ns() < until:
+        rig.clock.jump_to_next()
+        jumps += 1
+    assert jumps <= 61
+    assert rig.fired == []
