@@ -4,6 +4,8 @@ One job in memory, and the states it may be in.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
@@ -90,7 +92,10 @@ class Entry:
         stage: Where it is; changed by `Near` alone.
         call: How to run it, from its instant on.
         line: Where it holds a place while it runs.
-        has_leaked: Whether it runs on past its timeout.
+        late_at: When its timeout is over, by the monotonic clock.
+        is_late: Whether that was so.
+        expire: Cancels its task, if it is one.
+        has_leaked: Whether its thread or task was given up.
         has_started: Whether its target has it, or had.
         begun_at: When its target began with it, in monotonic seconds, if anybody wants to know.
         fired_at: The same in ms of the store's clock; 0 before.
@@ -104,13 +109,16 @@ class Entry:
         "call",
         "epoch",
         "era",
+        "expire",
         "fire_at",
         "fired_at",
         "has_leaked",
         "has_started",
         "is_booked",
+        "is_late",
         "job",
         "lane",
+        "late_at",
         "line",
         "ran_ms",
         "span",
@@ -126,6 +134,9 @@ class Entry:
         self.lane: Lane | None = None
         self.call: Call | None = None
         self.line: Line | None = None
+        self.late_at = math.inf
+        self.is_late = False
+        self.expire: Callable[[], object] | None = None
         self.has_leaked = False
         self.has_started = False
         self.begun_at: float | None = None

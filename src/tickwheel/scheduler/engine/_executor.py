@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from random import random
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe._tracing import FIRING
@@ -27,16 +27,12 @@ from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
-from tickwheel.scheduler.engine._timeouts import Timeouts, timeout_of, too_long
+from tickwheel.scheduler.engine._timeouts import Timeouts, too_long
 from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.model import Answer
 from tickwheel.scheduler.targets import Abandoned, Call, End, Firing
 
 __all__ = ["Executor", "Gate"]
-
-
-_GRACE_S: Final = 5.0
-"""How long an async handler that is cancelled at its timeout may take to end; after that, its task has leaked."""
 
 
 class Gate(Protocol):
@@ -79,7 +75,6 @@ class Executor:
         self._spans = None if ground.tracer is None else Spans(ground.tracer, ground.pacer)
         self._settler = settler
         self._registry = registry
-        self._timeouts = Timeouts(ground, self._end_late)
         self._held: set[Entry] = set()
         options = ground.options
         threads, processes, tasks = (
@@ -89,6 +84,8 @@ class Executor:
         self.workers = Workers(self._run, threads)
         self.processes = Workers(self._run, processes)
         self.coroutines = Coroutines(self._run_async, tasks, loop)
+        self._of_threads = Timeouts(ground, self.workers, self._end_late)
+        self._of_tasks = Timeouts(ground, self.coroutines, self._end_late)
 
     def fire(self, entries: list[Entry]) -> None:
         """
@@ -229,10 +226,10 @@ class Executor:
         if verdict is None:
             call = entry.call
             assert call is not None
-            watch = self._timeouts.watch(entry, self.workers)
             begun = self._begin(entry)
+            self._of_threads.begin(entry)
             try:
-                arguments = self._arguments(entry, call, watch.beat)
+                arguments = self._arguments(entry, call, self._of_threads)
                 if entry.span is None:
                     result = call.function(*arguments)
                 else:
@@ -245,7 +242,6 @@ class Executor:
                 verdict = self._judge(entry, begun, error=error)
             else:
                 verdict = self._judge(entry, begun, result)
-            watch.end()
         self._settler.add(entry, verdict)
 
     async def _run_async(self, entry: Entry) -> None:
@@ -277,29 +273,20 @@ class Executor:
         """
         Await what an async handler returns, and cancel it at its timeout.
         """
-        timeout_s = timeout_of(entry)
-        watch = self._timeouts.watch(entry, self.coroutines, _GRACE_S)
-        loop = asyncio.get_running_loop()
-
-        def beat() -> bool:
-            if limit.expired() or not watch.beat():
-                return False
-            if timeout_s is not None:
-                limit.reschedule(loop.time() + timeout_s)
-            return True
-
+        limit = asyncio.timeout(None)  # `Timeouts` says when
+        entry.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, _expire, limit)
+        self._of_tasks.begin(entry)
+        arguments = self._arguments(entry, call, self._of_tasks)
         try:
-            async with asyncio.timeout(timeout_s) as limit:
+            async with limit:
                 if entry.span is None:
-                    return await call.function(*self._arguments(entry, call, beat))
+                    return await call.function(*arguments)
                 with entry.span:
-                    return await call.function(*self._arguments(entry, call, beat))
+                    return await call.function(*arguments)
         except TimeoutError:
-            if timeout_s is not None and limit.expired():
-                raise too_long(timeout_s) from None
+            if limit.expired():
+                raise too_long(entry) from None
             raise
-        finally:
-            watch.end()
 
     def _not_worth_it(self, entry: Entry) -> _verdict.Verdict | None:
         job, epoch = entry.job, entry.epoch
@@ -333,12 +320,12 @@ class Executor:
         if spans is not None and (job.trace is not None or random() < spans.share):  # noqa: S311  no secret
             entry.span = spans.begin(entry)
 
-    def _arguments(self, entry: Entry, call: Call, beat: Callable[[], bool]) -> tuple[Any, ...]:
+    def _arguments(self, entry: Entry, call: Call, timeouts: Timeouts) -> tuple[Any, ...]:
         job = entry.job
         if not call.wants_firing:
             return (decode_payload(job.payload),)
         trace = None if entry.span is None else entry.span.trace
-        firing = Firing(job, entry.attempt, entry.fired_at, beat, trace)
+        firing = Firing(job, entry.attempt, entry.fired_at, partial(timeouts.beat, entry), trace)
         return (decode_payload(job.payload), firing) if call.wants_payload else (firing,)
 
     def _judge(
@@ -398,3 +385,8 @@ class _HeldEnd:
         tell: Callable[[Answer | Exception], object] | None = None,
     ) -> bool:
         return self._executor.end_held(self._entry, result, error, tell)
+
+
+def _expire(limit: asyncio.Timeout) -> None:
+    with suppress(RuntimeError):  # it has ended meanwhile
+        limit.reschedule(0.0)

@@ -52,7 +52,7 @@ class _Lane(Lane):
         next_at: The first instant that is not taken, in ms, where it has a rate.
     """
 
-    __slots__ = ("busy", "has_more", "limits", "name", "next_at", "sweep_at", "waiting", "width")
+    __slots__ = ("busy", "has_more", "is_urgent", "limits", "name", "next_at", "sweep_at", "waiting", "width")
 
     def __init__(self, name: tuple[str, str], limits: Limits, usual_width: int) -> None:
         self.name = name
@@ -63,23 +63,15 @@ class _Lane(Lane):
         self.waiting: deque[Entry] = deque()
         self.sweep_at = _SWEEP_MIN
         self.next_at = 0.0
+        self.is_urgent = False
 
     @property
     def is_free(self) -> bool:
         """
         Whether one more may begin.
         """
-        limits = self.limits
-        if limits.places is not None and self.busy >= limits.places():
-            return False
-        return self.busy < self.width
-
-    @property
-    def is_urgent(self) -> bool:  # type: ignore[override]  # read-only here
-        """
-        Whether somebody waits for the end of one.
-        """
-        return bool(self.waiting) and (self.width <= _NARROW or self.limits.places is not None)
+        places = self.limits.places
+        return self.busy < self.width and (places is None or self.busy < places())
 
     @property
     def is_forgettable(self) -> bool:
@@ -93,6 +85,7 @@ class _Lane(Lane):
         Let *entry* wait.
         """
         self.waiting.append(entry)
+        self.is_urgent = self.width <= _NARROW or self.limits.places is not None
         if len(self.waiting) > self.sweep_at:
             self.waiting = deque(each for each in self.waiting if each.stage is Stage.NEAR)
             self.sweep_at = 2 * len(self.waiting) + _SWEEP_MIN
@@ -211,6 +204,7 @@ class Lanes:
                         lane.busy += 1
                         entry.lane = lane
                         admitted.append(entry)
+                lane.is_urgent = lane.is_urgent and bool(lane.waiting)
                 if lane.has_more and len(lane.waiting) <= self._share // 2:
                     lane.has_more, is_wanted = False, True
                 if lane.waiting and len(admitted) == count:

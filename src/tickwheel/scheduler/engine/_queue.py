@@ -86,7 +86,9 @@ class Queue:
         self._lines: dict[tuple[str, str], _Line] = {}
         self._open: dict[_Line, None] = {}
         """Lines in which somebody waits who may go on."""
-        self._running = 0
+        self.places: int = size
+        """How many entries may have a place now, those that have leaked among them."""
+        self._running: set[Entry] = set()
         self._leaked = 0
         self._suspects = 0
         """How many attempts of handlers that have leaked are running, those that have leaked among them."""
@@ -105,15 +107,15 @@ class Queue:
             if ended is not None:
                 self._leave(ended)
             ready = self._ready
-            while self._running < self.places:
+            while len(self._running) < self.places:
                 line = next(iter(self._open), None)
                 if line is None or (ready and ready[0].fire_at < line.waiting[0].fire_at):
                     try:
                         entry = ready.popleft()
                     except IndexError:
                         return None
-                    line = self._line_of(entry)
-                    if line.waiting or not self._has_place(line):
+                    line = self._lines.get((entry.job.target, entry.job.handler)) or self._add_line(entry)
+                    if line.busy >= line.width or line.waiting or (line.leaked and not self._has_place(line)):
                         line.put(entry)
                         continue
                 else:
@@ -121,10 +123,14 @@ class Queue:
                     if not self._has_place(line):
                         continue
                     entry = line.waiting.popleft()
-                self._running += 1
-                self._count(line, 1, 0)
+                self._running.add(entry)
                 entry.line = line
-                self._let_on(line)
+                if line.leaked:
+                    self._count(line, 1, 0)
+                else:
+                    line.busy += 1
+                if line.waiting:
+                    self._let_on(line)
                 return entry
         return None
 
@@ -137,7 +143,6 @@ class Queue:
             if not isinstance(line, _Line) or entry.has_leaked:
                 return False
             entry.has_leaked = True
-            self._leaked += 1
             self._count(line, -1, 1)
             self._let_on(line)
             return True
@@ -154,19 +159,19 @@ class Queue:
             self._ready.clear()
         return waiting
 
-    @property
-    def places(self) -> int:
+    def running(self) -> list[Entry]:
         """
-        How many entries may have a place now, those that have leaked among them.
+        Return what has a place, and what has leaked.
         """
-        return self._size + min(self._leaked, self._leaked_max)
+        with self._lock:
+            return list(self._running)
 
     @property
     def has_next(self) -> bool:
         """
         Whether it is worth asking for the next.
         """
-        return bool(self._ready or self._open) and self._running < self.places
+        return bool(self._ready or self._open) and len(self._running) < self.places
 
     @property
     def waiting(self) -> int:
@@ -191,22 +196,23 @@ class Queue:
     def _leave(self, entry: Entry) -> None:
         line, entry.line = entry.line, None
         assert isinstance(line, _Line)
-        self._running -= 1
-        has_leaked = entry.has_leaked
-        self._leaked -= has_leaked
-        self._count(line, has_leaked - 1, -has_leaked)
-        for each in self._lines.values() if self._leaked or has_leaked else (line,):
-            self._let_on(each)
+        self._running.discard(entry)
+        if line.leaked:
+            self._count(line, entry.has_leaked - 1, -entry.has_leaked)
+            for each in self._lines.values():
+                self._let_on(each)
+        else:
+            line.busy -= 1
+            if line.waiting:
+                self._let_on(line)
         if len(self._lines) > _LINES_MAX and not (line.busy or line.leaked or line.waiting):
             del self._lines[line.name]
 
-    def _line_of(self, entry: Entry) -> _Line:
+    def _add_line(self, entry: Entry) -> _Line:
         name = (entry.job.target, entry.job.handler)
-        line = self._lines.get(name)
-        if line is None:
-            assert entry.call is not None
-            width = entry.call.width
-            line = self._lines[name] = _Line(name, share_of(self._size) if width is USUAL else width or self._size)
+        assert entry.call is not None
+        width = entry.call.width
+        line = self._lines[name] = _Line(name, share_of(self._size) if width is USUAL else width or self._size)
         return line
 
     def _count(self, line: _Line, busy: int, leaked: int) -> None:
@@ -216,6 +222,8 @@ class Queue:
         line.leaked += leaked
         if line.leaked:
             self._suspects += line.busy + line.leaked
+        self._leaked += leaked
+        self.places = self._size + min(self._leaked, self._leaked_max)
 
     def _has_place(self, line: _Line) -> bool:
         if line.leaked and (

@@ -1,22 +1,29 @@
 """
 Timeouts: an attempt that takes too long has failed, and its thread or task, which may run on, has leaked.
+
+Most attempts end long before. So each only notes when its time is over, and one timer, for the first of them, looks
+through all that run.
 """
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._entry import Entry, Stage
 from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.targets import USUAL
-from tickwheel.timers._contract import Timer
 
-__all__ = ["Leaking", "Timeouts", "Watch", "timeout_of", "too_long"]
+__all__ = ["Leaking", "Timeouts", "too_long"]
+
+_GRACE_S: Final = 5.0
+"""How long an async handler that is cancelled at its timeout may take to end; after that, its task has leaked."""
 
 
 class Leaking(Protocol):
@@ -24,81 +31,102 @@ class Leaking(Protocol):
     What runs attempts.
     """
 
+    queue: Queue
+
     def leak(self, entry: Entry) -> None:
         """
         Let another run in place of *entry*, if that still runs; from any thread.
         """
 
 
-class Watch:
-    """
-    The timeout of one attempt.
-    """
-
-    __slots__ = ("_entry", "_span_s", "_timer")
-
-    def __init__(self, entry: Entry, timer: Timer | None, span_s: float) -> None:
-        self._entry, self._timer, self._span_s = entry, timer, span_s
-
-    def beat(self) -> bool:
-        """
-        Let it begin again; return whether the attempt still counts.
-        """
-        return self._entry.stage is Stage.RUNNING and (self._timer is None or self._timer.restart(self._span_s))
-
-    def end(self) -> None:
-        """
-        End it with its attempt.
-        """
-        if self._timer is not None:
-            self._timer.cancel()
-
-
 class Timeouts:
     """
-    Watches attempts. From any thread.
+    Watches over the attempts of one runner. From any thread.
 
     Args:
         ground: What it stands on.
+        runner: Told of attempts that are past their timeouts.
         end: Gets what ended and how, unless it had ended before.
     """
 
-    def __init__(self, ground: Ground, end: Callable[[Entry, _verdict.Verdict], object]) -> None:
+    def __init__(self, ground: Ground, runner: Leaking, end: Callable[[Entry, _verdict.Verdict], object]) -> None:
+        self._clock = ground.clock
         self._timers = ground.timers
         self._elapsed = ground.elapsed
+        self._runner = runner
         self._end = end
+        self._lock = threading.Lock()
+        self._look_at = math.inf
+        self._timer: Any = None
 
-    def watch(self, entry: Entry, runner: Leaking, grace_s: float = 0.0) -> Watch:
+    def begin(self, entry: Entry) -> None:
         """
-        Watch over *entry*, which *runner* begins with now; *grace_s* is what it may take once its timeout is over.
+        Let the timeout of *entry*, which has its place, begin now, or begin again.
         """
-        timeout_s, timer = timeout_of(entry), None
-        if timeout_s is None:
-            return Watch(entry, None, 0.0)
-        span_s = timeout_s + grace_s
-        with suppress(ClosedError):  # the scheduler stops, and waits no longer than it was told
-            timer = self._timers.call_later(span_s, partial(self._is_over, entry, runner, timeout_s))
-        return Watch(entry, timer, span_s)
+        timeout_s = _timeout_of(entry)
+        if timeout_s is not None:
+            entry.late_at = late_at = self._clock.monotonic() + timeout_s
+            if late_at < self._look_at:
+                self._look_before(late_at)
 
-    def _is_over(self, entry: Entry, runner: Leaking, timeout_s: float) -> None:
-        runner.leak(entry)
+    def beat(self, entry: Entry) -> bool:
+        """
+        Let the timeout of *entry* begin again; return whether the attempt still counts.
+        """
+        if entry.stage is not Stage.RUNNING or entry.is_late:
+            return False
+        self.begin(entry)
+        return True
+
+    def _look_before(self, late_at: float) -> None:
+        with self._lock, suppress(ClosedError):  # a scheduler that stops waits no longer than it was told
+            if late_at < self._look_at:
+                old, self._timer = self._timer, self._timers.call_at(late_at, self._look)
+                self._look_at = late_at
+                if old is not None:
+                    old.cancel()
+
+    def _look(self) -> None:
+        """
+        End the attempts whose time is over, and look again when that of the next is.
+        """
+        self._look_at = math.inf  # before they are looked at: what begins meanwhile sets the timer itself
+        now = self._clock.monotonic()
+        following = math.inf
+        for entry in self._runner.queue.running():
+            if entry.late_at <= now:
+                self._is_late(entry, now)
+            following = min(following, entry.late_at)
+        if following < math.inf:
+            self._look_before(following)
+
+    def _is_late(self, entry: Entry, now: float) -> None:
+        timeout_s = _timeout_of(entry)
+        assert timeout_s is not None
+        expire, entry.expire = entry.expire, None
+        entry.is_late = True
+        if expire is not None:
+            entry.late_at = now + _GRACE_S
+            with suppress(RuntimeError):  # its loop was closed
+                expire()
+            return
+        entry.late_at = math.inf
+        self._runner.leak(entry)
         if entry.stage is Stage.RUNNING:
             entry.ran_ms = timeout_s * 1000
-            now = self._elapsed.now_ms(entry.job)
-            self._end(entry, _verdict.judge_error(entry.job, entry.epoch, too_long(timeout_s), now))
+            now_ms = self._elapsed.now_ms(entry.job)
+            self._end(entry, _verdict.judge_error(entry.job, entry.epoch, too_long(entry), now_ms))
 
 
-def timeout_of(entry: Entry) -> float | None:
-    """
-    Return how many seconds the attempt may take, or None.
-    """
-    assert entry.call is not None
-    assert entry.call.timeout_s is not USUAL  # the registry put the scheduler's there
-    return entry.call.timeout_s
-
-
-def too_long(timeout_s: float) -> TimeoutError:
+def too_long(entry: Entry) -> TimeoutError:
     """
     Return the error of an attempt that took too long.
     """
-    return TimeoutError(f"it did not end within {timeout_s:g} s")
+    return TimeoutError(f"it did not end within {_timeout_of(entry):g} s")
+
+
+def _timeout_of(entry: Entry) -> float | None:
+    call = entry.call
+    assert call is not None
+    assert call.timeout_s is not USUAL  # the registry put the scheduler's there
+    return call.timeout_s
