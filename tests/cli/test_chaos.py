@@ -123,6 +123,7 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
             ["--store", "postgresql:///name?host=/run/postgresql"],
             "=/run/postgresql' names no host to stand before by TCP: pass --store postgresql://HOST:PORT/NAME, or ",
         ),
+        (["--store", "postgresql://host:1/name?lease_s=long"], "lease_s='long' in --store is no number: pass seconds"),
         (["--store", "postgresql://host/name"], "names no port: chaos puts itself between, so name host and port"),
     ],
 )

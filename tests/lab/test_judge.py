@@ -145,6 +145,16 @@ def test_a_repeat_is_counted() -> None:
     assert (verdict.repeated, verdict.violations, verdict.late_ms) == (1, [], [1.0])
 
 
+@pytest.mark.parametrize(("at", "silent"), [(9_500 + 4_000, 0), (9_500 + 5_100, 1)])
+def test_a_lease_is_waited_for(at: float, silent: int) -> None:
+    """
+    What a killed process held is its own until its lease is over and was looked at; the bar counts from there.
+    """
+    kill = Fault("kill", 1_500, 2_000)
+    verdict = judge(History([SET], [arrived(at)], [kill]), IN_FLIGHT_MS, lease_ms=6_000)
+    assert len(verdict.silent) == silent
+
+
 def test_a_violation_names_the_firing() -> None:
     """
     A violation says which firing, and by how much.

@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import click
 from rich.console import Console
@@ -31,6 +31,8 @@ __all__ = ["command"]
 _SHOWN: Final = 20
 _IN_FLIGHT_S: Final = 0.05
 """What a message may be under way beside the latency of its link."""
+_LEASE_S: Final = 2.0
+"""The lease of a store of many owners; its usual length would hide what comes late after a kill."""
 
 
 class _Faults(click.ParamType[tuple[str, ...]]):
@@ -53,7 +55,9 @@ class _Faults(click.ParamType[tuple[str, ...]]):
 
 @click.command("chaos")
 @click.option(
-    "--store", metavar="URL", help="Where the jobs are; one made for this.  [default: a SQLite file that is removed]"
+    "--store",
+    metavar="URL",
+    help="Where the jobs are; one made for this, on a lease of 2 s.  [default: a SQLite file that is removed]",
 )
 @click.option("--seconds", type=DURATION, default=30.0, show_default="30s", help="How long there is trouble.")
 @click.option("--latency", type=DURATION, default=0.15, show_default="150ms", help="Of the links, to and fro.")
@@ -100,7 +104,7 @@ def command(
     plan = plan_of(seed, seconds, kinds, every)
     with tempfile.TemporaryDirectory(prefix="tickwheel-chaos-") as folder:
         service = (sys.executable, "-m", "tickwheel.cli.chaos_service", "{store}", "{port}")
-        url = store or f"sqlite:///{folder}/jobs.db"
+        url, lease_s = _leased(store) if store is not None else (f"sqlite:///{folder}/jobs.db", 0.0)
         options = ChaosOptions(service, url, Path(folder), seconds, rate, due_within, latency, jitter, seed)
         with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
             task = bar.add_task(f"chaos, seed {seed}", total=seconds + PATIENCE_S)
@@ -111,7 +115,7 @@ def command(
             found = asyncio.run(run_chaos(options, plan, tell))
     if history is not None:
         history.write_text(found.as_json() + "\n", "utf-8")
-    verdict = judge(found, (latency + jitter + _IN_FLIGHT_S) * 1e3)
+    verdict = judge(found, (latency + jitter + _IN_FLIGHT_S) * 1e3, lease_s * 1e3)
     _tell(found, verdict, seed, as_json=as_json)
     if verdict.violations:
         shown = verdict.violations[:_SHOWN]
@@ -124,6 +128,21 @@ def _check(**durations: float) -> None:
         if not 0 < seconds <= 86_400:  # noqa: PLR2004 a day
             option = name.replace("_", "-")
             raise Refused(ExitCode.USAGE, f"--{option} is {seconds:g} s: pass a duration of up to a day")
+
+
+def _leased(store: str) -> tuple[str, float]:
+    """
+    Return the URL with its lease, and how many seconds that is; a file has none.
+    """
+    if store.startswith("sqlite:"):
+        return store, 0.0
+    base, _, query = store.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    given = options.setdefault("lease_s", f"{_LEASE_S:g}")
+    try:
+        return f"{base}?{urlencode(options)}", float(given)
+    except ValueError:
+        raise Refused(ExitCode.USAGE, f"lease_s={given!r} in --store is no number: pass seconds, as 10") from None
 
 
 def _kinds(faults: tuple[str, ...] | None, store: str | None) -> tuple[str, ...]:

@@ -4,10 +4,12 @@ What the look-ups of the PostgreSQL store cost, in rows that the server reads: a
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from tickwheel.scheduler import model
 from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
 FAR = 10**9
@@ -91,3 +93,57 @@ def test_writes_of_a_firing_go_by_instant(store, name):
         ((explained,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8])).fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))
     assert {node.get("Index Name") for node in nodes} == {None, "tickwheel_job_due"}
+
+
+OTHER_STATE = (
+    "UPDATE tickwheel_job SET state = {other}; ANALYZE tickwheel_job; UPDATE tickwheel_job SET state = {state}"
+)
+EMPTY = "ANALYZE tickwheel_job; UPDATE pg_class SET reltuples = 0 WHERE relname LIKE 'tickwheel_job%'"
+
+
+@pytest.mark.parametrize("past", [OTHER_STATE, EMPTY])
+@pytest.mark.parametrize(
+    ("statement", "state"),
+    [("begin_jobs", 0), ("end_jobs", 1), ("rescue_jobs", 1), ("update_jobs", 0)],
+)
+def test_statistics_of_another_moment(store, statement, state, past):
+    """
+    What changes many jobs finds each by its place, though the server counted them when none was in that state, or none.
+    """
+    values = [[0] * 2_000, [FAR + i for i in range(2_000)], [51 + i for i in range(2_000)]]
+    if statement == "rescue_jobs":
+        values = [[0], [2_000]]
+    if statement == "update_jobs":
+        jobs = [row_of(model.Job(f"far {i}", 51 + i, FAR - i)) for i in range(2_000)]
+        values = [list(column) for column in zip(*jobs, strict=True)] + [[0] * 2_000]
+    with store._connections.reading() as connection, connection.transaction(force_rollback=True):
+        connection.execute("UPDATE tickwheel_job SET state = %s", (state,))
+        connection.execute(past.format(other=1 - state, state=state))
+        query = f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[statement]}"
+        ((explained,),) = connection.execute(query, values).fetchall()
+    read = [
+        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Join Filter", 0))
+        * node["Actual Loops"]
+        for node in nodes_of(explained[0]["Plan"])
+    ]
+    assert max(read) <= 2_000, explained
+
+
+@pytest.mark.parametrize("shards", [1, 64])
+def test_a_takeover_takes_as_many_round_trips_for_many_shards(postgres, database, monkeypatch, shards):
+    """
+    A standby behind a slow link has its lease for longer than it takes to get it: one question, however many shards.
+    """
+    store = open_store(f"{postgres.url(database)}&shards={shards}")
+    asked = []
+    monkeypatch.setattr(
+        "psycopg.Connection.execute",
+        lambda self, *words, execute=psycopg.Connection.execute, **more: (
+            asked.append(words[0]) or execute(self, *words, **more)
+        ),
+    )
+    leases = store.acquire("owner")
+    store.close()
+    assert len(leases) == shards
+    before_close = asked.index("COMMIT") + 1
+    assert before_close <= 16

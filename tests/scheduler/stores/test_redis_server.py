@@ -259,13 +259,14 @@ def test_server_that_loads(server, make):
     """
     server.execute("EVAL", "for i = 1, 5000 do redis.call('SET', 'filler:' .. i, i) end", 0)
     server.stop()
-    server.settings += ("--key-load-delay", "200")
+    server.settings += ("--key-load-delay", "400")
     starting = threading.Thread(target=server.start)
     starting.start()
     errors = []
-    while starting.is_alive():
+    while True:
         try:
             make("", server)
+            break
         except StoreError as error:
             errors.append(error)
     starting.join()

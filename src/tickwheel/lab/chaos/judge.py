@@ -57,13 +57,14 @@ class Verdict:
         return [f"{kind}: {text}" for kind in kinds for text in getattr(self, kind)]
 
 
-def judge(history: History, in_flight_ms: float) -> Verdict:
+def judge(history: History, in_flight_ms: float, lease_ms: float = 0.0) -> Verdict:
     """
     Return the verdict on *history*.
 
     Args:
         history: Of a run that has come to rest.
-        in_flight_ms: How long a message may be under way to the target by itself.
+        in_flight_ms: How long a message may be under way to the target without any fault.
+        lease_ms: How long the jobs of a process that was killed are its own, so that no other may fire them.
     """
     verdict = Verdict()
     writes, deliveries = _by_key(history.writes), _by_key(history.deliveries)
@@ -75,7 +76,7 @@ def judge(history: History, in_flight_ms: float) -> Verdict:
         verdict.lost += life.lost(key, arrived)
         verdict.unexpected += life.unexpected(arrived, in_flight_ms, stalled_ms)
         verdict.early += life.early(arrived)
-        verdict.silent += life.silent(arrived, history.faults)
+        verdict.silent += life.silent(arrived, history.faults, lease_ms)
         _judge_repeats(arrived, history.faults, verdict)
         verdict.late_ms += life.late(arrived)
     return verdict
@@ -134,13 +135,15 @@ class _Life:
             if one.arrived_at < due_at:
                 yield f"{_fire_id(one)} arrived {due_at - one.arrived_at:.1f} ms before {due_at:.0f}"
 
-    def silent(self, arrived: Iterable[Delivery], faults: Iterable[Fault]) -> Iterator[str]:
+    def silent(self, arrived: Iterable[Delivery], faults: Iterable[Fault], lease_ms: float) -> Iterator[str]:
         answered = {write.generation: write.ended_at for write in self._writes if _is_new(write)}
         for one in _first(arrived):
             start = max(self._due.get(one.generation, one.due_at), one.due_at, answered.get(one.generation, 0.0))
             for fault in sorted(faults, key=lambda fault: fault.began_at):
                 if fault.began_at - start <= _SILENT_MS:
                     start = max(start, fault.ended_at)
+                    if fault.kind == "kill":  # whoever comes after looks again every third of a lease
+                        start = max(start, fault.began_at + lease_ms * 4 / 3)
             if one.arrived_at - start > _SILENT_MS:
                 yield f"{_fire_id(one)} arrived {one.arrived_at - start:.0f} ms after it was due and all was well"
 

@@ -14,18 +14,12 @@ __all__ = ["acquire", "release", "renew"]
 
 def acquire(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
     """
-    Extend what *owner* holds, and take free shards up to its fair share.
+    Extend what *owner* holds, and take free shards up to its fair share; in as many round trips for many as for one.
     """
     now = _now(connection)
-    connection.execute(SQL["see_node"], (owner, now + lease_ms))
-    leases = renew(connection, owner, lease_ms)
-    missing = _fair_share(connection, owner, now) - len(leases)
-    if missing > 0:
-        for shard, running in connection.execute(SQL["free_shards"], (now, missing)).fetchall():
-            rescued = _rescue(connection, shard, running)
-            row = connection.execute(SQL["take_shard"], (owner, now + lease_ms, shard)).fetchone()
-            assert row is not None
-            leases.append(Lease(shard, row[0], now + lease_ms, rescued, now))
+    leases, share = _keep(connection, owner, now, lease_ms)
+    if share > len(leases):
+        leases += _take(connection, owner, now, lease_ms, share - len(leases))
     return sorted(leases, key=lambda lease: lease.shard)
 
 
@@ -33,16 +27,7 @@ def renew(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
     """
     Extend what *owner* holds and may keep: what is more than its fair share is left to others.
     """
-    now = _now(connection)
-    connection.execute(SQL["see_node"], (owner, now + lease_ms))
-    held = connection.execute(SQL["held_shards"], (owner, now)).fetchall()
-    share = _fair_share(connection, owner, now)
-    kept, surplus = held[:share], held[share:]
-    if surplus:
-        connection.execute(SQL["give_up_shards"], (owner, [shard for shard, _ in surplus]))
-    connection.execute(SQL["renew_shards"], (now + lease_ms, [shard for shard, _ in kept]))
-    _gather_counts(connection)
-    return [Lease(shard, epoch, now + lease_ms, 0, now) for shard, epoch in kept]
+    return _keep(connection, owner, _now(connection), lease_ms)[0]
 
 
 def release(connection: Connection, owner: str) -> None:
@@ -54,11 +39,33 @@ def release(connection: Connection, owner: str) -> None:
     connection.execute(SQL["forget_nodes"], (owner, _now(connection)))
 
 
-def _rescue(connection: Connection, shard: int, running: int) -> int:
-    rescued = connection.execute(SQL["rescue_jobs"], (shard, running)).rowcount if running else 0
-    run(connection, add_counts(rescued, -rescued, 0))
-    connection.execute(SQL["delete_notes"], (shard,))
-    return rescued
+def _keep(connection: Connection, owner: str, now: int, lease_ms: int) -> tuple[list[Lease], int]:
+    """
+    Extend what is held, and return it with the fair share.
+    """
+    connection.execute(SQL["see_node"], (owner, now + lease_ms))
+    held = connection.execute(SQL["held_shards"], (owner, now)).fetchall()
+    row = connection.execute(SQL["fair_share"], {"owner": owner, "now": now}).fetchone()
+    assert row is not None
+    share: int = row[0]
+    kept, surplus = held[:share], held[share:]
+    if surplus:
+        connection.execute(SQL["give_up_shards"], (owner, [shard for shard, _ in surplus]))
+    connection.execute(SQL["renew_shards"], (now + lease_ms, [shard for shard, _ in kept]))
+    _gather_counts(connection)
+    return [Lease(shard, epoch, now + lease_ms, 0, now) for shard, epoch in kept], share
+
+
+def _take(connection: Connection, owner: str, now: int, lease_ms: int, number: int) -> list[Lease]:
+    free = connection.execute(SQL["free_shards"], (now, number)).fetchall()
+    if not free:
+        return []
+    shards, running = map(list, zip(*free, strict=True))
+    rescued = dict(connection.execute(SQL["rescue_jobs"], (shards, running)).fetchall()) if any(running) else {}
+    run(connection, add_counts(sum(rescued.values()), -sum(rescued.values()), 0))
+    connection.execute(SQL["delete_notes"], (shards,))
+    taken = connection.execute(SQL["take_shards"], (owner, now + lease_ms, shards)).fetchall()
+    return [Lease(shard, epoch, now + lease_ms, rescued.get(shard, 0), now) for shard, epoch in taken]
 
 
 def _gather_counts(connection: Connection) -> None:
@@ -68,13 +75,6 @@ def _gather_counts(connection: Connection) -> None:
     row = connection.execute(SQL["take_counts_apart"]).fetchone()
     if row is not None and row[0] is not None:
         run(connection, add_counts(*row))
-
-
-def _fair_share(connection: Connection, owner: str, now: int) -> int:
-    row = connection.execute(SQL["fair_share"], {"owner": owner, "now": now}).fetchone()
-    assert row is not None
-    share: int = row[0]
-    return share
 
 
 def _now(connection: Connection) -> int:

@@ -54,14 +54,19 @@ FROM tickwheel_generation WHERE last_value <= %(floor)s;
 
 -- name: begin_jobs
 -- By the index of what is due, where neighbours in time are neighbours: a third of what finding them by key costs.
+-- The list comes first and each job by its place, whatever the server believes of the table: statistics of another
+-- moment may say that it is empty or has no job in that state, and then the whole list would be read for each job. So
+-- it takes the list for a short one (a SELECT has no length before it runs), and knows nothing of the CASE.
 UPDATE tickwheel_job AS j SET state = 1, attempt = j.attempt + 1
-FROM unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS b (shard, due_at, generation)
-WHERE j.shard = b.shard AND j.due_at = b.due_at AND j.generation = b.generation AND j.state = 0;
+FROM unnest((SELECT %s::integer[]), (SELECT %s::bigint[]), (SELECT %s::bigint[])) AS b (shard, due_at, generation)
+WHERE j.shard = b.shard AND j.due_at = b.due_at AND j.generation = b.generation
+    AND CASE WHEN j.state = 0 THEN true ELSE false END;
 
 -- name: end_jobs
 DELETE FROM tickwheel_job AS j
-USING unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS e (shard, due_at, generation)
-WHERE j.shard = e.shard AND j.due_at = e.due_at AND j.generation = e.generation AND j.state = 1;
+USING unnest((SELECT %s::integer[]), (SELECT %s::bigint[]), (SELECT %s::bigint[])) AS e (shard, due_at, generation)
+WHERE j.shard = e.shard AND j.due_at = e.due_at AND j.generation = e.generation
+    AND CASE WHEN j.state = 1 THEN true ELSE false END;
 
 -- name: insert_jobs
 INSERT INTO tickwheel_job (key, generation, due_at, payload, target, handler, attempt, retry, expires_at,
@@ -77,14 +82,17 @@ COPY tickwheel_job (generation, due_at, first_set_at, shard, key, payload, targe
 FROM STDIN (FORMAT BINARY);
 
 -- name: update_jobs
+-- The list comes first, as above.
 UPDATE tickwheel_job AS j SET
     generation = n.generation, due_at = n.due_at, payload = n.payload, target = n.target, handler = n.handler,
     attempt = n.attempt, retry = n.retry, expires_at = n.expires_at, recurrence = n.recurrence, state = n.state,
     error = n.error, trace = n.trace, first_set_at = n.first_set_at, shard = n.shard
-FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bytea[], %s::text[], %s::text[], %s::integer[], %s::text[],
-    %s::bigint[], %s::text[], %s::smallint[], %s::text[], %s::text[], %s::bigint[], %s::integer[])
-    AS n (key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state,
-        error, trace, first_set_at, shard)
+FROM unnest(
+    (SELECT %s::text[]), (SELECT %s::bigint[]), (SELECT %s::bigint[]), (SELECT %s::bytea[]), (SELECT %s::text[]),
+    (SELECT %s::text[]), (SELECT %s::integer[]), (SELECT %s::text[]), (SELECT %s::bigint[]), (SELECT %s::text[]),
+    (SELECT %s::smallint[]), (SELECT %s::text[]), (SELECT %s::text[]), (SELECT %s::bigint[]), (SELECT %s::integer[])
+) AS n (key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at, shard)
 WHERE j.key = n.key;
 
 -- name: delete_jobs
@@ -247,18 +255,25 @@ ORDER BY shard LIMIT %s FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: rescue_jobs
 -- Those that run lie at the front: the search ends at the last of them, and not at the last job.
-UPDATE tickwheel_job SET state = 0
-WHERE key IN (
-    SELECT key FROM tickwheel_job WHERE shard = %s AND state = 1 ORDER BY shard, due_at, generation LIMIT %s
-);
+WITH rescued AS (
+    UPDATE tickwheel_job SET state = 0
+    WHERE key IN (
+        SELECT found.key FROM unnest(%s::integer[], %s::bigint[]) AS s (shard, running) CROSS JOIN LATERAL (
+            SELECT j.key FROM tickwheel_job AS j
+            WHERE j.shard = s.shard AND j.state = 1 ORDER BY j.shard, j.due_at, j.generation LIMIT s.running
+        ) AS found
+    )
+    RETURNING shard
+)
+SELECT shard, count(*) FROM rescued GROUP BY shard;
 
--- name: take_shard
-UPDATE tickwheel_shard SET owner = %s, epoch = nextval('tickwheel_epoch'), lease_until = %s, running = 0 WHERE
-    shard = %s
-RETURNING epoch;
+-- name: take_shards
+UPDATE tickwheel_shard SET owner = %s, epoch = nextval('tickwheel_epoch'), lease_until = %s, running = 0
+WHERE shard = ANY(%s)
+RETURNING shard, epoch;
 
 -- name: delete_notes
-DELETE FROM tickwheel_note WHERE shard = %s;
+DELETE FROM tickwheel_note WHERE shard = ANY(%s);
 
 -- name: renew_shards
 UPDATE tickwheel_shard SET lease_until = %s WHERE shard = ANY(%s);
