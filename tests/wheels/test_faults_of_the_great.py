@@ -2,6 +2,7 @@
 The faults of the great timer systems, each as a test that ours do not have it.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from queue import Empty
@@ -38,6 +39,8 @@ def payloads(expired: list[Any]) -> list[Any]:
 def lines_run(call: Callable[[], object]) -> int:
     """
     Return how many lines of Python *call* runs: work, counted instead of timed.
+
+    Nothing is collected meanwhile: finalizers, and callbacks of the collector such as hypothesis', run here otherwise.
     """
     count = 0
 
@@ -46,13 +49,41 @@ def lines_run(call: Callable[[], object]) -> int:
         count += event == "line"
         return trace
 
-    before = sys.gettrace()
+    before, is_collecting = sys.gettrace(), gc.isenabled()
+    gc.disable()
     sys.settrace(trace)
     try:
         call()
     finally:
         sys.settrace(before)
+        if is_collecting:
+            gc.enable()
     return count
+
+
+def test_the_collector_is_not_counted() -> None:
+    """
+    What a collection runs in Python does not count as work of the code that happened to trigger it.
+    """
+
+    def called(*_: object) -> None:
+        collected.append(None)
+
+    def allocate() -> list[list[int]]:
+        return [[number] for number in range(2_000)]
+
+    collected: list[None] = []
+    plain = lines_run(allocate)
+    gc.callbacks.append(called)
+    thresholds = gc.get_threshold()
+    try:
+        gc.set_threshold(10)
+        assert lines_run(allocate) == plain
+        assert allocate()
+        assert collected
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(called)
 
 
 @pytest.mark.parametrize("design", [NativeWheel, HeapWheel, RoundsWheel, HierarchicalWheel, CascadingWheel])
