@@ -6,10 +6,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
+import anyio
+import anyio.lowlevel
 import pytest
+import trio
 
 from tickwheel import ContextCancelledError, DeadlineExceededError, TimerWheel, ended, within
+from tickwheel.drivers._trio import _in_this_run
 from tickwheel.timers.contexts import background, with_cancel, with_timeout
 
 PATIENCE_S = 20.0
@@ -87,3 +92,60 @@ def test_within_a_task_that_is_cancelled():
         assert len(context.ending._calls) == 0
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_on_either_back_end(backend):
+    """
+    `ended` and `within` work in tasks of asyncio and of trio, whichever thread ends the context, and leave nothing.
+    """
+    reached: list[str] = []
+
+    async def work(seconds: float) -> str:
+        reached.append("begun")
+        try:
+            await anyio.sleep(seconds)
+        except anyio.get_cancelled_exc_class():
+            reached.append("cancelled")
+            raise
+        return "result"
+
+    async def main() -> None:
+        async with TimerWheel.anyio() as wheel:
+            root = background(wheel)
+            with anyio.fail_after(PATIENCE_S):
+                assert type(await ended(with_timeout(root, 0.001))) is DeadlineExceededError
+                context = with_cancel(root)
+                threading.Thread(target=context.cancel, args=("elsewhere",)).start()
+                assert "elsewhere" in str(await ended(context))
+                assert await within(root, work(0)) == "result"
+                with pytest.raises(DeadlineExceededError):
+                    await within(with_timeout(root, 0.001), work(3_600))
+                assert reached == ["begun", "begun", "cancelled"]
+                with pytest.raises(ContextCancelledError, match="elsewhere"):
+                    await within(context, work(0))
+                with pytest.raises(LookupError):
+                    await within(root, fail())
+            with anyio.move_on_after(0.001) as outer:
+                await within(root, work(3_600))
+            with anyio.move_on_after(0.001):
+                await ended(root)
+            assert outer.cancelled_caught
+            assert reached[-2:] == ["begun", "cancelled"]
+            assert len(root.ending._calls) == 0
+
+    async def fail() -> None:
+        raise LookupError
+
+    anyio.run(main, backend=backend)
+
+
+def test_a_context_that_ends_after_trio():
+    """
+    A context that ends when the run that waited for it is over, because a thread was slow, disturbs nobody.
+    """
+
+    async def main() -> Callable[[], None]:
+        return _in_this_run(trio, pytest.fail)
+
+    trio.run(main)()

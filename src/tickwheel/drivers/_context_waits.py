@@ -1,5 +1,5 @@
 """
-Contexts for coroutines.
+Contexts for coroutines, of asyncio or of trio.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import TypeVar
 
+from tickwheel.drivers import _trio
 from tickwheel.errors import TickwheelError
 from tickwheel.timers.contexts import Context
 
@@ -19,15 +20,18 @@ T = TypeVar("T")
 
 async def ended(context: Context) -> TickwheelError:
     """
-    Wait until *context* ends, and return why.
+    Wait until *context* ends, and return why; in a task of asyncio or of trio.
     """
-    loop = asyncio.get_running_loop()
-    signal = asyncio.Event()
-    forget = context.on_end(lambda: _tell(loop, signal.set))
-    try:
-        await signal.wait()
-    finally:
-        forget()
+    if _trio.is_in_trio():
+        await _trio.ended(context)
+    else:
+        loop = asyncio.get_running_loop()
+        signal = asyncio.Event()
+        forget = context.on_end(lambda: _tell(loop, signal.set))
+        try:
+            await signal.wait()
+        finally:
+            forget()
     error = context.err()
     assert error is not None
     return error
@@ -35,12 +39,14 @@ async def ended(context: Context) -> TickwheelError:
 
 async def within(context: Context, awaitable: Awaitable[T]) -> T:
     """
-    Await *awaitable* as long as *context* lasts, and return its result.
+    Await *awaitable* as long as *context* lasts, and return its result; in a task of asyncio or of trio.
 
     Raises:
         ContextCancelledError: If the context was cancelled meanwhile; the awaitable was cancelled for it.
         DeadlineExceededError: If its deadline passed meanwhile; likewise.
     """
+    if _trio.is_in_trio():
+        return await _trio.within(context, awaitable)
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(awaitable)
     if context.done():

@@ -5,18 +5,22 @@ The trio driver: one system task of a running trio, asleep until the next deadli
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from contextvars import copy_context
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tickwheel.drivers._contract import SteppedClock
 from tickwheel.drivers._fork import tell_after_fork
 from tickwheel.errors import ClosedError, MissingExtraError
 from tickwheel.timers._contract import Engine
+from tickwheel.timers.contexts import Context
 from tickwheel.typing import Unique
 
-__all__ = ["TrioDriver", "is_in_trio"]
+__all__ = ["TrioDriver", "ended", "is_in_trio", "within"]
+
+T = TypeVar("T")
 
 TURN_MAX: Final = 1024
 """So many callbacks in one turn at most; then the other tasks get theirs."""
@@ -209,3 +213,48 @@ def is_in_trio() -> bool:
     """
     trio = sys.modules.get("trio")
     return trio is not None and bool(trio.lowlevel.in_trio_task())
+
+
+async def ended(context: Context) -> None:
+    """
+    Wait in a task of trio until *context* ends.
+    """
+    trio = import_module("trio")
+    signal = trio.Event()
+    forget = context.on_end(_in_this_run(trio, signal.set))
+    try:
+        await signal.wait()
+    finally:
+        forget()
+
+
+async def within(context: Context, awaitable: Awaitable[T]) -> T:
+    """
+    Await *awaitable* in a task of trio as long as *context* lasts; see `tickwheel.within`.
+    """
+    trio = import_module("trio")
+    if context.done():  # before it begins
+        if isinstance(awaitable, Coroutine):
+            awaitable.close()
+        context.raise_if_ended()
+    with trio.CancelScope() as scope:
+        forget = context.on_end(_in_this_run(trio, scope.cancel))
+        try:
+            return await awaitable
+        finally:
+            forget()
+    context.raise_if_ended()
+    raise AssertionError("only the end of the context cancels its scope")
+
+
+def _in_this_run(trio: Any, call: Callable[[], object]) -> Callable[[], None]:
+    """
+    Return what makes *call* in the run of trio that is running now, from whichever thread; not once it has ended.
+    """
+    token = trio.lowlevel.current_trio_token()
+
+    def tell() -> None:
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(call)
+
+    return tell
