@@ -6,15 +6,20 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import importlib
+import inspect
 import pickle
 from collections.abc import Iterator
 from importlib.metadata import version
+from typing import is_typeddict
 
 import pytest
 
 import tickwheel
 from tickwheel import errors
+from tickwheel.scheduler import AsyncScheduler, Scheduler
 from tickwheel.testing import ManualClock
+from tickwheel.typing import Unique
 from tickwheel.wheels.calendar_queue import CalendarWheel
 from tickwheel.wheels.cascading import CascadingWheel
 from tickwheel.wheels.delay_queue import DelayQueue
@@ -55,6 +60,46 @@ def test_each_shows_what_it_is():
         text = repr(thing)
         assert type(thing).__name__.removeprefix("Wheel") in text
         assert f"{id(thing):x}" not in text.lower(), text
+
+
+# Rooms whose modules have no underscore because nobody imports them: they are commands.
+COMMANDS = ("tickwheel.cli", "tickwheel.lab", "tickwheel.service.")
+
+
+def test_every_public_class_shows_itself(modules):
+    """
+    Every public class of which there are objects has a repr of its own; suites are pytest's, and mixins are not made.
+    """
+    bare = set()
+    for name in sorted(modules):
+        if any(part.startswith("_") for part in name.split(".")) or name.startswith(COMMANDS):
+            continue
+        module = importlib.import_module(name)
+        for public in getattr(module, "__all__", ()):
+            thing = getattr(module, public)
+            if inspect.isclass(thing) and thing.__repr__ is object.__repr__ and not is_never_made(thing):
+                bare.add(f"{name}.{public}")
+    assert bare == set()
+
+
+def is_never_made(kind: type) -> bool:
+    """
+    Return whether there are no objects of just this class.
+    """
+    is_contract = getattr(kind, "_is_protocol", False) or inspect.isabstract(kind) or is_typeddict(kind)
+    return is_contract or kind.__name__.endswith("Suite") or kind is Unique
+
+
+def test_schedulers_show_where_and_how_they_are():
+    """
+    A scheduler shows its store, or its service, and whether it is started; so do the stores themselves.
+    """
+    scheduler = Scheduler("memory://")
+    assert repr(scheduler) == "<Scheduler memory:// not started>"
+    with scheduler:
+        assert repr(scheduler) == "<Scheduler memory:// started>"
+    assert repr(scheduler) == "<Scheduler memory:// stopped>"
+    assert repr(AsyncScheduler("http://127.0.0.1:1")) == "<AsyncScheduler http://127.0.0.1:1 not started>"
 
 
 @pytest.mark.parametrize("make", [pickle.dumps, copy.copy, copy.deepcopy])

@@ -83,6 +83,9 @@ class OpenTelemetryTracer:
         self.no_span = self._api.INVALID_SPAN
         self._tracer = self._api.get_tracer("tickwheel", tracer_provider=provider)
 
+    def __repr__(self) -> str:
+        return f"<OpenTelemetryTracer share={self.share}>"
+
     def current(self) -> str | None:
         """
         Return the traceparent of the caller's span.

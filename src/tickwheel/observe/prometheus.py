@@ -85,6 +85,9 @@ class Collector:
     def __init__(self, stats: Callable[[], Mapping[str, Any]]) -> None:
         self._stats = stats
 
+    def __repr__(self) -> str:
+        return f"<Collector of {self._stats!r}>"
+
     def collect(self) -> Iterator[Metric]:
         """
         Yield the metrics of now.

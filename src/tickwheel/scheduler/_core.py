@@ -77,6 +77,12 @@ class Core:
             tracer=tracer,
         )
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+    def __str__(self) -> str:
+        return f"{self.client.store.url} {self._lifecycle}"
+
     @property
     def is_firing(self) -> bool:
         """

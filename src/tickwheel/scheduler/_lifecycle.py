@@ -33,6 +33,9 @@ class Lifecycle:
         self._stopped = threading.Event()
         self.is_started = False
 
+    def __str__(self) -> str:
+        return "stopped" if self._is_stopping else "started" if self.is_started else "not started"
+
     @property
     def is_open(self) -> bool:
         """

@@ -86,6 +86,9 @@ class Service:
             lifespan=self._lifespan,
         )
 
+    def __repr__(self) -> str:
+        return f"<Service of {self._scheduler!r}>"
+
     @contextlib.asynccontextmanager
     async def _lifespan(self, _router: Router) -> AsyncIterator[None]:
         try:

@@ -31,6 +31,9 @@ class FaultyStore:
         self._entered = threading.Semaphore(0)
         self.calls: list[str] = []
 
+    def __repr__(self) -> str:
+        return f"<FaultyStore over {self._store!r}>"
+
     def fail(
         self, call: str, times: int = 1, *, after: bool = False, is_transient: bool = True, is_unknown: bool = False
     ) -> None:

@@ -73,6 +73,9 @@ class LoggedTimer:
         self.number = number
         self.timer: Timer
 
+    def __repr__(self) -> str:
+        return f"<LoggedTimer {self.number}>"
+
     def cancel(self) -> bool:
         """
         Cancel, and write down what it said.
@@ -126,6 +129,9 @@ class PromiseLog:
         self._wheel = wheel
         self._lock = threading.Lock()
         self._count = 0
+
+    def __repr__(self) -> str:
+        return f"<PromiseLog of {len(self.events)} events>"
 
     def note(self, event: Event) -> None:
         """

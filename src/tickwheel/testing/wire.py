@@ -35,6 +35,9 @@ class Wire:
         self.port = 0
         self.mend()
 
+    def __repr__(self) -> str:
+        return f"<Wire from {self.port} to {self._to[0]}:{self._to[1]}>"
+
     @property
     def connections(self) -> int:
         """

@@ -62,6 +62,9 @@ class EntryHeap(Generic[EntryT]):
     def __init__(self) -> None:
         self._entries: list[EntryT] = []
 
+    def __repr__(self) -> str:
+        return f"<EntryHeap of {len(self._entries)} entries>"
+
     def add(self, entry: EntryT) -> None:
         """
         Put *entry* in.

@@ -76,6 +76,12 @@ class RemoteCore:
         self.client = RemoteClient(self._transport)
         self.pulls = RemotePulls(self._transport)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+    def __str__(self) -> str:
+        return f"{self._transport.url} {self._lifecycle}"
+
     @property
     def is_firing(self) -> bool:
         """

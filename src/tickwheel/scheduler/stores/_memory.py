@@ -68,6 +68,9 @@ class MemoryStore:
         self._asked: dict[tuple[int, int, int], Job] = {}
         self._started: set[tuple[int, int, int]] = set()
 
+    def __repr__(self) -> str:
+        return f"<MemoryStore of {len(self._jobs)} jobs>"
+
     def open(self) -> None:
         self._is_open = True
 

@@ -35,6 +35,9 @@ class CeleryTarget:
         self._app = app
         self._timeout_s = timeout_s
 
+    def __repr__(self) -> str:
+        return f"<CeleryTarget of {getattr(self._app, 'main', None)!r}>"
+
     @classmethod
     def of_url(cls, url: str, *, queue: str = "celery", timeout_s: float = 30.0) -> Self:
         """

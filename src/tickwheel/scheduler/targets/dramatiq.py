@@ -38,6 +38,9 @@ class DramatiqTarget:
         self._timeout_s = timeout_s
         self._close: Callable[[], object] | None = None
 
+    def __repr__(self) -> str:
+        return f"<DramatiqTarget of {type(self._broker).__name__}, queue {self._queue!r}>"
+
     @classmethod
     def of_url(cls, url: str, *, queue: str = "default", timeout_s: float = 30.0) -> Self:
         """

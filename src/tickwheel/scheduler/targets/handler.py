@@ -35,6 +35,9 @@ class HandlerTarget:
         self.on_registered: Callable[[], object] = int
         """Called when there is another one."""
 
+    def __repr__(self) -> str:
+        return f"<HandlerTarget of {', '.join(sorted(self._calls)) or 'no handlers'}>"
+
     def register(
         self,
         name: str,

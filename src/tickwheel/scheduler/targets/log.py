@@ -19,6 +19,9 @@ class LogTarget:
         2030-01-01T09:00:00.000Z fired "tea" for "kitchen", attempt 1, 0.3 ms late: {"cups":2}
     """
 
+    def __repr__(self) -> str:
+        return "<LogTarget>"
+
     def check(self, handler: str) -> None:
         """
         Any name will do; it is printed.

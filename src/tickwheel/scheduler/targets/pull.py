@@ -116,6 +116,9 @@ class PullTarget:
         self._waiting = 0
         self._open: tuple[CallLater, CallLater, Callable[[], int], Callable[[str], object]] | None = None
 
+    def __repr__(self) -> str:
+        return f"<PullTarget, {len(self._leases)} leased>"
+
     def open(
         self,
         lease_timer: CallLater,
@@ -289,12 +292,7 @@ class PullTarget:
             held = self._leases.get(fire_id)
             if held is None or self._open is None:
                 raise LeaseEndedError(fire_id, self._ended.get(fire_id))
-            if held.timer is not None:
-                held.timer.cancel()
-            lease_timer, _, now_ms, _ = self._open
-            held.timer = lease_timer(seconds, self._expire, held, seconds)
-            held.until = now_ms() + int(seconds * 1000)
-            return held.until
+            return self._lease(held, seconds)
 
     def _expire(self, held: _Held, seconds: float) -> None:
         with self._lock:
@@ -362,15 +360,18 @@ class PullTarget:
         return False
 
     def _grant(self, queue: _Queue, held: _Held, seconds: float) -> JobLease:
+        queue.leased += 1
+        self._leases[held.firing.fire_id] = held
+        return JobLease(held.firing.job, held.firing.attempt, self._lease(held, seconds))
+
+    def _lease(self, held: _Held, seconds: float) -> int:
         assert self._open is not None
         if held.timer is not None:
             held.timer.cancel()
         lease_timer, _, now_ms, _ = self._open
         held.timer = lease_timer(seconds, self._expire, held, seconds)
         held.until = now_ms() + int(seconds * 1000)
-        queue.leased += 1
-        self._leases[held.firing.fire_id] = held
-        return JobLease(held.firing.job, held.firing.attempt, held.until)
+        return held.until
 
     def _drop(self, held: _Held, what: str) -> None:
         del self._leases[held.firing.fire_id]

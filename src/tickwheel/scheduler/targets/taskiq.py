@@ -36,6 +36,9 @@ class TaskiqTarget:
         self._broker = broker
         self._link: Link[Any] = Link(self._start, lambda started: started.shutdown(), lambda _started: True)
 
+    def __repr__(self) -> str:
+        return f"<TaskiqTarget of {type(self._broker).__name__}>"
+
     def check(self, handler: str) -> None:
         """
         Refuse what is no name of a task.

@@ -95,6 +95,9 @@ class WebhookTarget:
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
 
+    def __repr__(self) -> str:
+        return f"<WebhookTarget {'signed' if self._keys else 'unsigned'}>"
+
     def check(self, handler: str) -> None:
         """
         Refuse what is no HTTP URL, or carries a password.

@@ -70,6 +70,9 @@ class Common:
             raise UnsupportedError(what, remedy)
         self._core = Core(store, knobs, targets or {}, clock, tracer)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._core}>"
+
     def handler(
         self,
         name: str | None = None,

@@ -66,6 +66,9 @@ class PostgresStore:
         self._owner: str | None = None
         self._sets_new = True  # until a look finds jobs of their keys, and again once it finds none
 
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self.url}>"
+
     def open(self) -> None:
         connections = Connections(self._conninfo, self.url, idle_s=self._lease_s)
         try:

@@ -67,6 +67,9 @@ class RedisStore:
         """The epochs of shards as they were last seen; the server knows better, and says so."""
         self._owner: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<RedisStore {self.url}>"
+
     def open(self) -> None:
         connections = Connections(self._location, self.url, self._base)
         try:

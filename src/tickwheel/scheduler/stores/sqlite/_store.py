@@ -91,6 +91,9 @@ class SqliteStore:
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
         self.abilities = Abilities(loss_window=window, has_notify=True, joins_transactions=True, renew_s=_RENEW_S)
 
+    def __repr__(self) -> str:
+        return f"<SqliteStore {self.url}>"
+
     def open(self) -> None:
         with translated(self.url):
             connections = Connections(self.path, self.url, synchronous=self._synchronous, busy_s=self._busy_s)
