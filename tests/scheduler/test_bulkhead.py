@@ -146,6 +146,10 @@ def test_what_waits_behind_a_hung_handler(start, record, go_on):
     scheduler.handler("h")(record)
     herd(scheduler, "hung", 4)
     record.wait(1)
+    until(lambda: scheduler.stats()["waiting"] == 3)
+    assert [job.awaits_worker for job in scheduler.list("hung/").jobs] == [False, True, True, True]
+    assert scheduler.get("hung/1").awaits_worker
+    assert not scheduler.get("hung/0").awaits_worker
     assert scheduler.cancel("hung/1").outcome is Outcome.CANCELLED
     assert scheduler.move("hung/2", delay=3600).outcome is Outcome.MOVED
     assert scheduler.set("hung/3", delay=0, handler="h", payload="other").outcome is Outcome.REPLACED

@@ -58,7 +58,7 @@ def command(
 def _row(job: Job) -> tuple[object, ...]:
     return (
         job.key,
-        job.state.value,
+        "waiting" if job.lacks_handler or job.awaits_worker else job.state.value,
         local_time(job.due_at),
         job.target,
         job.handler,

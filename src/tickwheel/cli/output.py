@@ -131,6 +131,8 @@ def job_facts(job: Job) -> dict[str, Any]:
         "key": job.key,
         "generation": job.generation,
         "state": job.state.value,
+        "lacks_handler": job.lacks_handler,
+        "awaits_worker": job.awaits_worker,
         "due_at": local_time(job.due_at),
         "target": job.target,
         "handler": job.handler,

@@ -122,8 +122,7 @@ class Job:
 
     Attributes:
         key: Unique among live jobs; 1 to 512 bytes of UTF-8.
-        generation: Grows with every set, move and replay of any job, and with every next run of one that recurs, so
-            that no two firings share a fire id; never used twice by a store.
+        generation: Grows with every set, move, replay and next run of any job; never used twice by a store.
         due_at: When to fire.
         payload: The encoded payload (JSON bytes), at most 1 MiB.
         target: Which kind of place it goes to: "handler", "webhook", "log", ...
@@ -137,8 +136,8 @@ class Job:
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
         first_set_at: When this life of the key began; a debounce's maximum wait counts from it.
-        lacks_handler: Whether it is pending and was set aside, because the node that was to fire it lacks its handler:
-            the first node that has it takes the job up. No attempt is used meanwhile.
+        lacks_handler: Whether it was set aside, pending, for the first node that has its handler; it uses no attempt.
+        awaits_worker: Whether it is running and has not started, as those see it who ask the process that fires it.
     """
 
     key: str
@@ -156,6 +155,7 @@ class Job:
     trace: str | None = None
     first_set_at: int = 0
     lacks_handler: bool = False
+    awaits_worker: bool = False
 
     @property
     def fire_id(self) -> str:

@@ -74,6 +74,7 @@ class JobDocument(Struct, frozen=True):
     trace: str | None
     first_set_at: datetime
     lacks_handler: bool = False
+    awaits_worker: bool = False
 
 
 class AnswerDocument(Struct, frozen=True):
@@ -334,6 +335,7 @@ def job_document(job: Job) -> JobDocument:
         trace=job.trace,
         first_set_at=instant(job.first_set_at),
         lacks_handler=job.lacks_handler,
+        awaits_worker=job.awaits_worker,
     )
 
 

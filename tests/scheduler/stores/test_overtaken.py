@@ -197,3 +197,24 @@ def wait_until(is_true):
     while not is_true():
         assert time.monotonic() < give_up
         time.sleep(0.01)  # what a server's store has written is told nowhere else
+
+
+@pytest.mark.parametrize("url", ["memory", *SHARED], indirect=True)
+def test_what_waits_is_shown_as_waiting(url):
+    """
+    A job that waits for a worker is shown so by the scheduler that fires it, until it starts.
+    """
+    go_on, begun = threading.Event(), threading.Event()
+    with Scheduler(url, options=SchedulerOptions(workers=1)) as scheduler:
+        scheduler.handler("slow")(lambda _: (begun.set(), go_on.wait(PATIENCE_S)))
+        scheduler.set("first", delay=0, handler="slow")
+        assert begun.wait(PATIENCE_S)
+        scheduler.set("second", delay=0, handler="slow")
+        while scheduler.stats()["waiting"] == 0:
+            time.sleep(0.001)  # a job that waits tells nobody
+        shown = {job.key: (job.state.value, job.awaits_worker) for job in scheduler.list().jobs}
+        assert shown == {"first": ("running", False), "second": ("running", True)}
+        assert scheduler.get("second").awaits_worker
+        assert scheduler.move("second", delay=3600).outcome == "moved"
+        assert not scheduler.get("second").awaits_worker
+        go_on.set()

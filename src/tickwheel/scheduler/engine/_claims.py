@@ -76,6 +76,12 @@ class Claims:
             words.append(Claim(job.generation, job.due_at, job.attempt, standing))
         return words
 
+    def is_waiting(self, job: Job) -> bool:
+        """
+        Return whether the attempt that is counted for *job* is known here and has not started.
+        """
+        return self._near.is_waiting(job.generation)
+
     def resolved(self, claims: Sequence[Claim], answers: Sequence[Answer] | None) -> None:
         """
         Forget what the writes have replaced, and give back what they have not.

@@ -119,6 +119,7 @@ def job_of(document: Mapping[str, Any]) -> Job:
         trace=document["trace"],
         first_set_at=ms(document["first_set_at"]),
         lacks_handler=document.get("lacks_handler", False),
+        awaits_worker=document.get("awaits_worker", False),
     )
 
 

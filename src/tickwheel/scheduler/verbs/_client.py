@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from tickwheel.errors import ClosedError, ReentrantError
@@ -15,7 +16,7 @@ from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
-from tickwheel.scheduler.model import Answer, Job, Page, Replay, Set, Write
+from tickwheel.scheduler.model import Answer, Job, Page, Replay, Set, State, Write
 from tickwheel.scheduler.stores import Joins, Shard, Store
 from tickwheel.scheduler.verbs._asker import Asker
 from tickwheel.scheduler.verbs._drain import Progress, drained
@@ -206,14 +207,23 @@ class Client:
         Read one job.
         """
         self.opened()
-        return self.store.get(_checks.check_key(key))
+        job = self.store.get(_checks.check_key(key))
+        return None if job is None else self._shown(job)
 
     def page(self, fields: ListFields) -> Page:
         """
         Read a page of jobs.
         """
         self.opened()
-        return self.store.page(job_query(fields, self.clock.now_ms()))
+        page = self.store.page(job_query(fields, self.clock.now_ms()))
+        return Page(tuple(map(self._shown, page.jobs)), page.cursor)
+
+    def _shown(self, job: Job) -> Job:
+        """
+        Return *job* with what only the process knows that fires it.
+        """
+        knowing = self._knowing() if job.state is State.RUNNING else None
+        return replace(job, awaits_worker=True) if knowing is not None and knowing.is_waiting(job) else job
 
     def upcoming(
         self, due_from: datetime | float | None, due_until: datetime | float | None, limit: int

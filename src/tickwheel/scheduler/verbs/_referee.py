@@ -42,6 +42,11 @@ class Knowing(Protocol):
         What is said to be withdrawn does not start any more, and `resolved` is to be called with it.
         """
 
+    def is_waiting(self, job: Job) -> bool:
+        """
+        Return whether the attempt that is counted for *job* is known here and has not started.
+        """
+
     def resolved(self, claims: Sequence[Claim], answers: Sequence[Answer] | None) -> None:
         """
         Take notice of what came of the writes that withdrew *claims*; None if that is unknown.

@@ -42,7 +42,7 @@ const gone = () => el("p", { class: "empty" }, "This job is no longer there: it 
 function facts(job, runs) {
   const due = Date.parse(job.due_at);
   const rows = [
-    ["State", job.lacks_handler ? "pending: it waits for a node that has its handler" : job.state],
+    ["State", job.lacks_handler ? "pending: it waits for a node that has its handler" : job.awaits_worker ? "waiting for a worker" : job.state],
     ["Due", el("span", {}, moment(due), job.state === "pending" ? el("span", { class: "left", "data-due": due }, until(due)) : null)],
     ["Repeats", job.recurrence && recurrence(job.recurrence)],
     ["Next runs", runs.length > 1 && runs.slice(1).map((run) => moment(Date.parse(run))).join(" · ")],

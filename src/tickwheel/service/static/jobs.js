@@ -86,7 +86,7 @@ export class Jobs {
   tick() {
     for (const node of this.list.children) {
       const { due, state, lacks } = node.dataset;
-      const text = lacks ? "waits for its handler" : state === "pending" ? until(Number(due)) : state === "dead" ? moment(Number(due)) : state;
+      const text = lacks ? `waits for ${lacks}` : state === "pending" ? until(Number(due)) : state === "dead" ? moment(Number(due)) : state;
       const when = node.querySelector(".when");
       if (when.textContent !== text) when.textContent = text;
       node.classList.toggle("soon", state === "pending" && due - now_ms() < 5000);
@@ -97,7 +97,7 @@ export class Jobs {
 function update(node, job) {
   const due = Date.parse(job.due_at);
   const at = node.querySelector(".at");
-  Object.assign(node.dataset, { due, state: job.state, lacks: job.lacks_handler ? "handler" : "" });
+  Object.assign(node.dataset, { due, state: job.state, lacks: job.lacks_handler ? "its handler" : job.awaits_worker ? "a worker" : "" });
   node.querySelector(".where").textContent = where(job);
   node.classList.toggle("dead", job.state === "dead");
   at.textContent = job.state === "dead" ? (job.error ?? "") : moment(due) + (job.recurrence ? " ↻" : "");
