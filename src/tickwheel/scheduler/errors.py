@@ -16,6 +16,7 @@ The durable scheduler's errors.
       AccessError               OSError        permanent   pass a token that the service knows
       StoreError                OSError        transient or permanent: see `is_transient`
         StoreInUseError                        transient   another process owns the store: stop it, or take another file
+        StoreFullError                         transient   free some space: nothing new fits, and cancelling goes on
         StoreFormatError                       permanent   not a tickwheel store, or a newer one
 """
 
@@ -37,6 +38,7 @@ __all__ = [
     "RecurrenceError",
     "StoreError",
     "StoreFormatError",
+    "StoreFullError",
     "StoreInUseError",
     "TooManyWaitingError",
     "TransactionError",
@@ -189,6 +191,12 @@ class StoreError(TickwheelError, OSError):
 class StoreInUseError(StoreError):
     """
     Another process owns the store.
+    """
+
+
+class StoreFullError(StoreError):
+    """
+    The store has no room for anything new; what is there can still be cancelled, begun and settled.
     """
 
 

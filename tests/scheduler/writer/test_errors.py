@@ -4,8 +4,8 @@ What fails, and who is told.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Job, Outcome, Set
+from tickwheel.scheduler.errors import StoreError, StoreFullError
+from tickwheel.scheduler.model import Cancel, Job, Outcome, Set
 
 PATIENCE_S = 20.0
 
@@ -55,6 +55,31 @@ def test_transient_error_that_stays(make, store):
     errors = [future.exception(PATIENCE_S) for future in futures]
     assert {str(error) for error in errors} == {"apply failed: try again"}
     assert writer.submit(a_set("later")).result(PATIENCE_S).outcome is Outcome.CREATED
+
+
+def test_full_store(make, store, monkeypatch):
+    """
+    Where nothing new fits, a set is refused at once, and what was written together with it goes through.
+    """
+    writer = make(retry_s=3600.0)
+    assert writer.submit(a_set("old")).result(PATIENCE_S).outcome is Outcome.CREATED
+    apply = store.apply
+
+    def full(writes):
+        if any(isinstance(write, Set) for write in writes):
+            what = "no room"
+            raise StoreFullError(what, "free some", is_transient=True)
+        return apply(writes)
+
+    monkeypatch.setattr(store, "apply", full)
+    with store.held() as entered:
+        writer.submit(Cancel("nobody"))
+        assert entered()
+        sets = [writer.submit(a_set(f"{i}")) for i in range(3)]
+        cancel = writer.submit(Cancel("old"))
+        sets += [writer.submit(a_set(f"more {i}")) for i in range(3)]
+    assert cancel.result(PATIENCE_S).outcome is Outcome.CANCELLED
+    assert {str(future.exception(PATIENCE_S)) for future in sets} == {"no room: free some"}
 
 
 def test_unknown_end_is_not_tried_again(make, store):

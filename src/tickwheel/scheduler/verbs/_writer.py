@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Final, TypeAlias
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.errors import StoreError, StoreFullError
 from tickwheel.scheduler.model import Answer, Write
 from tickwheel.scheduler.stores._contract import Store
 from tickwheel.scheduler.verbs._promise import Promise
@@ -356,7 +356,8 @@ class Writer:
                 self._on_unknown()
 
     def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
-        is_about_all = isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
+        is_lasting = isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
+        is_about_all = is_lasting and not isinstance(error, StoreFullError)
         if len(entries) > 1 and not is_about_all:
             # Something in this batch cannot be written: halve it until it stands alone, so that it harms nobody else.
             middle = len(entries) // 2
@@ -376,6 +377,8 @@ class Writer:
             start = time.perf_counter()
             try:
                 answers = self._store.apply(writes)
+            except StoreFullError:
+                raise  # there will be no room in five seconds, and meanwhile nobody could cancel
             except StoreError as error:
                 if not error.is_transient or error.is_unknown or time.monotonic() + wait_s > give_up:
                     raise

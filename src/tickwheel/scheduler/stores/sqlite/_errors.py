@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreFullError
 
 __all__ = ["told", "translated"]
 
@@ -76,8 +76,10 @@ def told(error: Exception, url: str, *, is_committing: bool = False) -> StoreErr
         return StoreFormatError(f"{url} {words.what}", words.remedy)
     if family in _WORDS:
         words = _WORDS[family]
-        is_unknown = is_committing and family == sqlite3.SQLITE_IOERR
         what = f"{url}: {words.what} ({error})"
+        if family == sqlite3.SQLITE_FULL:
+            return StoreFullError(what, words.remedy, is_transient=True)
+        is_unknown = is_committing and family == sqlite3.SQLITE_IOERR
         return StoreError(what, words.remedy, is_transient=words.is_transient, is_unknown=is_unknown)
     if code is None:
         return StoreError(

@@ -8,16 +8,15 @@ mebibyte beside the database, which is deleted when the disk is full. Until it c
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.errors import StoreFullError
 from tickwheel.scheduler.model import Adopt, Set, Write
 
-__all__ = ["Reserve", "is_full", "is_growing"]
+__all__ = ["Reserve", "is_growing"]
 
 _BYTES: Final = 1 << 20
 """Enough to move the log into the database; then it begins again, in the room that it has."""
@@ -68,19 +67,11 @@ class Reserve:
 
     def check(self, writes: Sequence[Write]) -> None:
         """
-        Raise `StoreError` if *writes* would take up the room that was kept for others.
+        Raise `StoreFullError` if *writes* would take up the room that was kept for others.
         """
         if self.is_spent and is_growing(writes):
             what = f"{self._url}: the disk is full, and what was kept free is for cancelling"
-            raise StoreError(what, "free some space; nothing was written", is_transient=True)
-
-
-def is_full(error: StoreError) -> bool:
-    """
-    Return whether *error* is that of a full disk.
-    """
-    code = getattr(error.__cause__, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF == sqlite3.SQLITE_FULL
+            raise StoreFullError(what, "free some space; nothing was written", is_transient=True)
 
 
 def is_growing(writes: Sequence[Write]) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tickwheel.clock import Clock, MonotonicClock
-from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreFullError
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores._plan import WrongGuessError
@@ -29,7 +29,7 @@ from tickwheel.scheduler.stores.sqlite._guests import Follower, joining
 from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
 from tickwheel.scheduler.stores.sqlite._paging import page
 from tickwheel.scheduler.stores.sqlite._queries import SQL
-from tickwheel.scheduler.stores.sqlite._reserve import Reserve, is_full, is_growing
+from tickwheel.scheduler.stores.sqlite._reserve import Reserve, is_growing
 from tickwheel.scheduler.stores.sqlite._schema import migrate
 
 __all__ = ["SqliteStore"]
@@ -123,8 +123,8 @@ class SqliteStore:
         for make_room in (self._restart_log, self._spend_reserve):
             try:
                 return self._apply_all(writes)
-            except StoreError as error:
-                if not is_full(error) or is_growing(writes):
+            except StoreFullError:
+                if is_growing(writes):
                     raise
             make_room()
         return self._apply_all(writes)
