@@ -23,8 +23,8 @@ _AHEAD_NS: Final = 2 * 10**9
 
 _RECOVERY_NS: Final = 45 * 10**9
 """After a fault: a lease of 60 s is renewed every 20 s, and a call that the line swallowed is given up before that."""
-_LEASE_NS: Final = 60 * 10**9
-"""As long a dead node's shards are its own."""
+_TAKEOVER_NS: Final = 85 * 10**9
+"""After a node's death: its shards are its own until its lease of 60 s is over, and others look every 20 s."""
 _CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED)
 _EVERYWHERE: Final = ("the", "failover")
 """What concerns all nodes: the end of the day, another server."""
@@ -74,7 +74,7 @@ class Health:
         Yield the running *job* if its node died, and a healthy owner has had the time to rescue it.
         """
         waited = at - self._since(shard, job.key, job.generation, at)
-        if (job.key, job.generation) in self._orphans and waited > _LEASE_NS + _SILENT_NS:
+        if (job.key, job.generation) in self._orphans and waited > _SILENT_NS:
             self._orphans.discard((job.key, job.generation))
             yield "silent", f"{job.key}/{job.generation} was not rescued in {waited / 1e9:.1f} s by a healthy owner"
 
@@ -107,7 +107,8 @@ class Health:
             self._bereave(node, event.at)
         for shard, owner in enumerate(self._owners):
             if what in _EVERYWHERE or (owner is not None and _node(owner) == node):
-                self._well_since[shard] = event.at + _RECOVERY_NS
+                needed = _TAKEOVER_NS if what == "kill" else _RECOVERY_NS
+                self._well_since[shard] = max(self._well_since[shard], event.at + needed)
 
     def committed(self, event: Committed, shard: int) -> None:
         """
