@@ -181,7 +181,7 @@ def to_float(value: Seconds, name: str) -> float:
     """
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if not isinstance(value, float | int) and not hasattr(value, "__float__"):
+    if not isinstance(value, float | int) and not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         message = f"{name} is {value!r}: pass seconds as a number or a timedelta, not {type(value).__name__}"
         raise TypeError(message)
     try:

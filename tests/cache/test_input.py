@@ -161,3 +161,24 @@ def test_generators_are_not_cached():
         @cached(TTLCache(10, 60.0))
         def numbers():
             yield 1
+
+
+def test_a_ttl_of_another_library():
+    """
+    A number that can be converted and nothing else, not even compared, is a ttl like any other.
+    """
+
+    class Length:
+        def __init__(self, seconds):
+            self.seconds = seconds
+
+        def __float__(self):
+            return self.seconds
+
+    cache = TTLCache(10, Length(5.0))
+    cache["a"] = 1
+    cache.set("b", 2, ttl=Length(1.0))
+    assert 4.0 < cache.remaining("a") <= 5.0
+    assert cache.remaining("b") <= 1.0
+    with pytest.raises(ValueError, match="pass 0 or more"):
+        TTLCache(10, Length(-1.0))

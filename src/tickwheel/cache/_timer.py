@@ -11,7 +11,7 @@ from datetime import timedelta
 from numbers import Real
 from typing import Any, Final, Self
 
-from tickwheel.clock import NEVER, to_deadline
+from tickwheel.clock import NEVER, to_deadline, to_float
 
 __all__ = ["CacheTimer", "TimerClock", "duration_ns"]
 
@@ -143,7 +143,7 @@ def duration_ns(duration: Any, name: str, *, is_signed: bool = False) -> int:
             message = f"{name} is None: pass seconds as a number, math.inf for no end"
             raise TypeError(message)
         ns = to_deadline(duration, name)  # refuses NaN and what is no number, by name
-        ns = -1 if duration < 0 else ns
+        ns = -1 if to_float(duration, name) < 0 else ns
     if ns < 0 and not is_signed:
         message = f"{name} is {duration!r}: pass 0 or more, math.inf for no end"
         raise ValueError(message)

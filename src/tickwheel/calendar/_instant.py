@@ -35,7 +35,7 @@ def instant(when: datetime | float, name: str = "when") -> tuple[int, tzinfo]:
             raise InvalidValueError(name, when, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
         zone = when.tzinfo
         ns = (when - EPOCH) // _MICROSECOND * 1_000
-    elif isinstance(when, bool | timedelta) or not hasattr(when, "__float__"):
+    elif isinstance(when, bool | timedelta) or not (hasattr(when, "__float__") or hasattr(when, "__index__")):
         message = f"{name} is {when!r}: pass an aware datetime, or seconds since the epoch"
         raise TypeError(message)
     else:

@@ -212,7 +212,7 @@ def _seconds(name: str, value: float) -> float:
     """
     if type(value) is float and not math.isnan(value):
         return value
-    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
+    if isinstance(value, bool | str) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         message = f"{name} is {value!r}: pass seconds as a number, not {type(value).__name__}"
         raise TypeError(message)
     try:

@@ -180,6 +180,29 @@ class InputTests(EngineTests):
         rig.engine.fire_due()
         assert rig.log == ["from __float__", "from __float__", "a", "b"]
 
+    def test_integers_of_other_libraries(self) -> None:
+        """
+        What is an integer by its `__index__` alone is taken everywhere, as `float` takes it.
+        """
+
+        class Count:
+            def __index__(self) -> int:
+                return 2
+
+        rig = self.rig()
+        two: Any = Count()
+        begun = rig.clock.monotonic()
+        timer = rig.engine.call_later(two, print, slack=two)
+        assert timer.when() >= begun + 2
+        assert timer.restart(two)
+        assert timer.when() >= begun + 2
+        assert timer.reschedule(two)
+        assert timer.when() == 2.0
+        assert rig.engine.move_many([timer], two) == 1
+        assert rig.engine.move_many([timer], [two]) == 1
+        assert len(rig.engine.call_later_many([two], print)) == 1
+        assert rig.engine.call_at(two, print).when() == 2.0
+
     def test_a_conversion_that_raises(self) -> None:
         """
         What a conversion raises comes out as it is, and nothing is set.
