@@ -36,6 +36,16 @@ def redis_url(redis_server):
     return redis_server.url(f"?prefix=scheduler-{next(NUMBERS)}&lease_s=2")
 
 
+def until(condition):
+    """
+    Wait until *condition* holds.
+    """
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_nodes_share_the_jobs(make, record, redis_url):
     """
     Three nodes fire each job once, whoever sets it and whoever goes meanwhile.
@@ -44,6 +54,7 @@ def test_nodes_share_the_jobs(make, record, redis_url):
     for number, node in enumerate(nodes):
         node.handler("h")(lambda payload, number=number: record((payload, number)))
         node.start()
+    until(lambda: sorted(len(node.stats()["shards"]) for node in nodes) == [5, 5, 6])  # what runs is not handed over
     for turn in range(4):
         requests = [SetRequest(f"{turn} {i}", delay=0.3, handler="h", payload=f"{turn} {i}") for i in range(50)]
         nodes[turn % 3].set_many(requests)
