@@ -4,62 +4,102 @@ tickwheel: timers by the million, and timers that survive a crash.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tickwheel._later import later
-from tickwheel.clock import BootClock, Clock, MonotonicClock
-from tickwheel.drivers import (
-    Driver,
-    Executor,
-    InlineExecutor,
-    ManualDriver,
-    PoolExecutor,
-    ShardedWheel,
-    ThreadDriver,
-    TimerWheel,
-    TrioDriver,
-)
-from tickwheel.errors import (
-    ClosedError,
-    ContextCancelledError,
-    DeadlineExceededError,
-    ExecutorFullError,
-    InvalidDeadlineError,
-    InvalidDelayError,
-    InvalidValueError,
-    MissingExtraError,
-    RecurrenceError,
-    ReentrantError,
-    SpanExceededError,
-    TickwheelError,
-    TooManyTimersError,
-)
-from tickwheel.timers._contract import Pending, Timer
-from tickwheel.timers._periodic import Periodic
-from tickwheel.timers.contexts import (
-    Context,
-    background,
-    with_cancel,
-    with_deadline,
-    with_timeout,
-    with_value,
-)
 
+TYPE_CHECKING = False  # type checkers take it for true; `typing` itself would double the cost of the import
 if TYPE_CHECKING:
     from tickwheel.aio import run
-    from tickwheel.drivers import AsyncioDriver, TaskExecutor, ended, within
+    from tickwheel.clock import BootClock, Clock, MonotonicClock
+    from tickwheel.drivers import (
+        AsyncioDriver,
+        Driver,
+        Executor,
+        InlineExecutor,
+        ManualDriver,
+        PoolExecutor,
+        ShardedWheel,
+        TaskExecutor,
+        ThreadDriver,
+        TimerWheel,
+        TrioDriver,
+        ended,
+        within,
+    )
+    from tickwheel.errors import (
+        ClosedError,
+        ContextCancelledError,
+        DeadlineExceededError,
+        ExecutorFullError,
+        InvalidDeadlineError,
+        InvalidDelayError,
+        InvalidValueError,
+        MissingExtraError,
+        RecurrenceError,
+        ReentrantError,
+        SpanExceededError,
+        TickwheelError,
+        TooManyTimersError,
+    )
+    from tickwheel.timers._contract import Pending, Timer
+    from tickwheel.timers._periodic import Periodic
+    from tickwheel.timers.contexts import (
+        Context,
+        background,
+        with_cancel,
+        with_deadline,
+        with_timeout,
+        with_value,
+    )
 
     __version__: str
-else:  # asyncio and the package's metadata cost more to import than the rest together
-    __getattr__ = later(
+else:  # a program pays for the rooms that it enters
+    __getattr__, __dir__ = later(
         __name__,
         {
-            "AsyncioDriver": "tickwheel.drivers",
-            "TaskExecutor": "tickwheel.drivers",
-            "__version__": "tickwheel._version",
-            "ended": "tickwheel.drivers",
-            "run": "tickwheel.aio",
-            "within": "tickwheel.drivers",
+            "tickwheel": ["clock", "drivers", "errors", "timers", "typing", "wheels"],
+            "tickwheel._version": ["__version__"],
+            "tickwheel.aio": ["run"],
+            "tickwheel.clock": ["BootClock", "Clock", "MonotonicClock"],
+            "tickwheel.drivers": [
+                "AsyncioDriver",
+                "Driver",
+                "Executor",
+                "InlineExecutor",
+                "ManualDriver",
+                "PoolExecutor",
+                "ShardedWheel",
+                "TaskExecutor",
+                "ThreadDriver",
+                "TimerWheel",
+                "TrioDriver",
+                "ended",
+                "within",
+            ],
+            "tickwheel.errors": [
+                "ClosedError",
+                "ContextCancelledError",
+                "DeadlineExceededError",
+                "ExecutorFullError",
+                "InvalidDeadlineError",
+                "InvalidDelayError",
+                "InvalidValueError",
+                "MissingExtraError",
+                "RecurrenceError",
+                "ReentrantError",
+                "SpanExceededError",
+                "TickwheelError",
+                "TooManyTimersError",
+            ],
+            "tickwheel.timers._contract": ["Pending", "Timer"],
+            "tickwheel.timers._periodic": ["Periodic"],
+            "tickwheel.timers.contexts": [
+                "Context",
+                "background",
+                "with_cancel",
+                "with_deadline",
+                "with_timeout",
+                "with_value",
+            ],
         },
     )
 

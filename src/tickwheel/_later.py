@@ -5,27 +5,32 @@ Names of a package that are imported when they are first used, so that `import t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
 __all__ = ["later"]
 
 
-def later(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+def later(package: str, homes: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """
-    Return a `__getattr__` for *package* that imports a name's module on first use, and keeps the name from then on.
+    Return a `__getattr__` for *package* that imports names on first use and keeps them, and a `__dir__` with them.
 
     Args:
         package: The dotted name of the package.
-        homes: The module that each name lies in, by the name.
+        homes: The names that each module holds; those of the package itself are its modules.
     """
+    home_of = {name: module for module, names in homes.items() for name in names}
 
     def import_on_use(name: str) -> object:
-        if name not in homes:
+        if name not in home_of:
             message = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(message)
-        value = getattr(import_module(homes[name]), name)
+        home = home_of[name]
+        value = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return import_on_use
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *home_of})
+
+    return import_on_use, list_names

@@ -5,7 +5,6 @@ Types that several layers name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,8 +30,7 @@ class Expired(NamedTuple):
     payload: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(NamedTuple):
     """
     A timer that is pending, or that was when its wheel was drained or closed.
 

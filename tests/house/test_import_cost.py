@@ -9,8 +9,21 @@ import sys
 
 import pytest
 
-HEAVY = {"asyncio", "concurrent.futures", "ctypes", "importlib.metadata", "logging", "socket", "ssl", "subprocess"}
+HEAVY = {
+    "asyncio",
+    "concurrent.futures",
+    "ctypes",
+    "dataclasses",
+    "importlib.metadata",
+    "inspect",
+    "logging",
+    "socket",
+    "ssl",
+    "subprocess",
+}
 LATER = (
+    ("tickwheel.TimerWheel", "tickwheel._core"),
+    ("tickwheel.errors", "tickwheel.errors"),
     ("tickwheel.AsyncioDriver", "asyncio"),
     ("tickwheel.TaskExecutor", "asyncio"),
     ("tickwheel.ended", "asyncio"),
@@ -36,9 +49,9 @@ def loaded_by(statements: str) -> set[str]:
     [
         "import tickwheel",
         "import tickwheel; tickwheel.TimerWheel().call_later(60, print).cancel()",
-        "from tickwheel.wheels import HeapWheel; import tickwheel; tickwheel.TimerWheel(wheel=HeapWheel())",
+        "import tickwheel; tickwheel.with_timeout(tickwheel.background(tickwheel.TimerWheel()), 60).cancel()",
     ],
-    ids=["import", "a timer", "another design"],
+    ids=["import", "a timer", "a context"],
 )
 def test_import_loads_nothing_heavy(statements):
     """
@@ -47,12 +60,41 @@ def test_import_loads_nothing_heavy(statements):
     assert loaded_by(statements) & HEAVY == set()
 
 
-def test_import_loads_no_design_of_a_wheel():
+def test_another_design_loads_nothing_heavy():
     """
-    Importing tickwheel loads the protocol of wheels, and no design in Python.
+    A wheel of another design loads dataclasses for what describes it, and neither asyncio nor the like.
     """
-    wheels = {name for name in loaded_by("import tickwheel") if name.startswith("tickwheel.wheels.")}
-    assert wheels == {"tickwheel.wheels._contract"}
+    statements = "from tickwheel.wheels import HeapWheel; import tickwheel; tickwheel.TimerWheel(wheel=HeapWheel())"
+    assert loaded_by(statements) & (HEAVY - {"dataclasses", "inspect"}) == set()
+
+
+def test_import_loads_no_room():
+    """
+    Importing tickwheel alone loads its front page, and neither a room nor the native module.
+    """
+    assert {name for name in loaded_by("import tickwheel") if name.startswith("tickwheel")} == {
+        "tickwheel",
+        "tickwheel._later",
+    }
+
+
+def test_timers_load_no_design_of_a_wheel():
+    """
+    Importing TimerWheel loads the protocol of wheels, and no design in Python, shards or trio.
+    """
+    loaded = loaded_by("from tickwheel import TimerWheel")
+    assert {name for name in loaded if name.startswith("tickwheel.wheels.")} == {"tickwheel.wheels._contract"}
+    assert loaded & {"random", "tickwheel.drivers._shards", "tickwheel.drivers._trio"} == set()
+
+
+@pytest.mark.parametrize("package", ["tickwheel", "tickwheel.drivers", "tickwheel.wheels"])
+def test_names_are_listed_before_they_are_used(package):
+    """
+    A package lists its public names, those too that no program has used yet, so that they can be completed.
+    """
+    script = f"import {package} as package; print(*sorted(set(package.__all__) - set(dir(package))))"
+    answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == []
 
 
 @pytest.mark.parametrize(("name", "module"), LATER)

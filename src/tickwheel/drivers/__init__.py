@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING
 from tickwheel._later import later
 from tickwheel.drivers._contract import Driver, SteppedClock
 from tickwheel.drivers._manual import ManualDriver
-from tickwheel.drivers._shards import ShardedWheel
 from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._timer_wheel import TimerWheel
-from tickwheel.drivers._trio import TrioDriver
 from tickwheel.drivers.executors import Executor, InlineExecutor, PoolExecutor
 
 if TYPE_CHECKING:
     from tickwheel.drivers._asyncio import AsyncioDriver
     from tickwheel.drivers._context_waits import ended, within
+    from tickwheel.drivers._shards import ShardedWheel
+    from tickwheel.drivers._trio import TrioDriver
     from tickwheel.drivers.executors import TaskExecutor
-else:  # these import asyncio
-    __getattr__ = later(
+else:  # these import asyncio, or serve few programs
+    __getattr__, __dir__ = later(
         __name__,
         {
-            "AsyncioDriver": "tickwheel.drivers._asyncio",
-            "TaskExecutor": "tickwheel.drivers._tasks",
-            "ended": "tickwheel.drivers._context_waits",
-            "within": "tickwheel.drivers._context_waits",
+            "tickwheel.drivers._asyncio": ["AsyncioDriver"],
+            "tickwheel.drivers._context_waits": ["ended", "within"],
+            "tickwheel.drivers._shards": ["ShardedWheel"],
+            "tickwheel.drivers._trio": ["TrioDriver"],
+            "tickwheel.drivers._tasks": ["TaskExecutor"],
         },
     )
 

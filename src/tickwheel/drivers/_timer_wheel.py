@@ -16,7 +16,6 @@ from tickwheel.drivers._contract import Driver, SteppedClock
 from tickwheel.drivers._keyed_verbs import KeyedVerbs
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
-from tickwheel.drivers._trio import TrioDriver, is_in_trio
 from tickwheel.drivers._verbs import HOT_VERBS, TimerVerbs
 from tickwheel.drivers.executors import Executor
 from tickwheel.timers._contract import Engine
@@ -121,6 +120,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
             MissingExtraError: If trio is not installed.
             RuntimeError: Outside of a trio run.
         """
+        from tickwheel.drivers._trio import TrioDriver  # noqa: PLC0415 - few programs use trio
+
         return cls(driver=TrioDriver(), **options)
 
     @classmethod
@@ -131,6 +132,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         Raises:
             RuntimeError: If neither is running.
         """
+        from tickwheel.drivers._trio import is_in_trio  # noqa: PLC0415 - few programs use trio
+
         return cls.trio(**options) if is_in_trio() else cls.asyncio(**options)
 
     def __del__(self) -> None:

@@ -20,6 +20,6 @@ from tickwheel.drivers._pool import PoolExecutor, WhenFull
 if TYPE_CHECKING:
     from tickwheel.drivers._tasks import TaskExecutor
 else:  # it imports asyncio
-    __getattr__ = later(__name__, {"TaskExecutor": "tickwheel.drivers._tasks"})
+    __getattr__, __dir__ = later(__name__, {"tickwheel.drivers._tasks": ["TaskExecutor"]})
 
 __all__ = ["Executor", "InlineExecutor", "PoolExecutor", "SlowHandler", "TaskExecutor", "WhenFull"]

@@ -4,11 +4,16 @@ Callbacks that are coroutine functions, and what is said of them where nobody aw
 
 from __future__ import annotations
 
-import inspect
+import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeGuard
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any, Final, TypeGuard
 
 __all__ = ["check_callback", "handed_on", "is_coroutine", "is_coroutine_function", "refusal"]
+
+CO_COROUTINE: Final = 0x80
+"""The flag of a code object that was written with `async def`, as `inspect` has it."""
 
 
 def is_coroutine(value: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
@@ -21,8 +26,17 @@ def is_coroutine(value: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
 def is_coroutine_function(callback: object) -> bool:
     """
     Return whether *callback* is a function written with `async def`, a method or a partial of one.
+
+    Something else can only be marked as one with the help of `inspect`, which is slow to import and is left alone until
+    somebody else has done so.
     """
-    return inspect.iscoroutinefunction(callback)
+    if "inspect" in sys.modules:
+        from inspect import iscoroutinefunction  # noqa: PLC0415 - an import costs a quarter of `import tickwheel`
+
+        return iscoroutinefunction(callback)
+    while isinstance(callback, MethodType | partial):
+        callback = callback.__func__ if isinstance(callback, MethodType) else callback.func
+    return isinstance(callback, FunctionType) and bool(callback.__code__.co_flags & CO_COROUTINE)
 
 
 def refusal(callback: object, name: str = "callback") -> str:

@@ -13,7 +13,6 @@ three are those of tokio's `MissedTickBehavior`:
 
 from __future__ import annotations
 
-import random
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -88,8 +87,12 @@ class Phase:
         """
         Return the time of the firing that is next, with its jitter.
         """
-        jitter_ns = int(random.random() * self._jitter_ns)  # noqa: S311 - spreads load, guards nothing
-        return min(self._time_of(self._number) + jitter_ns, NEVER)
+        time = self._time_of(self._number)
+        if not self._jitter_ns:
+            return min(time, NEVER)
+        from random import random  # noqa: PLC0415 - jitter alone needs it, and it costs as much as this module
+
+        return min(time + int(random() * self._jitter_ns), NEVER)  # noqa: S311 - spreads load, guards nothing
 
     def go_on(self, now: Reading) -> int:
         """

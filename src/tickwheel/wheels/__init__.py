@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from tickwheel.wheels.rounds import RoundsWheel
     from tickwheel.wheels.single import SingleWheel
 else:  # timers need the protocol alone
-    __getattr__ = later(
+    __getattr__, __dir__ = later(
         __name__,
         {
-            "CARDS": "tickwheel.wheels._cards",
-            "CalendarWheel": "tickwheel.wheels.calendar_queue",
-            "CascadingWheel": "tickwheel.wheels.cascading",
-            "DelayQueue": "tickwheel.wheels.delay_queue",
-            "HeapWheel": "tickwheel.wheels.heap",
-            "HierarchicalWheel": "tickwheel.wheels.hierarchical",
-            "NativeWheel": "tickwheel.wheels.native",
-            "RoundsWheel": "tickwheel.wheels.rounds",
-            "SingleWheel": "tickwheel.wheels.single",
+            "tickwheel.wheels._cards": ["CARDS"],
+            "tickwheel.wheels.calendar_queue": ["CalendarWheel"],
+            "tickwheel.wheels.cascading": ["CascadingWheel"],
+            "tickwheel.wheels.delay_queue": ["DelayQueue"],
+            "tickwheel.wheels.heap": ["HeapWheel"],
+            "tickwheel.wheels.hierarchical": ["HierarchicalWheel"],
+            "tickwheel.wheels.native": ["NativeWheel"],
+            "tickwheel.wheels.rounds": ["RoundsWheel"],
+            "tickwheel.wheels.single": ["SingleWheel"],
         },
     )
 

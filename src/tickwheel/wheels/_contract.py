@@ -23,8 +23,7 @@ A new wheel stands at 0: its owner calls `advance(now)` before the first insert,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tickwheel.clock import NEVER
 from tickwheel.errors import InvalidDeadlineError
@@ -33,8 +32,7 @@ from tickwheel.typing import Expired
 __all__ = ["NEVER", "Abilities", "Expired", "Wheel", "checked_deadline", "checked_limit"]
 
 
-@dataclass(frozen=True, slots=True)
-class Abilities:
+class Abilities(NamedTuple):
     """
     What a design declares of itself; the contract suite reads it instead of guessing.
 
