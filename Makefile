@@ -3,7 +3,8 @@
 #   PYTHON=...   the interpreter to use (default: scripts/find-python)
 #   VENV=...     where to install (default: .venv); everything that make installs or builds for Python lives inside
 #   ARGS=...     passed on to pytest, the benchmarks, or tickwheel serve
-#   VERSIONS=... the Pythons of test-all and conformance (default: all that are supported)
+#   VERSIONS=... the Pythons of test-all, conformance and wheels (default: all that are supported)
+#   TARGETS=...  the systems that wheels are built for, as Rust names them
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -14,15 +15,17 @@ MAKEFLAGS += --no-builtin-rules
 VENV ?= .venv
 ARGS ?=
 VERSIONS ?= 3.11 3.12 3.13 3.14 3.15
+TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-apple-darwin
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 # What goes into the wheel. Folders stand for deletions, which change nothing else.
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: symbols servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -50,7 +53,19 @@ $(VENV)/.wheel: $(SOURCES) $(VENV)/.build
 wheel: $(VENV)/.wheel ## build the release wheel and install it into VENV
 	@ls $(VENV)/dist/*.whl
 
-# The release build has none: 0.98 MB instead of 5.24. The code is the same, so what they name holds for it, too.
+wheels: $(VENV)/.build $(VENV)/.wheels ## build and check wheels for Linux and macOS in VENV/wheels (VERSIONS="3.13" TARGETS=...)
+	@rm -rf $(VENV)/wheels
+	@scripts/wheels $(BIN) $(VENV)/wheels "$(VERSIONS)" "$(TARGETS)"
+
+sdist: $(VENV)/.build $(VENV)/.dev ## build the sdist, and test it as somebody who unpacks it
+	@rm -rf $(VENV)/sdist
+	@$(BIN)/maturin sdist --out $(VENV)/sdist 2>/dev/null
+	@scripts/test-sdist $(BIN) $(VENV)/sdist
+
+rootfs: ## follow the Containerfile's steps with debootstrap and chroot, and try what they make (as root)
+	"$$(scripts/find-python)" -P scripts/rootfs.py build/rootfs
+
+# The release build has none: 0.98 MB instead of 5.56.
 symbols: $(VENV)/.wheel ## install the native module with debug symbols into VENV, for gdb, perf and valgrind
 	@echo "make: building with symbols"
 	@rm -rf $(VENV)/symbols
@@ -103,6 +118,13 @@ lint: $(VENV)/.dev ## check form and style of Python and Rust
 	$(BIN)/ruff check
 	cargo fmt --all --check
 	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@$(MAKE) --no-print-directory $(VENV)/bin/actionlint || echo "make: no Go or no proxy of its modules here, so the workflows are not linted" >&2
+	@if [ -x $(BIN)/actionlint ] && [ -d .github ]; then echo actionlint; $(BIN)/actionlint; fi
+
+# From the proxy of Go's modules; PyPI's package of the name would fetch a binary from elsewhere.
+$(VENV)/bin/actionlint: $(VENV)/.made
+	@command -v go >/dev/null && GOBIN=$(abspath $(BIN)) go install $(ACTIONLINT)
+	@touch $@
 
 types: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## check the types, and the stubs against the built module
 	$(BIN)/mypy
@@ -185,11 +207,14 @@ lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
 	export UV_CUSTOM_COMPILE_COMMAND="make lock"; \
 	$$compile build.in -o build.txt; \
 	$$compile pythons.in -o pythons.txt; \
+	$$compile wheels.in -o wheels.txt; \
 	$$compile ../pyproject.toml --extra service -o service.txt; \
 	$$compile dev.in -o dev.txt; \
+	$$compile ../pyproject.toml image.in --extra service --extra postgres-binary --extra redis --extra amqp --extra nats \
+	    --extra kafka --extra otel --generate-hashes -o image.txt; \
 	$$compile bench.in -o bench.txt; \
 	$$compile docs.in -o docs.txt; \
 	$$compile conformance.in -o conformance.txt
 
 clean: ## remove what make has built and installed
-	rm -rf .venv .venv-3.* .pythons target build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-3.* .pythons .rust target build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
