@@ -1,0 +1,93 @@
+"""
+The workflows: they test and build what the package says it supports, and have no more rights than they need.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = ROOT / ".github" / "workflows"
+pytestmark = pytest.mark.skipif(not WORKFLOWS.is_dir(), reason="an sdist has no workflows")
+
+
+def workflow(name: str) -> dict:
+    """
+    Return a workflow, read.
+    """
+    return yaml.safe_load((WORKFLOWS / name).read_text("utf-8"))
+
+
+def supported() -> list[str]:
+    """
+    Return the Pythons that the package says it supports.
+    """
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
+    return [
+        match[1] for line in classifiers if (match := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))
+    ]
+
+
+def test_every_supported_python_is_tested_and_released():
+    """
+    The matrix has every Python of the classifiers on Linux of both processors, macOS and Windows; so have the wheels.
+    """
+    matrix = workflow("tests.yml")["jobs"]["test"]["strategy"]["matrix"]
+    assert matrix["python"] == supported()
+    assert {"ubuntu-24.04", "ubuntu-24.04-arm", "macos-15", "windows-2025"} <= set(matrix["system"])
+    release = workflow("release.yml")
+    assert release["env"]["PYTHONS"].split() == supported()
+    targets = release["jobs"]["wheels"]["strategy"]["matrix"]["include"]
+    check = next(step["run"] for step in release["jobs"]["check"]["steps"] if "check_wheels" in step.get("run", ""))
+    assert f"= {len(targets) * len(supported())}" in check
+
+
+def test_make_and_the_release_build_for_the_same_systems():
+    """
+    `make wheels` builds for the systems that a release has wheels for.
+    """
+    targets = {one["target"] for one in workflow("release.yml")["jobs"]["wheels"]["strategy"]["matrix"]["include"]}
+    line = re.search(r"^TARGETS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert line
+    assert set(line[1].split()) == targets
+
+
+@pytest.mark.parametrize("name", ["tests.yml", "release.yml"])
+def test_no_secret_and_no_needless_right(name):
+    """
+    A workflow may only read the repository; publishing alone gets a token, in its environment, after all checks.
+    """
+    text = (WORKFLOWS / name).read_text("utf-8")
+    assert "secrets." not in text
+    assert "pull_request_target" not in text
+    found = workflow(name)
+    assert found["permissions"] == {"contents": "read"}
+    for title, job in found["jobs"].items():
+        if title == "publish":
+            assert job["environment"] == "pypi"
+            assert set(job["needs"]) == {"tests", "check"}
+        else:
+            assert "permissions" not in job
+        for step in job.get("steps", ()):
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
+            assert "@" in step.get("uses", "@")
+
+
+def test_actionlint_finds_nothing():
+    """
+    Actionlint, which `make lint` installs where Go is, finds nothing in the workflows.
+    """
+    actionlint = shutil.which("actionlint", path=str(Path(sys.executable).parent)) or shutil.which("actionlint")
+    if actionlint is None:
+        pytest.skip("actionlint is not installed: make lint installs it where there is Go")
+    answer = subprocess.run([actionlint, "-no-color"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout) == (0, "")
