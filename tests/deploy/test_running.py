@@ -159,9 +159,33 @@ def test_the_container_starts_what_there_is(steps):
     help_text = serve_options()
     assert [word for word in words if word.startswith("--") and word not in help_text] == []
     assert found["EXPOSE"] == str(ServiceOptions().port)
-    assert f":{ServiceOptions().port}/readyz" in found["HEALTHCHECK"]
+    assert f":{ServiceOptions().port}/healthz" in found["HEALTHCHECK"], (
+        "a store that is unreachable is no reason to restart"
+    )
     with pytest.raises(ValueError, match="token"):
         ServiceOptions(host=words[words.index("--host") + 1]).check()
+
+
+def test_the_container_has_what_operations_promise(steps):
+    """
+    The extras that it installs, all pinned by hash, reach every store and broker, and export traces.
+    """
+    run = next(rest for name, rest in steps if name == "RUN" and "requirements/image.txt" in rest)
+    assert "--require-hashes" in run
+    pins = set(re.findall(r"^([\w-]+)==", (ROOT / "requirements" / "image.txt").read_text("utf-8"), re.MULTILINE))
+    wanted = {"psycopg-binary", "redis", "aio-pika", "nats-py", "confluent-kafka", "aiohttp", "uvloop", "cronsim"}
+    assert wanted | {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"} <= pins
+
+
+def test_the_builder_gets_nothing_but_the_sources():
+    """
+    All that is not needed to build the wheel is kept from the builder, and nothing that is needed.
+    """
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    kept = [line.removeprefix("!") for line in lines if line.startswith("!")]
+    assert lines[1] == "*", "everything is left out, then some is let in"
+    assert [name for name in kept if not (ROOT / name).exists()] == []
+    assert {"Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "crates", "pyproject.toml", "src"} <= set(kept)
 
 
 def test_the_container_builds_with_the_right_rust(steps):
