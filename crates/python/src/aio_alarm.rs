@@ -1,7 +1,6 @@
 //! A timer of the system that a selector can wait for: exact, where `epoll_wait` counts whole milliseconds.
 
 use std::cell::Cell;
-use std::os::fd::{AsRawFd, OwnedFd};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,7 +11,7 @@ use tickwheel_core::NEVER;
 /// Register `fileno()` for reading, edge-triggered: it is never read from. Setting it anew makes it unready.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Alarm {
-    fd: Cell<Option<OwnedFd>>,
+    fd: Cell<Option<system::Timer>>,
     number: i32,
     deadline: Cell<u64>,
 }
@@ -49,7 +48,13 @@ mod system {
 
     use tickwheel_core::NEVER;
 
-    pub(super) fn make() -> Result<OwnedFd> {
+    pub(super) type Timer = OwnedFd;
+
+    pub(super) fn number(timer: &Timer) -> i32 {
+        timer.as_raw_fd()
+    }
+
+    pub(super) fn make() -> Result<Timer> {
         // SAFETY: a new descriptor, or an error.
         let number = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
         if number < 0 {
@@ -59,7 +64,7 @@ mod system {
         Ok(unsafe { OwnedFd::from_raw_fd(number) })
     }
 
-    pub(super) fn set(fd: &OwnedFd, deadline: u64) -> Result<()> {
+    pub(super) fn set(fd: &Timer, deadline: u64) -> Result<()> {
         // All zeros mean off; what is due rings at once, from the first nanosecond on.
         let at = if deadline >= NEVER { 0 } else { deadline.max(1) };
         let value = libc::timespec { tv_sec: (at / 1_000_000_000) as _, tv_nsec: (at % 1_000_000_000) as _ };
@@ -81,14 +86,19 @@ mod system {
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::io::{Error, ErrorKind, Result};
-    use std::os::fd::OwnedFd;
 
-    pub(super) fn make() -> Result<OwnedFd> {
+    pub(super) enum Timer {}
+
+    pub(super) fn number(timer: &Timer) -> i32 {
+        match *timer {}
+    }
+
+    pub(super) fn make() -> Result<Timer> {
         Err(Error::new(ErrorKind::Unsupported, "this system has no timerfd: use a selector's own timeout"))
     }
 
-    pub(super) fn set(_fd: &OwnedFd, _deadline: u64) -> Result<()> {
-        make().map(drop)
+    pub(super) fn set(timer: &Timer, _deadline: u64) -> Result<()> {
+        match *timer {}
     }
 }
 
@@ -97,7 +107,7 @@ impl Alarm {
     #[new]
     fn new() -> PyResult<Self> {
         let fd = system::make()?;
-        Ok(Self { number: fd.as_raw_fd(), fd: Cell::new(Some(fd)), deadline: Cell::new(NEVER) })
+        Ok(Self { number: system::number(&fd), fd: Cell::new(Some(fd)), deadline: Cell::new(NEVER) })
     }
 
     /// Return the descriptor's number.

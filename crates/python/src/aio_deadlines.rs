@@ -14,7 +14,8 @@ use crate::aio_loop::{deadline_of, TimerLoop};
 use crate::aio_time::Time;
 use crate::aio_timeout::TimeoutObject;
 use crate::cell::GilCell;
-use crate::clock::{seconds, system_ns};
+use crate::clock::seconds;
+use crate::system_clock::SystemClock;
 
 /// A strong reference to a pending timeout, which must be released by hand.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl Source {
             return Ok(Self::Asked);
         }
         let ahead =
-            home.call_method0(intern!(py, "time"))?.extract::<f64>()? - seconds(system_ns(libc::CLOCK_MONOTONIC));
+            home.call_method0(intern!(py, "time"))?.extract::<f64>()? - seconds(SystemClock::MONOTONIC.now_ns());
         Ok(Self::Read(if ahead.abs() < STALE_MAX_S { 0.0 } else { ahead }))
     }
 }
@@ -153,7 +154,7 @@ impl Deadlines {
             // SAFETY: it was looked at when this was made.
             Source::Ours => unsafe { home.cast_unchecked::<TimerLoop>() }.get().now(home).map(Time::seconds),
             Source::Asked => home.call_method0(intern!(py, "time"))?.extract(),
-            Source::Read(ahead) => Ok(seconds(system_ns(libc::CLOCK_MONOTONIC)) + ahead),
+            Source::Read(ahead) => Ok(seconds(SystemClock::MONOTONIC.now_ns()) + ahead),
         }
     }
 

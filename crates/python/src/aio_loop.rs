@@ -15,7 +15,8 @@ use crate::aio_alarm::Alarm;
 use crate::aio_handle::{leave, tail, visit_fields, HandleObject};
 use crate::aio_time::{Genuine, Reader, Time};
 use crate::cell::GilCell;
-use crate::clock::{float_to_ns, seconds, system_ns};
+use crate::clock::{float_to_ns, seconds};
+use crate::system_clock::SystemClock;
 
 /// A strong reference to a pending handle, which must be released by hand.
 #[derive(Debug)]
@@ -164,7 +165,7 @@ impl TimerLoop {
     #[pyo3(signature = (*_args, **_names))]
     fn new(py: Python<'_>, _args: &Bound<'_, PyTuple>, _names: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         crate::aio_type::prepare(py)?;
-        let wheel = Wheel::new(system_ns(libc::CLOCK_MONOTONIC));
+        let wheel = Wheel::new(SystemClock::MONOTONIC.now_ns());
         Ok(Self {
             state: GilCell::new(State { wheel, is_closed: false }),
             reader: Reader::new(py)?,

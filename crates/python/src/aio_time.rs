@@ -10,7 +10,8 @@ use pyo3::types::{PyDict, PyString, PyType};
 use tickwheel_core::NEVER;
 
 use crate::aio_loop::deadline_of;
-use crate::clock::{seconds, system_ns};
+use crate::clock::seconds;
+use crate::system_clock::SystemClock;
 
 /// Whether a class still has the attribute that was found at the start, patched neither there nor in a base nor overridden.
 pub(crate) struct Genuine {
@@ -119,7 +120,7 @@ impl Reader {
                 && find(self.module.bind(py), intern!(py, "monotonic")) == self.monotonic.as_ptr()
         };
         if is_system {
-            return Ok(Time::System(system_ns(libc::CLOCK_MONOTONIC)));
+            return Ok(Time::System(SystemClock::MONOTONIC.now_ns()));
         }
         object.call_method0(intern!(py, "time"))?.extract().map(Time::Own)
     }

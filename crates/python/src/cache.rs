@@ -14,7 +14,6 @@ use crate::cache_store::{Left, Reason, Store, Terms};
 use crate::cache_table::tag_of;
 use crate::cache_watch::Ticket;
 use crate::cell::GilCell;
-use crate::clock::system_ns;
 use crate::errors::raise;
 
 /// So many due entries a lookup or a set removes on its way: 50 us or so. The rest waits for the next one, or for the driver.
@@ -88,7 +87,7 @@ impl Cache {
     #[inline]
     pub(crate) fn now(&self, py: Python<'_>) -> PyResult<u64> {
         match self.store.with(py, |store| store.system_clock) {
-            Some(id) => Ok(system_ns(id)),
+            Some(clock) => Ok(clock.now_ns()),
             None => Hooks::now(self.hook(py, |hooks| &hooks.clock), py),
         }
     }

@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tickwheel_core::NEVER;
 
-use crate::clock::{system_ns, Clock};
+use crate::clock::Clock;
+use crate::system_clock::SystemClock;
 
 /// What a call looks at. Small, so that it is copied out of its cell once.
 #[derive(Clone, Copy)]
@@ -78,10 +79,10 @@ impl Hooks {
     }
 
     /// The system's clock that the clock is, if it is one.
-    pub(crate) fn system_clock(&self, py: Python<'_>) -> PyResult<Option<libc::clockid_t>> {
+    pub(crate) fn system_clock(&self, py: Python<'_>) -> PyResult<Option<SystemClock>> {
         Ok(match self.clock.as_ref().map(|clock| Clock::of(clock.bind(py))).transpose()? {
-            None => Some(libc::CLOCK_MONOTONIC),
-            Some(Clock::System(id)) => Some(id),
+            None => Some(SystemClock::MONOTONIC),
+            Some(Clock::System(clock)) => Some(clock),
             Some(Clock::Object) => None,
         })
     }
@@ -90,7 +91,7 @@ impl Hooks {
     pub(crate) fn now(clock: Option<Py<PyAny>>, py: Python<'_>) -> PyResult<u64> {
         match clock {
             Some(clock) => Clock::Object.now(&clock, py),
-            None => Ok(system_ns(libc::CLOCK_MONOTONIC)),
+            None => Ok(SystemClock::MONOTONIC.now_ns()),
         }
     }
 

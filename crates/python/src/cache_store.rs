@@ -9,6 +9,7 @@ use crate::cache_order::Order;
 use crate::cache_table::{tag_of, Table};
 use crate::cache_watch::Watches;
 use crate::memory::prefetch;
+use crate::system_clock::SystemClock;
 
 /// Why an entry left; `tickwheel.cache.Reason` has the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ pub(crate) struct Store {
     armed: u64,
     random: u64,
     /// The clock of the system that tells the time; None: some object does.
-    pub(crate) system_clock: Option<libc::clockid_t>,
+    pub(crate) system_clock: Option<SystemClock>,
     /// Whether a lookup begins a life anew.
     pub(crate) is_sliding: bool,
     /// How long an entry is kept after its life, for `grade` alone. What the wheel has is when it leaves: the end of both.
@@ -91,7 +92,7 @@ impl Store {
             due_from: NEVER,
             armed: 0,
             random: now | 1,
-            system_clock: Some(libc::CLOCK_MONOTONIC),
+            system_clock: Some(SystemClock::MONOTONIC),
             is_sliding: false,
             grace: 0,
             watches: Watches::default(),
@@ -114,8 +115,8 @@ impl Store {
     #[inline]
     pub(crate) fn beyond_now(&self) -> Option<u64> {
         #[cfg(target_os = "linux")]
-        if self.system_clock == Some(libc::CLOCK_MONOTONIC) && !self.is_sliding {
-            return Some(crate::clock::system_ns(libc::CLOCK_MONOTONIC_COARSE) + 1_000_000_000);
+        if self.system_clock == Some(SystemClock::MONOTONIC) && !self.is_sliding {
+            return Some(SystemClock::COARSE.now_ns() + 1_000_000_000);
         }
         None
     }

@@ -6,18 +6,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyDeltaAccess};
 use tickwheel_core::NEVER;
 
+use crate::system_clock::SystemClock;
+
 /// Where an engine's time comes from.
 pub(crate) enum Clock {
-    /// `MonotonicClock` and `BootClock` themselves, read without a Python call: the id of the system's clock.
-    System(libc::clockid_t),
+    /// `MonotonicClock` and `BootClock` themselves, read without a Python call.
+    System(SystemClock),
     /// Anything with `monotonic_ns()`.
     Object,
 }
-
-#[cfg(target_os = "linux")]
-const BOOT: libc::clockid_t = libc::CLOCK_BOOTTIME;
-#[cfg(not(target_os = "linux"))]
-const BOOT: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
 impl Clock {
     /// Recognise a clock by its exact type; a subclass may have changed it.
@@ -25,10 +22,10 @@ impl Clock {
         let module = clock.py().import("tickwheel.clock")?;
         let kind = clock.get_type();
         if kind.is(module.getattr("MonotonicClock")?) {
-            return Ok(Self::System(libc::CLOCK_MONOTONIC));
+            return Ok(Self::System(SystemClock::MONOTONIC));
         }
         if kind.is(module.getattr("BootClock")?) {
-            return Ok(Self::System(BOOT));
+            return Ok(Self::System(SystemClock::BOOT));
         }
         Ok(Self::Object)
     }
@@ -37,21 +34,13 @@ impl Clock {
     #[inline]
     pub(crate) fn now(&self, clock: &Py<PyAny>, py: Python<'_>) -> PyResult<u64> {
         match *self {
-            Self::System(id) => Ok(system_ns(id)),
+            Self::System(clock) => Ok(clock.now_ns()),
             Self::Object => {
                 let now: i64 = clock.bind(py).call_method0(intern!(py, "monotonic_ns"))?.extract()?;
                 Ok(now.max(0).cast_unsigned())
             }
         }
     }
-}
-
-#[inline]
-pub(crate) fn system_ns(id: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writing; a clock that the system has cannot fail.
-    unsafe { libc::clock_gettime(id, &raw mut time) };
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
 /// `tickwheel.clock.seconds`.

@@ -19,8 +19,8 @@ const WORK: usize = 16_384;
 
 /// The calling thread, as a number that is never 0.
 pub(crate) fn this_thread() -> u64 {
-    // SAFETY: always succeeds.
-    unsafe { libc::pthread_self() as u64 }
+    // SAFETY: always succeeds, also without the GIL.
+    unsafe { ffi::PyThread_get_thread_ident() as u64 }
 }
 
 /// `Engine.fire_due`.

@@ -43,6 +43,7 @@ mod record;
 mod set;
 mod spares;
 mod state;
+mod system_clock;
 mod timer;
 mod timer_methods;
 mod waiter;

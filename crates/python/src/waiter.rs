@@ -6,7 +6,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use tickwheel_core::NEVER;
 
-use crate::clock::system_ns;
+use crate::system_clock::SystemClock;
 
 /// Where one thread waits and any other wakes it.
 ///
@@ -53,7 +53,7 @@ impl Waiter {
                 is_woken = self.changed.wait(is_woken).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let left = deadline.saturating_sub(system_ns(libc::CLOCK_MONOTONIC));
+            let left = deadline.saturating_sub(SystemClock::MONOTONIC.now_ns());
             if left == 0 {
                 return false;
             }

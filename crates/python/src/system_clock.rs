@@ -1,0 +1,85 @@
+//! The system's clocks: the same that Python's `time` reads, so that no caller sees a timer fire early.
+
+/// A clock that counts nanoseconds and never goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SystemClock(system::Id);
+
+impl SystemClock {
+    /// What `time.monotonic()` reads; it stands still while the machine is suspended.
+    pub(crate) const MONOTONIC: Self = Self(system::MONOTONIC);
+    /// The time since boot, which counts suspend, where the system has it; else the monotonic one.
+    pub(crate) const BOOT: Self = Self(system::BOOT);
+    /// The monotonic clock as it stood at the last tick of the kernel, milliseconds ago: read in 5 ns.
+    #[cfg(target_os = "linux")]
+    pub(crate) const COARSE: Self = Self(libc::CLOCK_MONOTONIC_COARSE);
+
+    #[inline]
+    pub(crate) fn now_ns(self) -> u64 {
+        system::read(self.0)
+    }
+}
+
+#[cfg(unix)]
+mod system {
+    pub(super) type Id = libc::clockid_t;
+
+    // macOS counts suspend in CLOCK_MONOTONIC; Python reads mach_absolute_time, whose name here is this.
+    #[cfg(target_vendor = "apple")]
+    pub(super) const MONOTONIC: Id = libc::CLOCK_UPTIME_RAW;
+    #[cfg(not(target_vendor = "apple"))]
+    pub(super) const MONOTONIC: Id = libc::CLOCK_MONOTONIC;
+
+    #[cfg(target_os = "linux")]
+    pub(super) const BOOT: Id = libc::CLOCK_BOOTTIME;
+    #[cfg(not(target_os = "linux"))]
+    pub(super) const BOOT: Id = MONOTONIC;
+
+    #[inline]
+    pub(super) fn read(id: Id) -> u64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is valid for writing; a clock that the system has cannot fail.
+        unsafe { libc::clock_gettime(id, &raw mut time) };
+        time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+    }
+}
+
+/// Python reads ticks of 15.6 ms here until 3.12, and the performance counter since.
+#[cfg(windows)]
+mod system {
+    pub(super) type Id = ();
+
+    pub(super) const MONOTONIC: Id = ();
+    pub(super) const BOOT: Id = ();
+
+    #[cfg(not(Py_3_13))]
+    pub(super) fn read((): Id) -> u64 {
+        #[link(name = "kernel32")]
+        extern "system" {
+            fn GetTickCount64() -> u64;
+        }
+        // SAFETY: takes nothing and cannot fail.
+        unsafe { GetTickCount64() * 1_000_000 }
+    }
+
+    #[cfg(Py_3_13)]
+    pub(super) fn read((): Id) -> u64 {
+        use std::sync::OnceLock;
+
+        #[link(name = "kernel32")]
+        extern "system" {
+            fn QueryPerformanceCounter(count: *mut i64) -> i32;
+            fn QueryPerformanceFrequency(frequency: *mut i64) -> i32;
+        }
+        static FREQUENCY: OnceLock<i64> = OnceLock::new();
+        let frequency = *FREQUENCY.get_or_init(|| {
+            let mut frequency = 0;
+            // SAFETY: valid for writing; cannot fail since Windows XP.
+            unsafe { QueryPerformanceFrequency(&raw mut frequency) };
+            frequency
+        });
+        let mut count = 0;
+        // SAFETY: as above.
+        unsafe { QueryPerformanceCounter(&raw mut count) };
+        (i128::from(count) * 1_000_000_000 / i128::from(frequency)) as u64
+    }
+}
