@@ -8,12 +8,16 @@ for it is not lost, and a thousand of them are one.
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 from tickwheel._core import Waiter as MonotonicWaiter
 from tickwheel.clock import BootClock, Clock, MonotonicClock
 
 __all__ = ["ClockWaiter", "Waiter", "new_waiter"]
+
+PAUSE_MIN_NS: Final = 250_000
+PAUSE_MAX_NS: Final = 16_000_000
+"""The coarsest tick that systems have is 15.6 ms."""
 
 
 class Waiter(Protocol):
@@ -38,10 +42,15 @@ class Waiter(Protocol):
 class ClockWaiter:
     """
     Waits on any clock by the time that is missing on it; its owner looks again when it wakes.
+
+    A coarse clock may still read the same then. It is looked at again after pauses that double, so that a tick of it
+    costs few wake-ups, and nothing is later than twice the tick.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._read_ns = -1
+        self._pause_ns = 0
         self._waiter = MonotonicWaiter()
         self.wake = self._waiter.wake
 
@@ -50,7 +59,11 @@ class ClockWaiter:
         Wait until *deadline_ns* or a wake-up.
         """
         if deadline_ns is not None:
-            deadline_ns = max(deadline_ns - self._clock.monotonic_ns() + time.monotonic_ns(), 0)
+            now = self._clock.monotonic_ns()
+            stands_still = now == self._read_ns
+            self._pause_ns = min(max(2 * self._pause_ns, PAUSE_MIN_NS), PAUSE_MAX_NS) if stands_still else 0
+            self._read_ns = now
+            deadline_ns = max(max(deadline_ns - now, self._pause_ns) + time.monotonic_ns(), 0)
         return self._waiter.wait(deadline_ns)
 
 
