@@ -3,7 +3,9 @@ The real traces, and what others say comes of them, where they are.
 """
 
 import importlib.util
+import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,27 @@ import pytest
 
 SHARED = Path(__file__).parents[2] / "shared"
 SERVERS = Path(__file__).parents[1] / "scripts" / "servers"
+# What other systems lack, so that the code that does without it is tested on Linux: `pytest --as macos`.
+LACKING = {
+    "macos": {os: ("eventfd", "fdatasync", "pipe2", "posix_fadvise", "posix_fallocate"), time: ("CLOCK_BOOTTIME",)},
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """
+    Add `--as`.
+    """
+    parser.addoption("--as", dest="system", choices=sorted(LACKING), help="run without what that system lacks")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """
+    Take away what the system of `--as` lacks, before tickwheel is imported.
+    """
+    for module, names in LACKING.get(config.getoption("system"), {}).items():
+        for name in names:
+            if hasattr(module, name):
+                delattr(module, name)
 
 
 @pytest.fixture(scope="session")

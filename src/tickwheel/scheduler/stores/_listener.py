@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
+from tickwheel.scheduler.stores._wake_pipe import wake_pipe
+
 __all__ = ["Ear", "Listener"]
 
 _POLL_MAX_S: Final = 1e6
@@ -52,7 +54,7 @@ class Listener:
         self._is_listening = False
         self._is_closed = False
         self._lock = threading.Lock()
-        self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._woken, self._waker = wake_pipe()
 
     def listen(self) -> None:
         """

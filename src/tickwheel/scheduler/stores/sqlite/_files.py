@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.stores._wake_pipe import wake_pipe
 from tickwheel.scheduler.stores.sqlite._open_file import inode_of
 
 __all__ = ["Bell", "OwnerLock", "lock_error", "ring"]
@@ -130,7 +131,7 @@ class Bell:
         self._path = _beside(database, "-wake")
         self._database = database
         self._ears: int | None = None
-        self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._woken, self._waker = wake_pipe()
         self._lock = threading.Lock()
         self._waiting = 0
         self._old: list[int] = []

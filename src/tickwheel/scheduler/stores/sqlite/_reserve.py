@@ -44,7 +44,7 @@ class Reserve:
         with suppress(OSError):
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.posix_fallocate(fd, 0, _BYTES)
+                _allocate(fd)
                 self.is_spent = False
             except OSError:
                 self._path.unlink()
@@ -79,3 +79,10 @@ def is_growing(writes: Sequence[Write]) -> bool:
     Return whether *writes* bring anything new.
     """
     return any(isinstance(write, Set | Adopt) for write in writes)
+
+
+def _allocate(fd: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, 0, _BYTES)
+    else:  # macOS: what is written is there
+        os.write(fd, bytes(_BYTES))
