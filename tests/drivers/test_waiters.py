@@ -4,7 +4,6 @@ Waiters: until a time or a wake-up, and no wake-up is lost.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from pathlib import Path
@@ -95,7 +94,7 @@ def test_boot_time_is_waited_for_in_boot_time():
     assert f"clockid: {time.CLOCK_BOOTTIME}" in facts
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="counts the files of a process in /proc")
+@pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_boot_waiters_give_their_files_back():
     """
     A waiter that goes closes its two files.
