@@ -61,7 +61,9 @@ def _take(connection: Connection, owner: str, now: int, lease_ms: int, number: i
     if not free:
         return []
     shards, running = map(list, zip(*free, strict=True))
-    rescued = dict(connection.execute(SQL["rescue_jobs"], (shards, running)).fetchall()) if any(running) else {}
+    rescued: dict[int, int] = {}
+    if any(running):
+        rescued.update(connection.execute(SQL["rescue_jobs"], (shards, running)).fetchall())
     run(connection, add_counts(sum(rescued.values()), -sum(rescued.values()), 0))
     connection.execute(SQL["delete_notes"], (shards,))
     taken = connection.execute(SQL["take_shards"], (owner, now + lease_ms, shards)).fetchall()
