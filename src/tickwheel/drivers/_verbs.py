@@ -142,8 +142,8 @@ class TimerVerbs:
         Call *callback* with *args* whenever the wall clock of a zone shows what a cron line says, never before.
 
         The lines, zones and rules are those of a `Scheduler`'s recurring jobs. The wall clock may be set at any time:
-        it is looked at once a minute and at each firing, which is all that an idle series costs. So a firing whose
-        instant was jumped over, by a step of the clock or a suspend, comes up to a minute after that.
+        it is looked at once a minute and at each firing, which is all that an idle series costs; `stats()` counts a
+        look as a firing. So what a step of the clock or a suspend jumped over comes up to a minute after that.
 
         Args:
             line: Five fields, minute first, or six, second first; or `@daily` and its likes.
@@ -174,7 +174,7 @@ class TimerVerbs:
 
     def call_at_wall(self, when: datetime | float, callback: Callable[[*Ts], object], /, *args: *Ts) -> Periodic:
         """
-        Call *callback* with *args* once, when the wall clock shows *when*; an instant that has passed fires at once.
+        Call *callback* with *args* once, when the wall clock shows *when*; a past instant fires in the next turn.
 
         The wall clock is looked at as by `call_cron`, so setting it counts: the timer comes earlier or later by that.
 

@@ -62,7 +62,7 @@ class Periodic(StandIn):
         self.fired = 0
         """How many times it has fired."""
         self.missed = 0
-        """How many firings were left out because their time had passed."""
+        """How many firings were left out because their time had passed; by the wall clock at most 100 at once."""
         self._engine = engine
         self._phase = phase
         self._callback = callback

@@ -102,7 +102,7 @@ class WallPhase:
         """
         Return whether the wall clock shows the instant, or a later one.
         """
-        return self._due <= now[1]
+        return self._next is not None and self._due <= now[1]
 
     def time(self, now: Reading) -> int:
         """
