@@ -26,6 +26,7 @@ from tickwheel.scheduler import (
     Retry,
     RetryPolicy,
     Scheduler,
+    SchedulerOptions,
     SetRequest,
     State,
     StoreError,
@@ -288,6 +289,42 @@ def test_handlers_pull(client):
     assert sorted(seen) == [("again", 1), ("again", 2), ("fine", 1), ("poison", 1), ("raises", 1), ("raises", 2)]
     with pytest.raises(ClosedError):
         client.get("m-poison")
+
+
+def test_a_handler_that_hangs(server):
+    """
+    A handler of a client that hangs leaves workers to others, and its attempt fails at its timeout.
+    """
+    go_on, seen, is_done = threading.Event(), [], threading.Event()
+    client = Scheduler(url_of(server), options=SchedulerOptions(workers=4))
+
+    @client.handler("hung", timeout=None)
+    def hung(_payload):
+        seen.append("hung")
+        go_on.wait(20)
+
+    @client.handler("late", timeout=0.2)
+    def late(_payload, firing):
+        firing.heartbeat()
+        go_on.wait(20)
+        seen.append(firing.heartbeat())
+
+    client.handler("fine")(lambda _: is_done.set())
+    with client:
+        client.set_many([SetRequest(f"hung-{n}", delay=0, target="pull", handler="hung") for n in range(6)])
+        while len(seen) < 3:
+            time.sleep(0.01)
+        client.set("fine", delay=0, target="pull", handler="fine")
+        assert is_done.wait(20)
+        assert seen == ["hung"] * 3
+        client.set("late", delay=0, target="pull", handler="late", retry=RetryPolicy(attempts=1))
+        while client.get("late").state != "dead":
+            time.sleep(0.01)
+        assert client.get("late").error == "TimeoutError: it did not end within 0.2 s"
+        go_on.set()
+        while len(seen) < 7:
+            time.sleep(0.01)
+    assert sorted(seen, key=str) == [False, *["hung"] * 6]
 
 
 def test_asyncio(server):

@@ -2,7 +2,8 @@
 Handlers of this process for jobs that a service fires: each pulls the queue of its name.
 
 A firing that is under way is leased anew in time, so a slow handler keeps it, and one whose process dies loses it soon.
-What a handler answers is told as it stands: done, again, dead. A snooze counts as an attempt here.
+What a handler answers is told as it stands: done, again, dead. A snooze counts as an attempt here. An attempt that is
+past its timeout has failed; its thread keeps its place until it ends, so there are never more of them than workers.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tickwheel.errors import ClosedError, TickwheelError
@@ -36,6 +39,25 @@ _PAUSE_S: Final = 1.0
 """Between two tries of a service that does not answer."""
 
 
+@dataclass(slots=True, eq=False)
+class _Attempt:
+    """
+    One leased firing, and when its timeout is over, once it has begun.
+    """
+
+    lease: JobLease
+    timeout_s: float
+    late_at: float = math.inf
+    is_late: bool = False
+
+    def begin(self) -> bool:
+        """
+        Let the timeout begin, or begin again; return whether the attempt still counts.
+        """
+        self.late_at = time.monotonic() + self.timeout_s
+        return not self.is_late
+
+
 class Puller:
     """
     Pulls for every handler that was registered before the start, until it is stopped.
@@ -54,7 +76,9 @@ class Puller:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._polls: dict[str, Future[list[JobLease]]] = {}
-        self._running: dict[str, JobLease] = {}
+        self._running: dict[str, _Attempt] = {}
+        self._leaked = 0
+        self._hurry = threading.Event()
         self._inside = threading.local()
         self._pool = ThreadPoolExecutor(options.workers, "tickwheel-puller")
         self._beats = threading.Thread(target=self._beat, name="tickwheel-beats", daemon=True)
@@ -79,6 +103,7 @@ class Puller:
         Pull no more, and wait for what runs until *deadline*; return what still does.
         """
         self._stopped.set()
+        self._hurry.set()
         with self._lock:
             polls = list(self._polls.values())
         for poll in polls:
@@ -87,11 +112,13 @@ class Puller:
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
         while self._running and (deadline is None or time.monotonic() < deadline):
             time.sleep(0.005)
-        self._pool.shutdown(wait=not self._running, cancel_futures=True)
-        return [Firing(lease.job, lease.attempt, 0.0) for lease in list(self._running.values())]
+        self._pool.shutdown(wait=not (self._running or self._leaked), cancel_futures=True)
+        return [Firing(each.lease.job, each.lease.attempt, 0.0) for each in list(self._running.values())]
 
     def _pull(self, name: str, width: int) -> None:
         call = self._handlers.resolve(name)
+        assert call.timeout_s is not USUAL  # handlers have their own
+        timeout_s = math.inf if call.timeout_s is None else call.timeout_s
         places = threading.Semaphore(width)
         while not self._stopped.is_set():
             places.acquire()
@@ -100,9 +127,10 @@ class Puller:
                 limit += 1
             leases = self._poll(name, limit)
             for lease in leases:
+                attempt = _Attempt(lease, timeout_s)
                 with self._lock:
-                    self._running[lease.fire_id] = lease
-                self._pool.submit(self._run, call, lease, places.release)
+                    self._running[lease.fire_id] = attempt
+                self._pool.submit(self._run, call, attempt, places.release)
             if limit > len(leases):
                 places.release(limit - len(leases))
 
@@ -120,37 +148,52 @@ class Puller:
             self._stopped.wait(_PAUSE_S)
             return []
 
-    def _run(self, call: Call, lease: JobLease, leave: Callable[[], object]) -> None:
+    def _run(self, call: Call, attempt: _Attempt, leave: Callable[[], object]) -> None:
         self._inside.is_handler = True
+        lease = attempt.lease
+        attempt.begin()
+        if attempt.timeout_s < _BEAT_S:
+            self._hurry.set()
         try:
-            self._settle(lease, self._answer(call, lease))
+            answer = self._answer(call, attempt)
+            if self._counts(attempt):
+                self._settle(lease, answer)
         except LeaseEndedError as error:
             _log.warning("%s", error)
         except TickwheelError as error:
             _log.warning("the end of %r could not be told, and it will be fired again: %s", lease.fire_id, error)
         finally:
             with self._lock:
+                self._leaked -= attempt.is_late
                 self._running.pop(lease.fire_id, None)
             leave()
 
-    def _answer(self, call: Call, lease: JobLease) -> object:
+    def _counts(self, attempt: _Attempt) -> bool:
+        """
+        Return whether an attempt that has ended did so in time.
+        """
+        with self._lock:
+            attempt.late_at = math.inf
+            return not attempt.is_late
+
+    def _answer(self, call: Call, attempt: _Attempt) -> object:
         """
         Return what the handler does, or the error that it raises.
         """
-        firing = Firing(lease.job, lease.attempt, time.time() * 1000)
+        lease = attempt.lease
+        firing = Firing(lease.job, lease.attempt, time.time() * 1000, attempt.begin)
         arguments = (lease.payload, firing) if call.wants_firing else (lease.payload,)
         try:
             result = call.function(*arguments)
             if inspect.isawaitable(result):
-                assert call.timeout_s is not USUAL  # handlers have their own
-                result = self._awaited(result, call.timeout_s)
+                result = self._awaited(result, attempt.timeout_s)
         except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
             return error
         return result
 
-    def _awaited(self, result: Any, timeout_s: float | None) -> object:
+    def _awaited(self, result: Any, timeout_s: float) -> object:
         async def within() -> object:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(None if math.isinf(timeout_s) else timeout_s):
                 return await result
 
         if self._loop is None:
@@ -175,11 +218,34 @@ class Puller:
 
     def _beat(self) -> None:
         """
-        Lease anew what runs.
+        Lease anew what runs, and end what is past its timeout.
         """
-        while not self._stopped.wait(_BEAT_S):
-            for fire_id in list(self._running):
+        beat_at = time.monotonic() + _BEAT_S
+        while not self._stopped.is_set():
+            soonest = min((each.late_at for each in list(self._running.values())), default=math.inf)
+            self._hurry.wait(max(0.0, min(beat_at, soonest) - time.monotonic()))
+            self._hurry.clear()
+            now = time.monotonic()
+            is_beat = now >= beat_at
+            beat_at = now + _BEAT_S if is_beat else beat_at
+            for fire_id, attempt in list(self._running.items()):
                 try:
-                    self._pulls.extend(fire_id, _LEASE_S).result()
+                    if self._is_late(attempt, now):
+                        text = f"TimeoutError: it did not end within {attempt.timeout_s:g} s"
+                        self._pulls.nack(fire_id, None, text, is_dead=False).result()
+                    elif is_beat:
+                        self._pulls.extend(fire_id, _LEASE_S).result()
                 except TickwheelError as error:
-                    _log.warning("the lease of %r could not be extended: %s", fire_id, error)
+                    _log.warning("the lease of %r could not be extended or ended: %s", fire_id, error)
+
+    def _is_late(self, attempt: _Attempt, now: float) -> bool:
+        """
+        Return whether the timeout of *attempt* is over; then it runs no longer, but for its thread.
+        """
+        with self._lock:
+            if attempt.late_at > now:
+                return False
+            attempt.is_late = True
+            self._leaked += 1
+            self._running.pop(attempt.lease.fire_id, None)
+            return True
