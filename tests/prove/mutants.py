@@ -16,7 +16,7 @@ from simulation._worlds import Cluster
 
 from tickwheel.scheduler import _core
 from tickwheel.scheduler._core import Core
-from tickwheel.scheduler.engine import _stager, _storeclock, _watcher
+from tickwheel.scheduler.engine import _lanes, _queue, _stager, _storeclock, _watcher
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._entry import Stage
@@ -305,8 +305,19 @@ def follows_the_wall_clock() -> Any:
     return mock.patch.object(Elapsed, "base", return_value=None)
 
 
-ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start"}
-"""Those about the time of day, which a file takes from its machine, and about leases, which end on a cluster only."""
+def has_no_bulkhead() -> Any:
+    """
+    One handler may take all places, and all that may be begun.
+    """
+    return both(
+        mock.patch.object(_queue, "share_of", lambda places: places),
+        mock.patch.object(_lanes, "share_of", lambda places: places),
+    )
+
+
+ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}
+"""Those about the time of day, which a file takes from its machine, about leases, which end on a cluster only, and
+about what one node may have begun."""
 
 
 def starts_what_is_armed() -> Any:
@@ -360,5 +371,6 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "says_cancelled": (says_cancelled, {"answer"}),
     "sees_no_step": (sees_no_step, {"silent", "clock"}),
     "follows_the_wall_clock": (follows_the_wall_clock, {"clock"}),
+    "has_no_bulkhead": (has_no_bulkhead, {"silent"}),
 }
 """By name, the fault and the kinds of violation of which it has to cause one."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
 from tickwheel.scheduler.model import Answer
 
-__all__ = ["Ask", "Break", "asks", "breaks", "races", "series", "storms"]
+__all__ = ["QUEUEING", "Ask", "Break", "asks", "breaks", "hangs", "races", "series", "storms"]
 
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 _PLANS: Final[list[list[str]]] = [[]] * 14 + [
@@ -24,6 +24,12 @@ _PLANS: Final[list[list[str]]] = [[]] * 14 + [
     ["fail"] * 4,
     ["snooze", "fail"],
 ]
+QUEUEING: Final = ("single", "hung")
+"""Handlers whose jobs wait for one another."""
+HERD: Final = 220
+"""How many jobs hang: on a file, more than one node may have begun."""
+_BESIDE: Final = 10
+"""How many jobs of another handler are due meanwhile."""
 _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
 
 
@@ -101,6 +107,31 @@ def races(dice: random.Random, length: float, count: int) -> list[Ask]:
                     "set": _setter(key, [], 0.0, delay=60.0),
                 }[verb]
                 found.append(Ask(at + delay + dice.choice((-0.03, 0.0, 0.003, 0.2, 0.6)), verb, key, change))
+    return found
+
+
+def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Break]) -> list[Ask]:
+    """
+    Return requests for a herd of jobs that hang, while it is calm, and for others that do not.
+
+    They are more than may be begun at once, and are soon cancelled.
+    """
+    busy = [each.at for each in others if each.key.startswith("race-")]
+    busy += [at for each in broken for at in (each.at, each.at + each.length)]
+    for _ in range(100):
+        start = dice.uniform(300.0, length * 0.9)
+        if not any(start - 600.0 < at < start + 200.0 for at in busy):
+            break
+    else:
+        return []
+    found: list[Ask] = []
+    for number in range(HERD):
+        key = f"hung-{number}"
+        found.append(Ask(start, "set", key, _setter(key, ["hang"], 0, "hung", delay=1.0)))
+        found.append(Ask(start + 40.0, "cancel", key, _canceller(key)))
+    for number in range(_BESIDE):
+        key = f"beside-{number}"
+        found.append(Ask(start + 10.0 + number, "set", key, _setter(key, [], delay=1.0)))
     return found
 
 

@@ -22,6 +22,9 @@ from tickwheel.scheduler.model import Answer
 __all__ = ["Node", "Surroundings"]
 
 _S: Final = 10**9
+RUNNING_MAX: Final = 200
+"""As many as there are keys that are asked for at once, but for those that hang."""
+_HUNG_S: Final = 1_000
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 
 
@@ -87,7 +90,9 @@ class Node:
             random.Random(around.dice.random()),
             (around.calls_made, around.failing),
         )
-        options = SchedulerOptions(owner=f"{self.name}:1", horizon_s=10.0, workers=24, retry=RETRY)
+        options = SchedulerOptions(
+            owner=f"{self.name}:1", horizon_s=10.0, workers=24, retry=RETRY, running_max=RUNNING_MAX
+        )
         around.run.spawn(f"{name} main", lambda: self._run(machine, options), machine)
 
     def kill(self) -> None:
@@ -196,6 +201,8 @@ class Node:
                 run.sleep(int(takes * _S))
             plan = payload.get("plan", [])
             what = plan[firing.attempt - 1] if firing.attempt <= len(plan) else "ok"
+            if what == "hang":
+                run.sleep(_HUNG_S * _S)
             if what == "snooze":  # the attempt will not have counted, so the same one comes again
                 life = (firing.job.key, firing.job.generation)
                 what = "ok" if life in snoozed else "snooze"
@@ -205,6 +212,7 @@ class Node:
         scheduler.handler("work")(work)
         scheduler.handler("impatient", timeout=20.0)(work)
         scheduler.handler("single", concurrency=1)(work)
+        scheduler.handler("hung", timeout=60.0)(work)
 
     def _told(self, machine: SimulatedMachine, event: object) -> None:
         if isinstance(event, FiringEvent) and not isinstance(event, JobFired):

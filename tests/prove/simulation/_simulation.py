@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from simulation._day import Ask, Break, asks, breaks, races, series, storms
+from simulation._day import Ask, Break, asks, breaks, hangs, races, series, storms
 from simulation._executor import Executor, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
@@ -125,11 +125,13 @@ class _Day:
             node.start()
         length = self.plan.hours * 3600
         broken = list(breaks(self.dice, length, self.plan.breaks, is_cluster=self.plan.is_cluster))
+        racing = races(self.dice, length, _RACES)
         events: list[Ask | Break] = [
             *series(self.dice),
             *asks(self.dice, length, self.plan.asks),
             *storms(self.dice, broken),
-            *races(self.dice, length, _RACES),
+            *racing,
+            *hangs(self.dice, length, racing, broken),
             *broken,
         ]
         for event in sorted(events, key=lambda each: each.at):

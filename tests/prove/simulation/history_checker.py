@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from zlib import crc32
 
+from simulation._day import QUEUEING
 from simulation._health import Health
 from simulation._series import follows, may_be_left_out
 from simulation.history import (
@@ -309,9 +310,9 @@ class _Checker:
         since, due_at = self._waiting.get(_key(event.write), (event.at, event.store_ms))
         # Where the clock was stepped, a job became due with the step.
         start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._stepped)
-        if event.at - start > _LATE_NS and before is not None and before.handler != "single":
+        if event.at - start > _LATE_NS and before is not None and before.handler not in QUEUEING:
             self._begun_late.append((start, event.at, f"{_name(before)} waited {(event.at - start) / 1e9:.0f} s"))
-        if before is not None and before.state == "pending" and before.handler != "single":
+        if before is not None and before.state == "pending" and before.handler not in QUEUEING:
             shard = crc32(before.key.encode()) % self._shards
             for kind, what in self._health.judge(before, start, event, shard):
                 self._add(kind, event.at, what)
