@@ -182,3 +182,20 @@ def test_closed():
     work.workers.close(20)
     assert len(work.ran) == 50
     assert work.workers._threads == set()
+
+
+def test_a_line_of_jobs_that_were_all_cancelled():
+    """
+    What was cancelled while it waited for its handler's place is swept out, also while the line is let on.
+    """
+    queue = Queue(2, 4)
+    entries = [Entry(Job(f"k{number}", number, 1_000 - number), 1) for number in range(102)]
+    for entry in entries:
+        entry.call = Call(print)
+    queue.put(entries[:1])
+    assert queue.take() is entries[0]
+    queue.put(entries[1:101])
+    assert queue.take() is None  # its handler has its only place
+    queue.put(entries[101:])  # due before the others, and cancelled like them: none of them is begun
+    assert queue.take(entries[0]) is None
+    assert queue.waiting == 0

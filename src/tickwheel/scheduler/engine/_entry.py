@@ -5,6 +5,7 @@ One job in memory, and the states it may be in.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
@@ -14,6 +15,9 @@ from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import Call
 
 __all__ = ["TABLE", "Entry", "Event", "Lane", "Line", "Stage"]
+
+
+_SWEEP_MIN: Final = 100
 
 
 class Stage(StrEnum):
@@ -73,10 +77,35 @@ class Lane:
 
 class Line:
     """
-    What an entry holds a place in while it runs: see `_queue`.
+    The jobs of one handler, in front of what runs them: see `_queue`, which alone changes it.
+
+    Attributes:
+        name: Its target and name.
+        width: How many places it may take.
+        busy: How many it has taken.
+        leaked: How many of its attempts run past their timeouts, beside those.
+        waiting: Entries that found it at its limit, in order.
+        sweep_at: How many may wait before those that were moved or cancelled meanwhile are swept out.
     """
 
-    __slots__ = ()
+    __slots__ = ("busy", "leaked", "name", "sweep_at", "waiting", "width")
+
+    def __init__(self, name: tuple[str, str], width: int) -> None:
+        self.name = name
+        self.width = width
+        self.busy = 0
+        self.leaked = 0
+        self.waiting: deque[Entry] = deque()
+        self.sweep_at = _SWEEP_MIN
+
+    def put(self, entry: Entry) -> None:
+        """
+        Let *entry* wait.
+        """
+        self.waiting.append(entry)
+        if len(self.waiting) > self.sweep_at:
+            self.waiting = deque(each for each in self.waiting if each.stage is Stage.BEGUN)
+            self.sweep_at = 2 * len(self.waiting) + _SWEEP_MIN
 
 
 class Entry:

@@ -143,12 +143,14 @@ class Lanes:
         later: list[Entry] = []
         away: list[Entry] = []
         now = self._clock.now()
+        lanes = self._lanes
         with self._lock:
             for entry in entries:
-                lane = self._lane_of(entry)
+                job = entry.job
+                lane = lanes.get((job.target, job.handler)) or self._add_lane(job)
                 if lane.limits.rate is not None and not entry.is_booked and self._books_later(entry, lane, now):
                     later.append(entry)
-                elif lane.is_free:
+                elif lane.busy < lane.width and (lane.limits.places is None or lane.is_free):
                     lane.busy += 1
                     entry.lane = lane
                     admitted.append(entry)
@@ -228,9 +230,7 @@ class Lanes:
         lane.book(entry, now)
         return entry.fire_at - self._window_ms > now
 
-    def _lane_of(self, entry: Entry) -> _Lane:
-        name = (entry.job.target, entry.job.handler)
-        lane = self._lanes.get(name)
-        if lane is None:
-            lane = self._lanes[name] = _Lane(name, self._limits_of(entry.job) or _USUAL, self._usual_width)
+    def _add_lane(self, job: Job) -> _Lane:
+        name = (job.target, job.handler)
+        lane = self._lanes[name] = _Lane(name, self._limits_of(job) or _USUAL, self._usual_width)
         return lane

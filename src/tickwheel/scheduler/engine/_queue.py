@@ -19,12 +19,11 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from tickwheel.scheduler.engine._entry import Entry, Line, Stage
+from tickwheel.scheduler.engine._entry import Entry, Line
 from tickwheel.scheduler.targets import USUAL
 
 __all__ = ["Queue", "share_of"]
 
-_SWEEP_MIN: Final = 100
 _LINES_MAX: Final = 1_000
 """How many handlers are remembered while they have nothing to do."""
 
@@ -34,39 +33,6 @@ def share_of(places: int) -> int:
     Return how many of *places* one handler may take: three quarters, so at least one fewer where there are two.
     """
     return max(1, places * 3 // 4)
-
-
-class _Line(Line):
-    """
-    The jobs of one handler.
-
-    Attributes:
-        name: Its target and name.
-        width: How many places it may take.
-        busy: How many it has taken.
-        leaked: How many of its attempts run past their timeouts, beside those.
-        waiting: Entries that found it at its limit, in order.
-        sweep_at: How many may wait before those that were moved or cancelled meanwhile are swept out.
-    """
-
-    __slots__ = ("busy", "leaked", "name", "sweep_at", "waiting", "width")
-
-    def __init__(self, name: tuple[str, str], width: int) -> None:
-        self.name = name
-        self.width = width
-        self.busy = 0
-        self.leaked = 0
-        self.waiting: deque[Entry] = deque()
-        self.sweep_at = _SWEEP_MIN
-
-    def put(self, entry: Entry) -> None:
-        """
-        Let *entry* wait.
-        """
-        self.waiting.append(entry)
-        if len(self.waiting) > self.sweep_at:
-            self.waiting = deque(each for each in self.waiting if each.stage is Stage.BEGUN)
-            self.sweep_at = 2 * len(self.waiting) + _SWEEP_MIN
 
 
 class Queue:
@@ -83,8 +49,8 @@ class Queue:
         self._leaked_max = leaked_max
         self._lock = threading.Lock()
         self._ready: deque[Entry] = deque()
-        self._lines: dict[tuple[str, str], _Line] = {}
-        self._open: dict[_Line, None] = {}
+        self._lines: dict[tuple[str, str], Line] = {}
+        self._open: dict[Line, None] = {}
         """Lines in which somebody waits who may go on."""
         self.places: int = size
         """How many entries may have a place now, those that have leaked among them."""
@@ -104,12 +70,12 @@ class Queue:
         Give back the place of *ended*, if it had one, and give a place to the next entry; None if that has to wait.
         """
         with self._lock:
+            ready, running = self._ready, self._running
             if ended is not None:
                 self._leave(ended)
-            ready = self._ready
-            while len(self._running) < self.places:
-                line = next(iter(self._open), None)
-                if line is None or (ready and ready[0].fire_at < line.waiting[0].fire_at):
+            while len(running) < self.places:
+                line = next(iter(self._open)) if self._open else None
+                if line is None or (line.waiting and ready and ready[0].fire_at < line.waiting[0].fire_at):
                     try:
                         entry = ready.popleft()
                     except IndexError:
@@ -120,10 +86,10 @@ class Queue:
                         continue
                 else:
                     del self._open[line]
-                    if not self._has_place(line):
+                    if not line.waiting or not self._has_place(line):
                         continue
                     entry = line.waiting.popleft()
-                self._running.add(entry)
+                running.add(entry)
                 entry.line = line
                 if line.leaked:
                     self._count(line, 1, 0)
@@ -140,7 +106,7 @@ class Queue:
         """
         with self._lock:
             line = entry.line
-            if not isinstance(line, _Line) or entry.has_leaked:
+            if line is None or entry.has_leaked:
                 return False
             entry.has_leaked = True
             self._count(line, -1, 1)
@@ -195,7 +161,8 @@ class Queue:
 
     def _leave(self, entry: Entry) -> None:
         line, entry.line = entry.line, None
-        assert isinstance(line, _Line)
+        if line is None:
+            return
         self._running.discard(entry)
         if line.leaked:
             self._count(line, entry.has_leaked - 1, -entry.has_leaked)
@@ -208,14 +175,14 @@ class Queue:
         if len(self._lines) > _LINES_MAX and not (line.busy or line.leaked or line.waiting):
             del self._lines[line.name]
 
-    def _add_line(self, entry: Entry) -> _Line:
+    def _add_line(self, entry: Entry) -> Line:
         name = (entry.job.target, entry.job.handler)
         assert entry.call is not None
         width = entry.call.width
-        line = self._lines[name] = _Line(name, share_of(self._size) if width is USUAL else width or self._size)
+        line = self._lines[name] = Line(name, share_of(self._size) if width is USUAL else width or self._size)
         return line
 
-    def _count(self, line: _Line, busy: int, leaked: int) -> None:
+    def _count(self, line: Line, busy: int, leaked: int) -> None:
         if line.leaked:
             self._suspects -= line.busy + line.leaked
         line.busy += busy
@@ -225,13 +192,13 @@ class Queue:
         self._leaked += leaked
         self.places = self._size + min(self._leaked, self._leaked_max)
 
-    def _has_place(self, line: _Line) -> bool:
+    def _has_place(self, line: Line) -> bool:
         if line.leaked and (
             self._suspects >= self._leaked_max or line.busy + line.leaked >= share_of(self._leaked_max)
         ):
             return False
         return line.busy < line.width
 
-    def _let_on(self, line: _Line) -> None:
+    def _let_on(self, line: Line) -> None:
         if line.waiting and self._has_place(line):
             self._open[line] = None

@@ -50,7 +50,7 @@ class Timeouts:
     """
 
     def __init__(self, ground: Ground, runner: Leaking, end: Callable[[Entry, _verdict.Verdict], object]) -> None:
-        self._clock = ground.clock
+        self._now = ground.clock.monotonic
         self._timers = ground.timers
         self._elapsed = ground.elapsed
         self._runner = runner
@@ -63,9 +63,11 @@ class Timeouts:
         """
         Let the timeout of *entry*, which has its place, begin now, or begin again.
         """
-        timeout_s = _timeout_of(entry)
-        if timeout_s is not None:
-            entry.late_at = late_at = self._clock.monotonic() + timeout_s
+        call = entry.call
+        assert call is not None
+        if call.timeout_s is not None:
+            assert call.timeout_s is not USUAL  # the registry put the scheduler's there
+            entry.late_at = late_at = self._now() + call.timeout_s
             if late_at < self._look_at:
                 self._look_before(late_at)
 
@@ -91,7 +93,7 @@ class Timeouts:
         End the attempts whose time is over, and look again when that of the next is.
         """
         self._look_at = math.inf  # before they are looked at: what begins meanwhile sets the timer itself
-        now = self._clock.monotonic()
+        now = self._now()
         following = math.inf
         for entry in self._runner.queue.running():
             if entry.late_at <= now:
@@ -101,8 +103,6 @@ class Timeouts:
             self._look_before(following)
 
     def _is_late(self, entry: Entry, now: float) -> None:
-        timeout_s = _timeout_of(entry)
-        assert timeout_s is not None
         expire, entry.expire = entry.expire, None
         entry.is_late = True
         if expire is not None:
@@ -113,7 +113,7 @@ class Timeouts:
         entry.late_at = math.inf
         self._runner.leak(entry)
         if entry.stage is Stage.RUNNING:
-            entry.ran_ms = timeout_s * 1000
+            entry.ran_ms = (_timeout_of(entry) or 0.0) * 1000
             now_ms = self._elapsed.now_ms(entry.job)
             self._end(entry, _verdict.judge_error(entry.job, entry.epoch, too_long(entry), now_ms))
 
