@@ -5,7 +5,7 @@ Values that a job can have, and what is said of those that it cannot.
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 
 import pytest
@@ -19,6 +19,17 @@ from tickwheel.scheduler.model import SetMode
 
 NOW = 1_700_000_000_000
 CENTURY_S = _checks.FAR_MS / 1000
+
+
+class NoOffset(tzinfo):
+    """
+    A zone that does not say how far it is from UTC: what has it counts as naive.
+    """
+
+    def utcoffset(self, _):
+        """
+        Return None.
+        """
 
 
 @pytest.mark.parametrize("key", ["a", "ä" * 256, "x" * 512, "with space/and\nline", "😀"])
@@ -122,6 +133,7 @@ def test_instants():
     ("at", "said"),
     [
         (datetime(2030, 1, 1), "it has no zone"),  # noqa: DTZ001  the naive one is the point
+        (datetime(2030, 1, 1, tzinfo=NoOffset()), "it has no zone"),
         (datetime(9999, 12, 31, tzinfo=UTC), "at most 100 years ahead"),
         (1_893_481_200_000, "epoch seconds, not milliseconds"),
         (math.inf, "at most 100 years ahead"),

@@ -7,12 +7,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from tickwheel.clock import NEVER, to_deadline
+from tickwheel.clock import NEVER, to_float
 from tickwheel.errors import InvalidValueError
 
 __all__ = ["EPOCH", "instant"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FAR_S: Final = 1e10
+"""In the year 2286."""
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -39,7 +41,9 @@ def instant(when: datetime | float, name: str = "when") -> tuple[int, tzinfo]:
         message = f"{name} is {when!r}: pass an aware datetime, or seconds since the epoch"
         raise TypeError(message)
     else:
-        ns = to_deadline(when, name)
+        value = min(max(to_float(when, name), -_FAR_S), _FAR_S)
+        numerator, denominator = value.as_integer_ratio()
+        ns = -(-numerator * 1_000_000_000 // denominator)  # rounded up from exactly what the float is
     if ns >= NEVER:
         raise InvalidValueError(name, when, "it is past the year 2262: pass seconds since the epoch, not milliseconds")
     return ns, zone
