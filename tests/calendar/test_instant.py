@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tickwheel.calendar._instant import instant
+from tickwheel.calendar._instant import EPOCH, instant
 from tickwheel.errors import InvalidValueError
 
 
@@ -28,17 +28,22 @@ class NoOffset(tzinfo):
 
 def test_to_the_microsecond():
     """
-    A datetime is exact, whatever its zone; seconds are not before what their float says.
+    An instant is within its microsecond, whatever its zone, and never before what `time.time()` shows or a float is.
     """
-    when = datetime(2026, 10, 25, 2, 30, 0, 1, tzinfo=ZoneInfo("Europe/Berlin"))
-    assert instant(when) == (1_792_888_200_000_001_000, when.tzinfo)
-    assert instant(when.replace(fold=1))[0] - instant(when)[0] == 3_600 * 10**9
+    berlin = ZoneInfo("Europe/Berlin")
+    when = datetime(2026, 10, 25, 2, 30, 0, 1, tzinfo=berlin)
+    assert instant(when)[0] // 1_000 == 1_792_888_200_000_001
+    assert instant(when)[1] is berlin
+    assert instant(when.replace(fold=1))[0] // 1_000 == 1_792_891_800_000_001
     assert instant(1.5) == (1_500_000_000, UTC)
     assert instant(datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)) == (-(10**9), UTC)
     assert instant(-math.inf)[0] < 0
     for microseconds in range(1_000):
-        seconds = (datetime(2026, 6, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).timestamp()
-        assert 0 <= instant(seconds)[0] - Fraction(seconds) * 10**9 < 1
+        when = datetime(2026, 6, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+        ns, ns_of_float = instant(when)[0], instant(when.timestamp())[0]
+        assert min(ns, ns_of_float) / 1e9 >= when.timestamp()
+        assert 0 <= ns - (when - EPOCH) // timedelta(microseconds=1) * 1_000 < 1_000
+        assert 0 <= ns_of_float - Fraction(when.timestamp()) * 10**9 < 1_000
 
 
 def test_a_zone_without_an_offset():

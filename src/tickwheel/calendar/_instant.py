@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from tickwheel.clock import NEVER, to_float
+from tickwheel.clock import NEVER, to_deadline, to_float
 from tickwheel.errors import InvalidValueError
 
 __all__ = ["EPOCH", "instant"]
@@ -22,6 +22,8 @@ def instant(when: datetime | float, name: str = "when") -> tuple[int, tzinfo]:
     """
     Return *when* in nanoseconds since the epoch, and the zone to show it in.
 
+    Neither these nor what `time.time()` reads then is before *when*.
+
     Args:
         when: An aware datetime, or seconds since the epoch.
         name: What to call it in an error.
@@ -35,7 +37,7 @@ def instant(when: datetime | float, name: str = "when") -> tuple[int, tzinfo]:
     if isinstance(when, datetime):
         if when.tzinfo is None or when.utcoffset() is None:
             raise InvalidValueError(name, when, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
-        zone = when.tzinfo
+        zone, value = when.tzinfo, when.timestamp()
         ns = (when - EPOCH) // _MICROSECOND * 1_000
     elif isinstance(when, bool | timedelta) or not (hasattr(when, "__float__") or hasattr(when, "__index__")):
         message = f"{name} is {when!r}: pass an aware datetime, or seconds since the epoch"
@@ -43,7 +45,9 @@ def instant(when: datetime | float, name: str = "when") -> tuple[int, tzinfo]:
     else:
         value = min(max(to_float(when, name), -_FAR_S), _FAR_S)
         numerator, denominator = value.as_integer_ratio()
-        ns = -(-numerator * 1_000_000_000 // denominator)  # rounded up from exactly what the float is
+        ns = -(-numerator * 1_000_000_000 // denominator)
+    if ns > 0:
+        ns = max(ns, to_deadline(value))  # time.time() rounds, too
     if ns >= NEVER:
         raise InvalidValueError(name, when, "it is past the year 2262: pass seconds since the epoch, not milliseconds")
     return ns, zone
