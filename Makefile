@@ -211,7 +211,7 @@ lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
 	$$compile ../pyproject.toml --extra service -o service.txt; \
 	$$compile dev.in -o dev.txt; \
 	$$compile ../pyproject.toml image.in --extra service --extra postgres-binary --extra redis --extra amqp --extra nats \
-	    --extra kafka --extra otel -o image.txt; \
+	    --extra kafka --extra client --extra otel -o image.txt; \
 	$$compile bench.in -o bench.txt; \
 	$$compile docs.in -o docs.txt; \
 	$$compile conformance.in -o conformance.txt

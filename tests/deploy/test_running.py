@@ -172,7 +172,17 @@ def test_the_container_has_what_operations_promise(steps):
     """
     assert any(name == "RUN" and "--requirement requirements/image.txt" in rest for name, rest in steps)
     pins = set(re.findall(r"^([\w-]+)==", (ROOT / "requirements" / "image.txt").read_text("utf-8"), re.MULTILINE))
-    wanted = {"psycopg-binary", "redis", "aio-pika", "nats-py", "confluent-kafka", "aiohttp", "uvloop", "cronsim"}
+    wanted = {
+        "psycopg-binary",
+        "redis",
+        "aio-pika",
+        "nats-py",
+        "confluent-kafka",
+        "httpx",
+        "aiohttp",
+        "uvloop",
+        "cronsim",
+    }
     assert wanted | {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"} <= pins
 
 
