@@ -31,7 +31,7 @@ ELF_MACHINES: dict[str, object] = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64
 ELF_LIBRARIES = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d|ld-linux-[\w-]+\.so\.\d")
 MACH_MAGIC = 0xFEEDFACF
 MACH_MACHINES: dict[str, object] = {"x86_64": 0x01000007, "arm64": 0x0100000C}
-MACH_LIBRARIES = re.compile(r"/usr/lib/lib(System\.B|iconv\.2)\.dylib|@rpath/.*_core.*")
+MACH_LIBRARIES = re.compile(r"/usr/lib/lib(System\.B|iconv\.2|charset\.1)\.dylib|@rpath/.*_core.*")
 LC_ID_DYLIB, LC_LOAD_DYLIB, LC_VERSION_MIN, LC_BUILD_VERSION = 0xD, 0xC, 0x24, 0x32
 
 
