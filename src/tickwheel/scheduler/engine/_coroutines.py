@@ -101,19 +101,24 @@ class Coroutines:
         with suppress(RuntimeError):  # the caller's loop was closed before the scheduler, whose stop takes these back
             self._running_loop().call_soon_threadsafe(self._start_some)
 
-    def _start_some(self, ended: Entry | None = None) -> None:
+    def _start_some(self) -> None:
         loop = asyncio.get_running_loop()
-        while (entry := self.queue.take(ended)) is not None:
-            ended = None
-            task = loop.create_task(self._run(entry))
-            self._tasks.add(task)
-            task.add_done_callback(partial(self._ended, entry))
+        while (entry := self.queue.take()) is not None:
+            self._start(entry, loop)
+
+    def _start(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
+        task = loop.create_task(self._run(entry))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._ended, entry))
 
     def _ended(self, entry: Entry, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # `run` keeps its own; what is left here is a cancellation or the end of the process
-        self._start_some(entry)
+        following = self.queue.take(entry)
+        if following is not None:
+            self._start(following, task.get_loop())
+            self._start_some()
 
     async def _wind_up(self, closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
         tasks = list(self._tasks)

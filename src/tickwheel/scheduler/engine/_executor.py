@@ -287,6 +287,8 @@ class Executor:
             if limit.expired():
                 raise too_long(entry) from None
             raise
+        finally:
+            entry.expire = None  # an entry lives until its end is written, and its task need not
 
     def _not_worth_it(self, entry: Entry) -> _verdict.Verdict | None:
         job, epoch = entry.job, entry.epoch

@@ -76,10 +76,9 @@ class Queue:
             while len(running) < self.places:
                 line = next(iter(self._open)) if self._open else None
                 if line is None or (line.waiting and ready and ready[0].fire_at < line.waiting[0].fire_at):
-                    try:
-                        entry = ready.popleft()
-                    except IndexError:
+                    if not ready:
                         return None
+                    entry = ready.popleft()
                     line = self._lines.get((entry.job.target, entry.job.handler)) or self._add_line(entry)
                     if line.busy >= line.width or line.waiting or (line.leaked and not self._has_place(line)):
                         line.put(entry)
