@@ -139,13 +139,30 @@ def test_keys_of_calls():
 
 def test_what_is_no_cache_is_refused():
     """
-    The decorator refuses None, and whatever else is no cache of ours, before it sees the function.
+    The decorator refuses whatever is no cache of ours before it sees the function.
     """
-    for cache in (None, {}, TTLCache):
-        with pytest.raises(TypeError, match=r"cache is .*: pass a TTLCache or TLRUCache"):
+    for cache in ({}, TTLCache):
+        with pytest.raises(TypeError, match=r"cache is .*: pass a TTLCache or TLRUCache, or None to keep nothing"):
             cached(cache)
     with pytest.raises(TypeError, match="and typed is True: let the key have the types of the arguments in it"):
         cached(TTLCache(10, 60.0), key=call_key, typed=True)
+
+
+def test_no_cache_keeps_nothing():
+    """
+    With None each call calls the function, with arguments of any kind, and counts as a miss.
+    """
+    calls = []
+
+    @cached(None)
+    def note(what):
+        calls.append(what)
+        return len(calls)
+
+    assert [note([1]), note([1]), note("a")] == [1, 2, 3]
+    assert note.cache_info()[:2] == (0, 3)
+    note.cache_clear()
+    assert note.cache_info()[:2] == (0, 0)
 
 
 def test_a_result_that_does_not_fit_is_returned():

@@ -125,7 +125,6 @@ async def functions() -> None:
     length("ada", 2)  # type: ignore[call-arg]
     length("ada").upper()  # type: ignore[attr-defined]
     length.cache_clear(1)  # type: ignore[call-arg]
-    cached(None)  # type: ignore[arg-type]
     cached({})  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from tickwheel.cache._base import BaseCache
 from tickwheel.cache._keys import call_key, typed_call_key
 from tickwheel.cache._stats import CacheInfo
 
-__all__ = ["CachedFunction", "cached", "chosen_key", "clear", "refuse_generators", "refuse_what_is_no_cache"]
+__all__ = ["CachedFunction", "cached", "chosen_key", "clear", "found", "refuse_generators"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -64,7 +64,7 @@ class CachedFunction(Protocol[P, R_co]):
 
 
 def cached(
-    cache: BaseCache[Any, Any], *, key: Callable[..., Hashable] | None = None, typed: bool = False
+    cache: BaseCache[Any, Any] | None, *, key: Callable[..., Hashable] | None = None, typed: bool = False
 ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]:
     """
     Keep what a function, or a coroutine function, returns, in *cache*.
@@ -77,16 +77,18 @@ def cached(
     `CachedFunction`.
 
     Args:
-        cache: Where; several functions that share one need keys that differ.
+        cache: Where; several functions that share one need keys that differ. None keeps nothing: each call calls.
         key: Makes a key of the arguments; None for `call_key`, for which all must be hashable.
         typed: Whether 1, 1.0 and True are different arguments: `typed_call_key`.
 
     Raises:
-        TypeError: If *cache* is not one of ours, both *key* and *typed* are given, or the function is a generator,
-            whose result can be used only once.
+        TypeError: If *cache* is neither one of ours nor None, both *key* and *typed* are given, or the function is a
+            generator, whose result can be used only once.
     """
-    refuse_what_is_no_cache(cache)
     make_key = chosen_key(key, is_typed=typed)
+    if cache is None:
+        make_key = _no_key  # a call shares nothing with another one, not even while both run
+    cache = found(cache)
 
     def decorate(function: Callable[P, R]) -> CachedFunction[P, R]:
         refuse_generators(function)
@@ -99,13 +101,18 @@ def cached(
     return decorate
 
 
-def refuse_what_is_no_cache(cache: object) -> None:
+def found(cache: BaseCache[Any, Any] | None) -> BaseCache[Any, Any]:
     """
-    Raise TypeError unless *cache* has what a cached function needs.
+    Return *cache*, and for None one that keeps nothing; raise TypeError for what is no cache of ours.
     """
+    if cache is None:
+        from tickwheel.cache._ttl import TTLCache  # noqa: PLC0415 - which is built on this
+
+        return TTLCache(maxsize=0, ttl=1.0)
     if not isinstance(cache, _core.Cache):
-        message = f"cache is {cache!r}: pass a TTLCache or TLRUCache"
+        message = f"cache is {cache!r}: pass a TTLCache or TLRUCache, or None to keep nothing"
         raise TypeError(message)
+    return cache
 
 
 def refuse_generators(function: Callable[..., Any]) -> None:
@@ -125,6 +132,10 @@ def chosen_key(key: Callable[..., Hashable] | None, *, is_typed: bool) -> Callab
         message = f"key is {key!r} and typed is True: let the key have the types of the arguments in it"
         raise TypeError(message)
     return key or (typed_call_key if is_typed else call_key)
+
+
+def _no_key(*_args: object, **_keywords: object) -> Hashable:
+    return object()
 
 
 def clear(cache: BaseCache[Any, Any]) -> None:

@@ -14,8 +14,8 @@ from tickwheel.cache._cached import (
     CachedFunction,
     chosen_key,
     clear,
+    found,
     refuse_generators,
-    refuse_what_is_no_cache,
 )
 from tickwheel.cache._stats import CacheInfo
 
@@ -39,7 +39,7 @@ class CachedMethod(Generic[S, P, R]):
     def __init__(
         self,
         method: Callable[Concatenate[S, P], R],
-        cache: Callable[[Any], BaseCache[Any, Any]],
+        cache: Callable[[Any], BaseCache[Any, Any] | None],
         key: Callable[..., Hashable],
     ) -> None:
         functools.update_wrapper(self, method)
@@ -68,9 +68,7 @@ class CachedMethod(Generic[S, P, R]):
         return self if instance is None else self._bind(instance)
 
     def _bind(self, instance: S) -> CachedFunction[P, R]:
-        cache = self._cache(instance)
-        refuse_what_is_no_cache(cache)
-        bound: Any = self._bound(instance, self._method, cache, self._key)
+        bound: Any = self._bound(instance, self._method, found(self._cache(instance)), self._key)
         return bound  # type: ignore[no-any-return]
 
 
@@ -143,7 +141,10 @@ for _kind in (_Bound, _BoundAsync):
 
 
 def cachedmethod(
-    cache: Callable[[Any], BaseCache[Any, Any]], *, key: Callable[..., Hashable] | None = None, typed: bool = False
+    cache: Callable[[Any], BaseCache[Any, Any] | None],
+    *,
+    key: Callable[..., Hashable] | None = None,
+    typed: bool = False,
 ) -> Callable[[Callable[Concatenate[S, P], R]], CachedMethod[S, P, R]]:
     """
     Keep what a method, or a coroutine method, returns, in a cache of its object.
@@ -159,7 +160,7 @@ def cachedmethod(
     `prices.rate.cache_info()` and `cache_clear()` are about the cache of that object.
 
     Args:
-        cache: Returns the cache of an object; methods that share one need keys that differ.
+        cache: Returns the cache of an object, None to keep nothing; methods that share one need keys that differ.
         key: Makes a key of the arguments, the object apart; None for `call_key`.
         typed: As for `cached`.
 
