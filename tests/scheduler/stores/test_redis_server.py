@@ -258,8 +258,10 @@ def test_server_that_loads(server, make):
     A server that still loads its data is a transient error, and nothing was written.
     """
     server.execute("EVAL", "for i = 1, 5000 do redis.call('SET', 'filler:' .. i, i) end", 0)
+    server.execute("BGREWRITEAOF")  # while it loads such a file it answers every kilobyte
+    until(lambda: not server.execute("INFO", "persistence")["aof_rewrite_in_progress"])
     server.stop()
-    server.settings += ("--key-load-delay", "400")
+    server.settings += ("--key-load-delay", "400", "--loading-process-events-interval-bytes", "1024")
     starting = threading.Thread(target=server.start)
     starting.start()
     errors = []
@@ -270,7 +272,7 @@ def test_server_that_loads(server, make):
         except StoreError as error:
             errors.append(error)
     starting.join()
-    assert any("still loading its data" in str(error) for error in errors)
+    assert any("still loading its data" in str(error) for error in errors), errors
     assert all((error.is_transient, error.is_unknown) == (True, False) for error in errors)
 
 
