@@ -305,6 +305,7 @@ class Cluster:
         held = [
             (number, shard) for number, shard in enumerate(self._shards) if shard.owner == owner and shard.until >= now
         ]
+        held.sort(key=lambda each: not each[1].store.count()["running"])
         share = self._fair_share(owner, now)
         for _, shard in held[share:]:
             self._free(shard)

@@ -60,8 +60,10 @@ class TestShardedPostgresStore(PostgresTests, StoreSuite):
 
 class TestSharedPostgresStore(PostgresTests, SharedStoreSuite):
     """
-    The contract suite on two objects.
+    The contract suite on two objects that share several shards.
     """
+
+    shards = 6
 
     def make_peer(self, store: PostgresStore) -> PostgresStore:
         """

@@ -59,8 +59,10 @@ class TestShardedRedisStore(RedisTests, StoreSuite):
 
 class TestSharedRedisStore(RedisTests, SharedStoreSuite):
     """
-    The contract suite on two objects.
+    The contract suite on two objects that share several shards.
     """
+
+    shards = 6
 
     def make_peer(self, store: RedisStore) -> RedisStore:
         """

@@ -45,15 +45,16 @@ def _keep(connection: Connection, owner: str, now: int, lease_ms: int) -> tuple[
     """
     connection.execute(SQL["see_node"], (owner, now + lease_ms))
     held = connection.execute(SQL["held_shards"], (owner, now)).fetchall()
+    held.sort(key=lambda row: not row[2])  # those in which nothing runs go first: what runs elsewhere is fired again
     row = connection.execute(SQL["fair_share"], {"owner": owner, "now": now}).fetchone()
     assert row is not None
     share: int = row[0]
     kept, surplus = held[:share], held[share:]
     if surplus:
-        connection.execute(SQL["give_up_shards"], (owner, [shard for shard, _ in surplus]))
-    connection.execute(SQL["renew_shards"], (now + lease_ms, [shard for shard, _ in kept]))
+        connection.execute(SQL["give_up_shards"], (owner, [row[0] for row in surplus]))
+    connection.execute(SQL["renew_shards"], (now + lease_ms, [row[0] for row in kept]))
     _gather_counts(connection)
-    return [Lease(shard, epoch, now + lease_ms, 0, now) for shard, epoch in kept], share
+    return [Lease(shard, epoch, now + lease_ms, 0, now) for shard, epoch, _ in kept], share
 
 
 def _take(connection: Connection, owner: str, now: int, lease_ms: int, number: int) -> list[Lease]:

@@ -247,7 +247,7 @@ FROM (SELECT count(*) AS number FROM tickwheel_shard) AS shards, (
 ) AS nodes;
 
 -- name: held_shards
-SELECT shard, epoch FROM tickwheel_shard WHERE owner = %s AND lease_until >= %s ORDER BY shard FOR NO KEY UPDATE;
+SELECT shard, epoch, running FROM tickwheel_shard WHERE owner = %s AND lease_until >= %s ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: free_shards
 SELECT shard, running FROM tickwheel_shard WHERE owner IS NULL OR lease_until < %s

@@ -15,19 +15,39 @@ for i = 1, #nodes do
     end
 end
 local share = math.floor(shards / #nodes) + (before < shards % #nodes and 1 or 0)
-local leases, held, free = {whole(now)}, 0, {}
+local leases, held, mine, free = {whole(now)}, 0, {}, {}
 
 for shard = 0, shards - 1 do
-    local place = at('shard:' .. shard)
-    local holder, epoch, till = unpack(redis.call('HMGET', place, 'owner', 'epoch', 'until'))
+    local holder, epoch, till = unpack(redis.call('HMGET', at('shard:' .. shard), 'owner', 'epoch', 'until'))
     if not holder or tonumber(till) < now then
         free[#free + 1] = shard
-    elseif holder == owner and held < share then
+    elseif holder == owner then
+        mine[#mine + 1] = {shard, epoch}
+    end
+end
+if #mine > share then
+    -- Those in which nothing runs go first: what runs elsewhere is fired again.
+    local busy, order = {}, {}
+    for _, mark in ipairs(redis.call('HVALS', at('running'))) do
+        busy[struct.unpack('>I2', mark, 21)] = true
+    end
+    for _, wanted in ipairs({true, false}) do
+        for _, lease in ipairs(mine) do
+            if (busy[lease[1]] or false) == wanted then
+                order[#order + 1] = lease
+            end
+        end
+    end
+    mine = order
+end
+for _, lease in ipairs(mine) do
+    local place = at('shard:' .. lease[1])
+    if held < share then
         held = held + 1
         redis.call('HSET', place, 'until', lease_end)
-        append(leases, shard, epoch)
+        append(leases, lease[1], lease[2])
         append(leases, lease_end, 0)
-    elseif holder == owner then
+    else
         redis.call('HDEL', place, 'owner', 'until')
     end
 end
