@@ -31,7 +31,7 @@ __all__ = ["command"]
 _SHOWN: Final = 20
 _IN_FLIGHT_S: Final = 0.05
 """What a message may be under way beside the latency of its link."""
-_LEASE_S: Final = 2.0
+_LEASE_S: Final = 5.0
 """The lease of a store of many owners; its usual length would hide what comes late after a kill."""
 
 
@@ -57,7 +57,7 @@ class _Faults(click.ParamType[tuple[str, ...]]):
 @click.option(
     "--store",
     metavar="URL",
-    help="Where the jobs are; one made for this, on a lease of 2 s.  [default: a SQLite file that is removed]",
+    help="Where the jobs are; one made for this, on a lease of 5 s.  [default: a SQLite file that is removed]",
 )
 @click.option("--seconds", type=DURATION, default=30.0, show_default="30s", help="How long there is trouble.")
 @click.option("--latency", type=DURATION, default=0.15, show_default="150ms", help="Of the links, to and fro.")
