@@ -84,7 +84,7 @@ def is_somebody_else_at_each_start() -> Any:
     start = Core._start
 
     def careless(self: Any, loop: Any) -> None:
-        self._name = _core.one_life("another")
+        self._life = (0, "")
         start(self, loop)
 
     return mock.patch.object(Core, "_start", careless)

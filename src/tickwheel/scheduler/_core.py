@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -60,7 +61,7 @@ class Core:
         self._lifecycle = Lifecycle()
         self._figures = Figures()
         self._owner: Owner | None = None
-        self._name = one_life(options.owner)  # of all attempts to start: one whose answer was lost may have succeeded
+        self._life = (0, "")
         self.hooks = Hooks()
         self.registry = Registry(targets, options)
         self.registry.report_to(self.hooks.tell)
@@ -102,7 +103,7 @@ class Core:
         timers = TimerWheel(clock=self._clock)
         pacer = TimerWheel() if isinstance(self._clock, SteppedClock) else timers
         ground = Ground(
-            self._name,
+            self._name(),
             client.store,
             writer,
             client.clock,
@@ -122,6 +123,17 @@ class Core:
             timers.close()
             pacer.close()
             raise
+
+    def _name(self) -> str:
+        """
+        Return the owner's name: one for all attempts to start, since one whose answer was lost may have succeeded.
+
+        After a fork it is another's.
+        """
+        pid = os.getpid()
+        if self._life[0] != pid:
+            self._life = (pid, one_life(self._options.owner))
+        return self._life[1]
 
     def is_inside(self) -> bool:
         """

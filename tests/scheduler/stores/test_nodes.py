@@ -239,3 +239,25 @@ def test_start_again_after_a_lost_answer(kind, request, record, tmp_path):
     with scheduler:
         scheduler.set("key", delay=0, handler="h", payload=1)
         assert record.wait(1) == [1]
+
+
+FORKS = """
+import os
+from tickwheel.scheduler import Scheduler
+scheduler = Scheduler("memory://")
+child = os.fork()
+print(scheduler.start().stats()["owner"], flush=True)
+if child:
+    os.waitpid(child, 0)
+os._exit(0)
+"""
+
+
+def test_forked_before_the_start():
+    """
+    Processes that were forked from one with a scheduler that had not started are owners of different names.
+    """
+    answer = subprocess.run(
+        [sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    assert len(set(answer.stdout.split())) == 2
