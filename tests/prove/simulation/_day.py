@@ -28,6 +28,7 @@ QUEUEING: Final = ("single", "hung")
 """Handlers whose jobs wait for one another."""
 HERD: Final = 220
 """How many jobs hang: on a file, more than one node may have begun."""
+_HERD_S: Final = 1_800.0
 _BESIDE: Final = 10
 """How many jobs of another handler are due meanwhile."""
 _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
@@ -114,8 +115,10 @@ def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Br
     """
     Return requests for a herd of jobs that hang, while it is calm, and for others that do not.
 
-    They are more than may be begun at once, and are soon cancelled.
+    They are more than may be begun at once, and are soon cancelled. In a day of minutes there is no room for them.
     """
+    if length < _HERD_S:
+        return []
     busy = [each.at for each in others if each.key.startswith("race-")]
     busy += [at for each in broken for at in (each.at, each.at + each.length)]
     for _ in range(100):

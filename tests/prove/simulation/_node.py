@@ -12,7 +12,7 @@ from simulation._executor import Executor
 from simulation._machine import SimulatedMachine
 from simulation._store import Line, SimulatedStore
 from simulation._worlds import World
-from simulation.history import Answered, Called, Ended, Fired, History
+from simulation.history import Answered, Called, Ended, Fault, Fired, History
 from tickwheel.errors import ClosedError
 from tickwheel.observe._events import FiringEvent, JobFired
 from tickwheel.scheduler import Cancel, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
@@ -170,11 +170,18 @@ class Node:
             else:
                 break
         self.scheduler = scheduler
+        excuse = [f"start {self.name}"]  # one failure to start is a fault of the line, the next one is the engine's
         while self.scheduler is scheduler:
             try:
                 scheduler.start()
             except StoreError:
-                run.sleep(10 * _S)
+                for what in excuse:
+                    self._around.history.add(Fault(run.now_ns, what))
+                try:
+                    run.sleep(10 * _S)
+                finally:
+                    while excuse:
+                        self._around.history.add(Fault(run.now_ns, excuse.pop(), is_over=True))
             except ClosedError:
                 return
             else:
