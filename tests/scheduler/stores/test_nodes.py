@@ -241,12 +241,12 @@ def test_start_again_after_a_lost_answer(kind, request, record, tmp_path):
         assert record.wait(1) == [1]
 
 
-FORKS = """
+FORKS = r"""
 import os
 from tickwheel.scheduler import Scheduler
 scheduler = Scheduler("memory://")
 child = os.fork()
-print(scheduler.start().stats()["owner"], flush=True)
+os.write(1, f"{scheduler.start().stats()['owner']}\n".encode())
 if child:
     os.waitpid(child, 0)
 os._exit(0)

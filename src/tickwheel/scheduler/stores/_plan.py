@@ -158,6 +158,9 @@ class Plan:
             self.answers[index], after[key] = decide(write, old, now, next_generation)
             if away and after[key] != old and not isinstance(write, Begin):
                 away.pop(key, None)
+        for key, shard in found_in.items():
+            if shard != self.home_of(key) and key in away and after[key] == before[key]:
+                after[key] = before[key]  # not even written again: that would bring it home
         return _differences(before, after)
 
     def _check_apart(self) -> None:
