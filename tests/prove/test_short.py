@@ -52,11 +52,11 @@ def test_power_cuts_can_lose(synchronous):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_each_call_fails_once(seed):
     """
-    One in some fifty store calls is failed, before and after its effect, and nothing is lost or run twice.
+    One in some hundred store calls is failed, before and after its effect, and nothing is lost or run twice.
     """
     from each_call import prove  # noqa: PLC0415 - a program of this folder
 
-    result = prove(seed, every=53, first=seed * 5)
+    result = prove(seed, every=107, first=seed * 5)
     assert result.failures > 10
     assert result.said == []
 

@@ -54,7 +54,7 @@ class Queue:
         """Lines in which somebody waits who may go on."""
         self.places: int = size
         """How many entries may have a place now, those that have leaked among them."""
-        self._running: set[Entry] = set()
+        self._running: dict[Entry, None] = {}  # in the order in which they began
         self._leaked = 0
         self._suspects = 0
         """How many attempts of handlers that have leaked are running, those that have leaked among them."""
@@ -88,7 +88,7 @@ class Queue:
                     if not line.waiting or not self._has_place(line):
                         continue
                     entry = line.waiting.popleft()
-                running.add(entry)
+                running[entry] = None
                 entry.line = line
                 if line.leaked:
                     self._count(line, 1, 0)
@@ -162,7 +162,7 @@ class Queue:
         line, entry.line = entry.line, None
         if line is None:
             return
-        self._running.discard(entry)
+        self._running.pop(entry, None)
         if line.leaked:
             self._count(line, entry.has_leaked - 1, -entry.has_leaked)
             for each in self._lines.values():
