@@ -1,0 +1,289 @@
+//! `Deadlines`: the wheel behind `tickwheel.aio.timeout`, one for each loop, with one armed handle of the loop.
+//!
+//! The handle is armed for the earliest deadline and left alone when that one ends before its time: it then finds nothing due, and is
+//! armed anew. So a timeout that is entered and left costs the loop nothing.
+
+use pyo3::ffi;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFloat};
+use tickwheel_core::{Id, Pop, Wheel};
+
+use crate::aio::event_loop::{deadline_of, TimerLoop};
+use crate::aio::time::Time;
+use crate::aio::timeout::TimeoutObject;
+use crate::clock::seconds;
+use crate::cpython::cell::GilCell;
+use crate::system_clock::SystemClock;
+
+/// A strong reference to a pending timeout, which must be released by hand.
+#[derive(Debug)]
+struct Pending(*mut TimeoutObject);
+
+// SAFETY: only a thread that holds the GIL touches what it points to.
+unsafe impl Send for Pending {}
+
+/// Nothing is armed: earlier than this is everything.
+const UNARMED: u64 = u64::MAX;
+
+/// The loop that was asked for last, and its deadlines; borrowed.
+static mut LAST_HOME: *mut ffi::PyObject = std::ptr::null_mut();
+static mut LAST: *mut ffi::PyObject = std::ptr::null_mut();
+
+/// Where the loop's time comes from.
+enum Source {
+    /// A `TimerLoop`.
+    Ours,
+    /// Another of asyncio's loops, or one made of it, which may have a `time` that a test moves.
+    Asked,
+    /// The system's monotonic clock and so many seconds. Loops that are not asyncio's, such as uvloop, may keep what they
+    /// read when they woke, so that a delay from there ends early.
+    Read(f64),
+}
+
+/// Two clocks that differ by no more read the same clock, one of them a while ago.
+const STALE_MAX_S: f64 = 60.0;
+
+impl Source {
+    fn of(home: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = home.py();
+        if home.is_instance_of::<TimerLoop>() {
+            return Ok(Self::Ours);
+        }
+        if home.is_instance(&py.import("asyncio")?.getattr("BaseEventLoop")?)? {
+            return Ok(Self::Asked);
+        }
+        let ahead =
+            home.call_method0(intern!(py, "time"))?.extract::<f64>()? - seconds(SystemClock::MONOTONIC.now_ns());
+        Ok(Self::Read(if ahead.abs() < STALE_MAX_S { 0.0 } else { ahead }))
+    }
+}
+
+struct State {
+    wheel: Wheel<Pending>,
+    armed: u64,
+    handle: Option<Py<PyAny>>,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        let left = self.wheel.drain();
+        if !left.is_empty() {
+            Python::attach(|_| left.into_iter().for_each(|entry| release(&entry.payload)));
+        }
+    }
+}
+
+impl Drop for Deadlines {
+    fn drop(&mut self) {
+        // SAFETY: objects are freed with the GIL held. Whichever was asked for last is looked up anew.
+        unsafe { (LAST_HOME, LAST) = (std::ptr::null_mut(), std::ptr::null_mut()) };
+    }
+}
+
+fn release(pending: &Pending) {
+    // SAFETY: the GIL is held, and the wheel's reference is the caller's to give up.
+    unsafe {
+        (*pending.0).id = 0;
+        ffi::Py_DECREF(pending.0.cast());
+    }
+}
+
+/// The timeouts of one loop, whatever its kind; made on first use.
+#[pyclass(frozen, module = "tickwheel._core")]
+pub(crate) struct Deadlines {
+    home: Py<PyAny>,
+    time: Source,
+    /// Empty, so that an armed handle keeps nobody's variables alive.
+    context: Py<PyAny>,
+    state: GilCell<State>,
+}
+
+impl Deadlines {
+    /// Those of a loop, kept as an attribute of it.
+    ///
+    /// # Errors
+    ///
+    /// AttributeError if the loop takes no attributes.
+    #[inline]
+    pub(crate) fn of<'py>(home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        // SAFETY: what was found last is forgotten when it is freed, and until then it keeps its loop.
+        unsafe {
+            if LAST_HOME == home.as_ptr() {
+                return Ok(Bound::from_borrowed_ptr(home.py(), LAST).cast_into_unchecked());
+            }
+        }
+        let found = Self::find(home)?;
+        // SAFETY: the GIL is held.
+        unsafe { (LAST_HOME, LAST) = (home.as_ptr(), found.as_ptr()) };
+        Ok(found)
+    }
+
+    #[cold]
+    fn find<'py>(home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let name = intern!(home.py(), "_tickwheel_deadlines");
+        match home.getattr_opt(name)? {
+            Some(found) => Ok(found.cast_into::<Self>()?),
+            None => Self::make(home),
+        }
+    }
+
+    #[cold]
+    fn make<'py>(home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let py = home.py();
+        let context = py.import("contextvars")?.getattr("Context")?.call0()?.unbind();
+        let now = deadline_of(py, home.call_method0(intern!(py, "time"))?.extract()?)?;
+        let state = GilCell::new(State { wheel: Wheel::new(now), armed: UNARMED, handle: None });
+        let made = Bound::new(py, Self { home: home.clone().unbind(), time: Source::of(home)?, context, state })?;
+        home.setattr(intern!(py, "_tickwheel_deadlines"), &made)?;
+        Ok(made)
+    }
+
+    /// The loop.
+    #[inline]
+    pub(crate) fn home<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
+        self.home.bind(py)
+    }
+
+    /// What `loop.time()` returns, or would if it looked at its clock.
+    #[inline]
+    pub(crate) fn time(&self, py: Python<'_>) -> PyResult<f64> {
+        let home = self.home.bind(py);
+        match self.time {
+            // SAFETY: it was looked at when this was made.
+            Source::Ours => unsafe { home.cast_unchecked::<TimerLoop>() }.get().now(home).map(Time::seconds),
+            Source::Asked => home.call_method0(intern!(py, "time"))?.extract(),
+            Source::Read(ahead) => Ok(seconds(SystemClock::MONOTONIC.now_ns()) + ahead),
+        }
+    }
+
+    /// The same as an object, which need not be a float where the loop is asked.
+    pub(crate) fn time_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.time {
+            Source::Read(_) => Ok(PyFloat::new(py, self.time(py)?).into_any()),
+            _ => self.home.bind(py).call_method0(intern!(py, "time")),
+        }
+    }
+
+    /// File a timeout, which is not pending; the wheel takes a reference.
+    ///
+    /// # Safety
+    ///
+    /// `timeout` is one, and alive.
+    #[inline]
+    pub(crate) unsafe fn insert(slf: &Bound<'_, Self>, timeout: *mut TimeoutObject, deadline: u64) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        let is_earlier = this.state.with(py, |state| {
+            // SAFETY: as the caller says.
+            unsafe {
+                ffi::Py_INCREF(timeout.cast());
+                (*timeout).id = state.wheel.insert(deadline, Pending(timeout)).to_u64();
+            }
+            deadline < state.armed
+        });
+        if is_earlier {
+            Self::arm(slf, deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Take a timeout out; the wheel's reference is given up.
+    ///
+    /// # Safety
+    ///
+    /// `timeout` is one that is pending here, and the caller has a reference to it.
+    #[inline]
+    pub(crate) unsafe fn withdraw(&self, py: Python<'_>, timeout: *mut TimeoutObject) {
+        // SAFETY: as the caller says.
+        let id = unsafe { Id::from_u64((*timeout).id) };
+        if let Some(pending) = self.state.with(py, |state| state.wheel.cancel(id)) {
+            release(&pending);
+        }
+    }
+
+    /// Have the loop call `_fire` at `deadline`, instead of when it was to.
+    #[cold]
+    fn arm(slf: &Bound<'_, Self>, deadline: u64) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        let names = PyDict::new(py);
+        names.set_item(intern!(py, "context"), &this.context)?;
+        let fire = slf.getattr(intern!(py, "_fire"))?;
+        let (home, when) = (this.home.bind(py), seconds(deadline));
+        let handle = if matches!(this.time, Source::Read(_)) {
+            let delay = (when - this.time(py)?).max(0.0);
+            home.getattr(intern!(py, "call_later"))?.call((delay, fire), Some(&names))?
+        } else {
+            home.getattr(intern!(py, "call_at"))?.call((when, fire), Some(&names))?
+        };
+        let former = this.state.with(py, |state| {
+            state.armed = deadline;
+            state.handle.replace(handle.unbind())
+        });
+        former.map_or(Ok(()), |former| former.call_method0(py, intern!(py, "cancel")).map(drop))
+    }
+}
+
+#[pymethods]
+impl Deadlines {
+    /// Cancel the tasks whose time is up, and arm the loop for the next.
+    #[pyo3(name = "_fire")]
+    fn fire(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        drop(this.state.with(py, |state| {
+            state.armed = UNARMED;
+            state.handle.take()
+        }));
+        let home = this.home.bind(py);
+        let now = deadline_of(py, this.time(py)?)?;
+        let due = this.state.with(py, |state| {
+            let (mut due, mut work) = (Vec::new(), usize::MAX);
+            state.wheel.begin_turn(now);
+            while let Pop::Expired(entry) = state.wheel.pop(&mut work) {
+                due.push(entry.payload);
+            }
+            state.wheel.end_turn();
+            due
+        });
+        // SAFETY: the wheel's references are ours now.
+        let due: Vec<_> = due.iter().map(|pending| unsafe { TimeoutObject::expire(py, pending.0) }).collect();
+        for outcome in due {
+            if let Err(error) = outcome {
+                let context = PyDict::new(py);
+                context.set_item("message", "a task could not be cancelled at its timeout")?;
+                context.set_item("exception", error)?;
+                home.call_method1(intern!(py, "call_exception_handler"), (context,))?;
+            }
+        }
+        let next = this.state.with(py, |state| state.wheel.next_expiration().filter(|&next| next < state.armed));
+        next.map_or(Ok(()), |next| Self::arm(slf, next))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.state.with(py, |state| state.wheel.len())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.home)?;
+        visit.call(&self.context)?;
+        let shown = self.state.try_with(|state| {
+            visit.call(&state.handle)?;
+            state.wheel.payloads().try_for_each(|pending| {
+                // SAFETY: a `Py` is a pointer to an object; it is only looked at, for as long as the wheel's reference lasts.
+                visit.call(unsafe { &*(&raw const pending.0).cast::<Py<PyAny>>() })
+            })
+        });
+        shown.unwrap_or(Ok(()))
+    }
+
+    fn __clear__(&self) {
+        // The collector found the loop unreachable: no one can run it any more.
+        let taken = self.state.try_with(|state| (state.wheel.drain(), state.handle.take()));
+        if let Some((left, handle)) = taken {
+            for entry in left {
+                release(&entry.payload);
+            }
+            drop(handle);
+        }
+    }
+}

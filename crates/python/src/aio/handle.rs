@@ -1,0 +1,333 @@
+//! `tickwheel.aio.TimerHandle`: an `asyncio.TimerHandle` that knows its place in the wheel.
+//!
+//! A real subclass, made when it is first needed: the fields of the base stand where the base's own members say, and what is ours follows.
+//!
+//! The collector does not see a handle while it is pending: its loop shows what it refers to. So a million of them do not lengthen
+//! every full collection. When it leaves the wheel it is tracked like any other object.
+
+use std::mem::{offset_of, replace};
+use std::os::raw::c_int;
+use std::ptr::{addr_of_mut, null_mut};
+
+use pyo3::exceptions::PySystemError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// What every `asyncio.Handle` begins with; `loop_type` verifies it against the base's members.
+#[repr(C)]
+pub(crate) struct HandleObject {
+    ob_base: ffi::PyObject,
+    pub(crate) args: *mut ffi::PyObject,
+    pub(crate) callback: *mut ffi::PyObject,
+    pub(crate) cancelled: *mut ffi::PyObject,
+    pub(crate) context: *mut ffi::PyObject,
+    pub(crate) home: *mut ffi::PyObject,
+    pub(crate) repr: *mut ffi::PyObject,
+    pub(crate) source_traceback: *mut ffi::PyObject,
+}
+
+/// What follows the fields of `asyncio.TimerHandle`.
+#[repr(C)]
+pub(crate) struct Tail {
+    /// The entry's id while pending, else 0.
+    pub(crate) id: u64,
+    /// What `_when` reads, unless it was given as something else than a float.
+    pub(crate) when: f64,
+    /// Whether the collector sees the handle.
+    is_tracked: bool,
+    /// Whether the context is a copy that nobody else has; the collector does not see it then.
+    is_context_private: bool,
+}
+
+/// Where things stand that differ between versions; from the base's members, once.
+pub(crate) struct Layout {
+    pub(crate) kind: *mut ffi::PyTypeObject,
+    /// `asyncio.Handle` and `asyncio.TimerHandle`.
+    pub(crate) bases: [*mut ffi::PyTypeObject; 2],
+    pub(crate) scheduled: usize,
+    pub(crate) when: usize,
+    pub(crate) tail: usize,
+    pub(crate) weakrefs: isize,
+}
+
+static mut LAYOUT: Layout =
+    Layout { kind: null_mut(), bases: [null_mut(); 2], scheduled: 0, when: 0, tail: 0, weakrefs: 0 };
+
+/// How many dead handles are kept for reuse.
+const KEPT: usize = 1024;
+
+struct FreeList {
+    handles: [*mut HandleObject; KEPT],
+    len: usize,
+}
+
+static mut FREE: FreeList = FreeList { handles: [null_mut(); KEPT], len: 0 };
+
+/// The members of `asyncio.Handle` and where `HandleObject` has them.
+pub(crate) const MEMBERS: [(&str, usize); 7] = [
+    ("_args", offset_of!(HandleObject, args)),
+    ("_callback", offset_of!(HandleObject, callback)),
+    ("_cancelled", offset_of!(HandleObject, cancelled)),
+    ("_context", offset_of!(HandleObject, context)),
+    ("_loop", offset_of!(HandleObject, home)),
+    ("_repr", offset_of!(HandleObject, repr)),
+    ("_source_traceback", offset_of!(HandleObject, source_traceback)),
+];
+
+/// The layout; nothing may be made before `set_layout`.
+///
+/// # Safety
+///
+/// The GIL is held.
+#[inline]
+pub(crate) unsafe fn layout() -> &'static Layout {
+    // SAFETY: written once, before the first loop is made.
+    unsafe { &*addr_of_mut!(LAYOUT) }
+}
+
+/// Tell this room the layout, once.
+///
+/// # Safety
+///
+/// The GIL is held, and no handle was made.
+pub(crate) unsafe fn set_layout(found: Layout) {
+    // SAFETY: as the caller says.
+    unsafe { *addr_of_mut!(LAYOUT) = found };
+}
+
+/// Make a pending handle, with one reference. Takes over `args`, and `context`, which is private to it if that is said.
+///
+/// # Safety
+///
+/// The GIL is held, the layout is set; `home` is the loop.
+#[inline]
+pub(crate) unsafe fn new(
+    home: *mut ffi::PyObject,
+    when: f64,
+    callback: *mut ffi::PyObject,
+    args: *mut ffi::PyObject,
+    context: *mut ffi::PyObject,
+    is_context_private: bool,
+) -> PyResult<*mut HandleObject> {
+    // SAFETY: the free list holds dead handles of this very type; every field is written before anyone sees the handle.
+    unsafe {
+        let layout = layout();
+        let free = &mut *addr_of_mut!(FREE);
+        let handle = if free.len > 0 {
+            free.len -= 1;
+            let handle = free.handles[free.len];
+            ffi::PyObject_Init(handle.cast(), layout.kind);
+            handle
+        } else {
+            let handle = ffi::PyObject_GC_New::<HandleObject>(layout.kind);
+            if handle.is_null() {
+                ffi::Py_DECREF(args);
+                ffi::Py_DECREF(context);
+                return Err(PyErr::fetch(Python::assume_attached()));
+            }
+            *word(handle, layout.when) = null_mut();
+            if layout.weakrefs > 0 {
+                *handle.byte_offset(layout.weakrefs).cast::<*mut ffi::PyObject>() = null_mut();
+            }
+            handle
+        };
+        let (none, no) = (ffi::Py_None(), ffi::Py_False());
+        (*handle).args = args;
+        (*handle).callback = ffi::Py_NewRef(callback);
+        (*handle).cancelled = ffi::Py_NewRef(no);
+        (*handle).context = context;
+        (*handle).home = ffi::Py_NewRef(home);
+        (*handle).repr = ffi::Py_NewRef(none);
+        (*handle).source_traceback = ffi::Py_NewRef(none);
+        *word(handle, layout.scheduled) = ffi::Py_NewRef(ffi::Py_True());
+        if is_context_private {
+            ffi::PyObject_GC_UnTrack(context.cast());
+        }
+        *tail(handle) = Tail { id: 0, when, is_tracked: false, is_context_private };
+        Ok(handle)
+    }
+}
+
+/// A field of the base whose place the layout knows.
+///
+/// # Safety
+///
+/// `handle` is one of ours.
+#[inline]
+pub(crate) unsafe fn word<'a>(handle: *mut HandleObject, offset: usize) -> &'a mut *mut ffi::PyObject {
+    // SAFETY: the offset is that of a member.
+    unsafe { &mut *handle.byte_add(offset).cast() }
+}
+
+/// What is ours of a handle.
+///
+/// # Safety
+///
+/// `handle` is one of ours.
+#[inline]
+pub(crate) unsafe fn tail<'a>(handle: *mut HandleObject) -> &'a mut Tail {
+    // SAFETY: the type is so long.
+    unsafe { &mut *handle.byte_add(layout().tail).cast() }
+}
+
+/// Put `value`, whose reference is taken over, in the place of a field. Runs Python: no cell may be entered.
+///
+/// # Safety
+///
+/// The GIL is held, and `place` is a field of a living handle.
+#[inline]
+pub(crate) unsafe fn put(place: *mut *mut ffi::PyObject, value: *mut ffi::PyObject) {
+    // SAFETY: as the caller says; the field is written before anything runs.
+    unsafe { ffi::Py_XDECREF(replace(&mut *place, value)) };
+}
+
+/// A handle has left the wheel: its fields say so, and the collector sees it from now on.
+///
+/// # Safety
+///
+/// The GIL is held and `handle` is one of ours.
+#[inline]
+pub(crate) unsafe fn leave(handle: *mut HandleObject) {
+    // SAFETY: as the caller says; True and False do not end.
+    unsafe {
+        let tail = tail(handle);
+        tail.id = 0;
+        put(word(handle, layout().scheduled), ffi::Py_NewRef(ffi::Py_False()));
+        if !replace(&mut tail.is_tracked, true) {
+            ffi::PyObject_GC_Track(handle.cast());
+        }
+    }
+}
+
+/// Give the context out: the collector sees it from now on.
+///
+/// # Safety
+///
+/// The GIL is held and `handle` is one of ours.
+#[inline]
+pub(crate) unsafe fn share_context(handle: *mut HandleObject) {
+    // SAFETY: a private context is an untracked object of a type with collection.
+    unsafe {
+        if replace(&mut tail(handle).is_context_private, false) {
+            ffi::PyObject_GC_Track((*handle).context.cast());
+        }
+    }
+}
+
+/// Show the collector what a handle refers to; a private context stands for what it refers to itself.
+///
+/// # Safety
+///
+/// Called by the collector, on one of ours.
+pub(crate) unsafe fn visit_fields<E>(
+    handle: *mut HandleObject,
+    show: &mut impl FnMut(*mut ffi::PyObject) -> Result<(), E>,
+) -> Result<(), E> {
+    // SAFETY: as the caller says; a relay lives as long as the context's own traversal.
+    unsafe {
+        let (this, layout) = (&*handle, layout());
+        let seen = [this.args, this.callback, this.home, this.repr, this.source_traceback, *word(handle, layout.when)];
+        for object in seen {
+            if !object.is_null() && object != ffi::Py_None() {
+                show(object)?;
+            }
+        }
+        if this.context.is_null() {
+            return Ok(());
+        }
+        match (*ffi::Py_TYPE(this.context)).tp_traverse {
+            Some(traverse) if tail(handle).is_context_private => {
+                let mut relay = Relay { show, error: None };
+                traverse(this.context, pass_on(&relay), (&raw mut relay).cast());
+                relay.error.map_or(Ok(()), Err)
+            }
+            _ => show(this.context),
+        }
+    }
+}
+
+/// Takes a closure through the collector's interface.
+struct Relay<'a, E, F> {
+    show: &'a mut F,
+    error: Option<E>,
+}
+
+fn pass_on<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(_: &Relay<'_, E, F>) -> ffi::visitproc {
+    unsafe extern "C" fn visit<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(
+        object: *mut ffi::PyObject,
+        relay: *mut std::ffi::c_void,
+    ) -> c_int {
+        // SAFETY: the collector hands on what `traverse` was given.
+        let relay = unsafe { &mut *relay.cast::<Relay<'_, E, F>>() };
+        relay.error = (relay.show)(object).err();
+        relay.error.is_some().into()
+    }
+    visit::<E, F>
+}
+
+/// `tp_traverse`.
+pub(crate) unsafe extern "C" fn traverse(
+    object: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    arg: *mut std::ffi::c_void,
+) -> c_int {
+    // SAFETY: the collector passes a handle that is tracked, so one that is out of the wheel.
+    unsafe {
+        let mut show = |object| match visit(object, arg) {
+            0 => Ok(()),
+            answer => Err(answer),
+        };
+        let shown = show(ffi::Py_TYPE(object).cast()).and_then(|()| visit_fields(object.cast(), &mut show));
+        shown.err().unwrap_or(0)
+    }
+}
+
+/// `tp_clear`.
+pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
+    // SAFETY: the collector found the handle unreachable.
+    unsafe {
+        let handle = object.cast::<HandleObject>();
+        share_context(handle);
+        let this = &mut *handle;
+        for field in [&mut this.args, &mut this.callback, &mut this.context, &mut this.home, &mut this.repr] {
+            put(field, null_mut());
+        }
+        put(&raw mut (*handle).source_traceback, null_mut());
+        put(word(handle, layout().when), null_mut());
+    }
+    0
+}
+
+/// `tp_dealloc`: keep the handle for reuse. One in a wheel is referred to by it, so this one is out of it.
+pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
+    // SAFETY: nobody refers to the handle any more.
+    unsafe {
+        let (handle, layout) = (object.cast::<HandleObject>(), layout());
+        if tail(handle).is_tracked {
+            ffi::PyObject_GC_UnTrack(object.cast());
+        }
+        let weakrefs = *object.byte_offset(layout.weakrefs).cast::<*mut ffi::PyObject>();
+        if !weakrefs.is_null() {
+            ffi::PyObject_ClearWeakRefs(object);
+        }
+        clear(object);
+        put(&raw mut (*handle).cancelled, null_mut());
+        put(word(handle, layout.scheduled), null_mut());
+        let free = &mut *addr_of_mut!(FREE);
+        if free.len < KEPT {
+            free.handles[free.len] = handle;
+            free.len += 1;
+        } else {
+            ffi::PyObject_GC_Del(object.cast());
+        }
+        ffi::Py_DECREF(layout.kind.cast());
+    }
+}
+
+/// The error of a base that is laid out in a way that nobody has seen yet.
+#[cold]
+pub(crate) fn unknown_layout(what: &str) -> PyErr {
+    let text =
+        format!("asyncio.TimerHandle of this Python is laid out otherwise ({what}): use asyncio's own loop with it");
+    PySystemError::new_err(text)
+}

@@ -1,0 +1,258 @@
+//! `EventLoop.call_at` and `call_later`: the hot path, against the C interface.
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::aio::event_loop::{deadline_of, TimerLoop};
+use crate::aio::handle::{self, layout, put, word};
+use crate::cpython::cell::guard;
+use crate::cpython::errors::raise;
+use crate::cpython::fast_methods::{fast, FastMethods};
+
+unsafe extern "C" fn call_at(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by the interpreter on a `TimerLoop`, as its method descriptor sees to.
+    unsafe {
+        guard(|py| {
+            let arguments = Arguments::read(py, "call_at", "when", args, count as usize, names)?;
+            let (slf, this) = receiver(py, &slf);
+            set(slf, this, arguments.time, &arguments)
+        })
+    }
+}
+
+unsafe extern "C" fn call_later(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as above.
+    unsafe {
+        guard(|py| {
+            let arguments = Arguments::read(py, "call_later", "delay", args, count as usize, names)?;
+            let (slf, this) = receiver(py, &slf);
+            if !this.is_call_at_genuine(slf)? {
+                return through_call_at(slf, &arguments);
+            }
+            let delay = arguments.time;
+            if ffi::PyFloat_CheckExact(delay) != 0 {
+                let delay = ffi::PyFloat_AS_DOUBLE(delay);
+                if delay.is_nan() {
+                    return Err(raise(py, "InvalidDelayError", ("delay", delay)));
+                }
+                let when = this.now(slf)?.seconds() + delay;
+                return file(slf, this, when, None, &arguments);
+            }
+            let when = slf.call_method0(intern!(py, "time"))?.add(Borrowed::from_ptr(py, delay))?;
+            set(slf, this, when.as_ptr(), &arguments)
+        })
+    }
+}
+
+/// The loop that a method was called on.
+#[inline]
+unsafe fn receiver<'py>(py: Python<'py>, slf: &'py *mut ffi::PyObject) -> (&'py Bound<'py, PyAny>, &'py TimerLoop) {
+    // SAFETY: a `Bound` is a pointer; this one is borrowed from the caller.
+    unsafe {
+        let this = Borrowed::from_ptr(py, *slf).cast_unchecked::<TimerLoop>();
+        (Bound::ref_from_ptr(py, slf), &*std::ptr::from_ref(this.get()))
+    }
+}
+
+/// `call_at` was overridden, or is patched: `call_later` goes through it, as asyncio's does.
+#[cold]
+unsafe fn through_call_at(slf: &Bound<'_, PyAny>, arguments: &Arguments<'_>) -> PyResult<*mut ffi::PyObject> {
+    let py = slf.py();
+    // SAFETY: the arguments are the caller's for the length of the call.
+    unsafe {
+        let delay = Borrowed::from_ptr(py, arguments.time);
+        let when = slf.call_method0(intern!(py, "time"))?.add(delay)?;
+        let rest = std::iter::once(arguments.callback).chain(arguments.rest.iter().copied());
+        let words: Vec<_> = std::iter::once(when).chain(rest.map(|word| Bound::from_borrowed_ptr(py, word))).collect();
+        let names = pyo3::types::PyDict::new(py);
+        names.set_item(intern!(py, "context"), Bound::from_borrowed_ptr(py, arguments.context))?;
+        Ok(slf.getattr(intern!(py, "call_at"))?.call(PyTuple::new(py, words)?, Some(&names))?.into_ptr())
+    }
+}
+
+/// The arguments of `call_at(when, callback, *args, context=None)` and of `call_later`, borrowed.
+struct Arguments<'a> {
+    time: *mut ffi::PyObject,
+    callback: *mut ffi::PyObject,
+    rest: &'a [*mut ffi::PyObject],
+    context: *mut ffi::PyObject,
+}
+
+impl<'a> Arguments<'a> {
+    #[inline]
+    unsafe fn read(
+        py: Python<'_>,
+        method: &str,
+        name: &str,
+        args: *const *mut ffi::PyObject,
+        count: usize,
+        names: *mut ffi::PyObject,
+    ) -> PyResult<Self> {
+        // SAFETY: the interpreter passes `count` words, and one more for each name.
+        unsafe {
+            let words: &'a [_] = if count == 0 { &[] } else { std::slice::from_raw_parts(args, count) };
+            let mut found = Self {
+                time: words.first().copied().unwrap_or(std::ptr::null_mut()),
+                callback: words.get(1).copied().unwrap_or(std::ptr::null_mut()),
+                rest: words.get(2..).unwrap_or(&[]),
+                context: ffi::Py_None(),
+            };
+            if !names.is_null() {
+                found.read_names(py, method, name, args.add(count), names)?;
+            }
+            if found.time.is_null() || found.callback.is_null() {
+                let text = format!("{method}() misses an argument: pass {name} in seconds and a callback");
+                return Err(PyTypeError::new_err(text));
+            }
+            if found.time == ffi::Py_None() {
+                let text = format!("{name} is None: pass seconds as a number (inf means never)");
+                return Err(PyTypeError::new_err(text));
+            }
+            Ok(found)
+        }
+    }
+
+    #[cold]
+    unsafe fn read_names(
+        &mut self,
+        py: Python<'_>,
+        method: &str,
+        time_name: &str,
+        values: *const *mut ffi::PyObject,
+        names: *mut ffi::PyObject,
+    ) -> PyResult<()> {
+        // SAFETY: as above.
+        let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
+        for (at, name) in names.iter().enumerate() {
+            // SAFETY: as above.
+            let value = unsafe { *values.add(at) };
+            let name = name.extract::<String>()?;
+            let place = match name.as_str() {
+                "context" => &mut self.context,
+                "callback" if self.callback.is_null() => &mut self.callback,
+                other if other == time_name && self.time.is_null() => &mut self.time,
+                other => {
+                    let text =
+                        format!("{method}() got {other} as a keyword: it takes {time_name}, callback and context");
+                    return Err(PyTypeError::new_err(text));
+                }
+            };
+            *place = value;
+        }
+        Ok(())
+    }
+}
+
+/// Set a timer for an instant that is an object.
+unsafe fn set(
+    slf: &Bound<'_, PyAny>,
+    this: &TimerLoop,
+    when: *mut ffi::PyObject,
+    arguments: &Arguments<'_>,
+) -> PyResult<*mut ffi::PyObject> {
+    let py = slf.py();
+    // SAFETY: an exact float is checked before it is read.
+    unsafe {
+        if ffi::PyFloat_CheckExact(when) != 0 {
+            return file(slf, this, ffi::PyFloat_AS_DOUBLE(when), None, arguments);
+        }
+        let object = Borrowed::from_ptr(py, when);
+        let value = object.extract::<f64>().map_err(|_| not_seconds(&object))?;
+        file(slf, this, value, Some(&object), arguments)
+    }
+}
+
+/// Set a timer: the hot path.
+#[inline]
+unsafe fn file(
+    slf: &Bound<'_, PyAny>,
+    this: &TimerLoop,
+    when: f64,
+    given: Option<&Bound<'_, PyAny>>,
+    arguments: &Arguments<'_>,
+) -> PyResult<*mut ffi::PyObject> {
+    let py = slf.py();
+    // SAFETY: the arguments are the caller's for the length of the call; the handle takes references of its own.
+    unsafe {
+        let deadline = deadline_of(py, when)?;
+        if this.state.with(py, |state| state.is_closed) {
+            return Err(PyRuntimeError::new_err("Event loop is closed"));
+        }
+        let is_debug = this.is_debug();
+        if is_debug {
+            let callback = Borrowed::from_ptr(py, arguments.callback);
+            slf.call_method1(intern!(py, "_check_timer"), (callback,))?;
+        }
+        let is_private = arguments.context == ffi::Py_None();
+        let context = if is_private { ffi::PyContext_CopyCurrent() } else { ffi::Py_NewRef(arguments.context) };
+        let args = if context.is_null() { std::ptr::null_mut() } else { tuple_of(arguments.rest) };
+        if args.is_null() {
+            ffi::Py_XDECREF(context);
+            return Err(PyErr::fetch(py));
+        }
+        let handle = handle::new(slf.as_ptr(), when, arguments.callback, args, context, is_private)?;
+        if let Some(given) = given {
+            put(word(handle, layout().when), given.clone().into_ptr());
+        }
+        this.file(py, handle, deadline);
+        let handle = Bound::from_owned_ptr(py, handle.cast());
+        if is_debug {
+            slf.call_method1(intern!(py, "_trace_timer"), (&handle,))?;
+        }
+        Ok(handle.into_ptr())
+    }
+}
+
+unsafe fn tuple_of(words: &[*mut ffi::PyObject]) -> *mut ffi::PyObject {
+    // SAFETY: a fresh tuple is filled before anyone sees it; the empty one is shared.
+    unsafe {
+        let tuple = ffi::PyTuple_New(words.len() as ffi::Py_ssize_t);
+        if !tuple.is_null() {
+            for (at, &word) in words.iter().enumerate() {
+                ffi::PyTuple_SET_ITEM(tuple, at as ffi::Py_ssize_t, ffi::Py_NewRef(word));
+            }
+        }
+        tuple
+    }
+}
+
+#[cold]
+fn not_seconds(object: &Bound<'_, PyAny>) -> PyErr {
+    let shown = object.repr().map_or_else(|_| "an object".into(), |text| text.to_string());
+    PyTypeError::new_err(format!("when is {shown}: pass seconds as a number (inf means never)"))
+}
+
+static METHODS: FastMethods<2> = FastMethods([
+    fast(
+        c"call_at",
+        call_at,
+        c"call_at($self, when, callback, *args, context=None)\n--\n\n\
+            Call *callback* with *args* once the loop's time is *when*; O(1). A real `asyncio.TimerHandle` comes back.",
+    ),
+    fast(
+        c"call_later",
+        call_later,
+        c"call_later($self, delay, callback, *args, context=None)\n--\n\n\
+            Call *callback* with *args* in *delay* seconds of the loop's time; O(1).",
+    ),
+]);
+
+/// Put the type into the module, with its fast methods.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let kind = module.py().get_type::<TimerLoop>();
+    METHODS.add_to(&kind)?;
+    module.add("TimerLoop", kind)
+}

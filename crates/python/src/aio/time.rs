@@ -1,0 +1,134 @@
+//! A loop's time, read natively unless somebody has replaced it: a subclass, a test that freezes `loop.time`, or one that freezes
+//! `time.monotonic`.
+
+use std::cell::Cell;
+
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyType};
+use tickwheel_core::NEVER;
+
+use crate::aio::event_loop::deadline_of;
+use crate::clock::seconds;
+use crate::system_clock::SystemClock;
+
+/// Whether a class still has the attribute that was found at the start, patched neither there nor in a base nor overridden.
+pub(crate) struct Genuine {
+    name: Py<PyString>,
+    original: Py<PyAny>,
+    /// The version of the class that was looked at last; 0 is none. The interpreter gives a class a new one whenever it changes.
+    version: Cell<u32>,
+    is_so: Cell<bool>,
+}
+
+// SAFETY: only touched with the GIL held.
+unsafe impl Sync for Genuine {}
+
+impl Genuine {
+    /// Watch for `name`, which is `original` in the classes that are not changed.
+    pub(crate) fn new(name: &Bound<'_, PyString>, original: Bound<'_, PyAny>) -> Self {
+        Self {
+            name: name.clone().unbind(),
+            original: original.unbind(),
+            version: Cell::new(0),
+            is_so: Cell::new(false),
+        }
+    }
+
+    /// Whether `kind` has the original.
+    ///
+    /// # Safety
+    ///
+    /// `kind` is a living type.
+    #[inline]
+    pub(crate) unsafe fn is_in(&self, py: Python<'_>, kind: *mut ffi::PyTypeObject) -> PyResult<bool> {
+        // SAFETY: as the caller says.
+        let version = unsafe { (*kind).tp_version_tag };
+        if version != 0 && version == self.version.get() {
+            return Ok(self.is_so.get());
+        }
+        // SAFETY: as above.
+        unsafe { self.look(py, kind) }
+    }
+
+    #[cold]
+    unsafe fn look(&self, py: Python<'_>, kind: *mut ffi::PyTypeObject) -> PyResult<bool> {
+        // SAFETY: as the caller says; the look-up gives the class a version.
+        unsafe {
+            let class = PyType::from_borrowed_type_ptr(py, kind);
+            self.is_so.set(class.getattr(&self.name)?.is(&self.original));
+            self.version.set((*kind).tp_version_tag);
+        }
+        Ok(self.is_so.get())
+    }
+}
+
+/// What a loop's clock reads.
+#[derive(Clone, Copy)]
+pub(crate) enum Time {
+    /// Nanoseconds of the system's monotonic clock.
+    System(u64),
+    /// Seconds of a clock of the loop's own.
+    Own(f64),
+}
+
+impl Time {
+    /// The float that `loop.time()` returns.
+    #[inline]
+    pub(crate) fn seconds(self) -> f64 {
+        match self {
+            Self::System(ns) => seconds(ns),
+            Self::Own(seconds) => seconds,
+        }
+    }
+
+    /// The latest deadline that may be due; what has a later `_when` is not, though its nanosecond may be this one.
+    #[inline]
+    pub(crate) fn deadline(self, py: Python<'_>) -> PyResult<u64> {
+        match self {
+            Self::System(ns) => Ok(ns),
+            Self::Own(seconds) => Ok(deadline_of(py, seconds)?.min(NEVER - 1)),
+        }
+    }
+}
+
+/// Reads the time of loops.
+pub(crate) struct Reader {
+    time: Genuine,
+    monotonic: Py<PyAny>,
+    module: Py<PyDict>,
+}
+
+impl Reader {
+    pub(crate) fn new(py: Python<'_>) -> PyResult<Self> {
+        let name = intern!(py, "time");
+        let original = py.import("asyncio.base_events")?.getattr("BaseEventLoop")?.getattr(name)?;
+        let module = py.import(name)?;
+        let monotonic = module.getattr("monotonic")?;
+        Ok(Self { time: Genuine::new(name, original), monotonic: monotonic.unbind(), module: module.dict().unbind() })
+    }
+
+    /// The time of a loop, of which it is known whether it has a `time` of its own.
+    #[inline]
+    pub(crate) fn now(&self, object: &Bound<'_, PyAny>, has_own: bool) -> PyResult<Time> {
+        let py = object.py();
+        // SAFETY: the object and its type are alive.
+        let is_system = unsafe {
+            !has_own
+                && self.time.is_in(py, ffi::Py_TYPE(object.as_ptr()))?
+                && find(self.module.bind(py), intern!(py, "monotonic")) == self.monotonic.as_ptr()
+        };
+        if is_system {
+            return Ok(Time::System(SystemClock::MONOTONIC.now_ns()));
+        }
+        object.call_method0(intern!(py, "time"))?.extract().map(Time::Own)
+    }
+}
+
+/// The value of a key that is an interned string, borrowed; null where there is none.
+#[inline]
+pub(crate) fn find(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> *mut ffi::PyObject {
+    // SAFETY: both are alive. A string's hash and comparison cannot fail.
+    unsafe { ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr()) }
+}

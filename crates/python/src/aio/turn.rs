@@ -1,0 +1,203 @@
+//! One turn of an `EventLoop`: what is due goes into `_ready`, and what was ready is run.
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyList;
+use tickwheel_core::Pop;
+
+use crate::aio::event_loop::{Pending, TimerLoop};
+use crate::aio::handle::{layout, leave, share_context, tail, HandleObject};
+use crate::aio::time::Genuine;
+use crate::cpython::call::call;
+
+/// Entries that a turn may file anew before it gives way to I/O: about a millisecond's worth.
+const WORK: usize = 32_768;
+
+/// `TimerLoop._deliver`.
+pub(crate) fn deliver(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
+    let (py, this) = (slf.py(), slf.get());
+    if this.state.with(py, |state| state.wheel.is_empty()) {
+        return Ok(());
+    }
+    let now = this.now(slf.as_any())?;
+    let due = take_due(py, this, now.deadline(py)?, now.seconds());
+    if due.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: the wheel's references become the list's.
+    let due = unsafe {
+        let owned = |handle| {
+            leave(handle);
+            Bound::from_owned_ptr(py, handle.cast())
+        };
+        due.into_iter().map(owned).collect::<Vec<_>>()
+    };
+    let ready = slf.getattr(intern!(py, "_ready"))?;
+    if let [handle] = due.as_slice() {
+        return ready.call_method1(intern!(py, "append"), (handle,)).map(drop);
+    }
+    ready.call_method1(intern!(py, "extend"), (PyList::new(py, due)?,)).map(drop)
+}
+
+/// Take what is due out of the wheel.
+fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*mut HandleObject> {
+    let mut work = WORK;
+    this.state.with(py, |state| {
+        let (mut due, mut early) = (Vec::new(), Vec::new());
+        state.wheel.begin_turn(deadline);
+        let pop = loop {
+            match state.wheel.pop(&mut work) {
+                Pop::Expired(entry) => {
+                    let handle = entry.payload.0;
+                    // SAFETY: the wheel's reference keeps it.
+                    if unsafe { tail(handle).when } > now {
+                        early.push((handle, entry.deadline));
+                    } else {
+                        due.push(handle);
+                    }
+                }
+                left => break left,
+            }
+        };
+        state.wheel.end_turn();
+        this.is_behind.set(matches!(pop, Pop::Busy));
+        // A loop's own clock may stand inside a nanosecond: what is due later in the same one waits, in its order.
+        for (handle, deadline) in early {
+            let id = state.wheel.insert(deadline, Pending(handle));
+            // SAFETY: as above.
+            unsafe { tail(handle).id = id.to_u64() };
+        }
+        // SAFETY: as above.
+        let when = |handle: &*mut HandleObject| unsafe { tail(*handle).when };
+        // The wheel orders by nanoseconds; floats tell finer ones apart. A stable sort keeps first set, first fired.
+        if !due.is_sorted_by(|one, other| when(one) <= when(other)) {
+            due.sort_by(|one, other| when(one).total_cmp(&when(other)));
+        }
+        due
+    })
+}
+
+/// Whether `Handle._run` is asyncio's own, for the three kinds of handles that are run natively.
+struct RunWatch {
+    kinds: [*mut ffi::PyTypeObject; 3],
+    genuine: [Genuine; 3],
+}
+
+// SAFETY: types that are never freed; only touched with the GIL held.
+unsafe impl Send for RunWatch {}
+// SAFETY: as above.
+unsafe impl Sync for RunWatch {}
+
+static RUN_WATCH: PyOnceLock<RunWatch> = PyOnceLock::new();
+
+impl RunWatch {
+    fn get(py: Python<'_>) -> PyResult<&Self> {
+        RUN_WATCH.get_or_try_init(py, || {
+            // SAFETY: a loop was made, so the layout is known.
+            let layout = unsafe { layout() };
+            let kinds = [layout.bases[0], layout.kind, layout.bases[1]];
+            let name = intern!(py, "_run");
+            // SAFETY: the types live for ever.
+            let original = unsafe { pyo3::types::PyType::from_borrowed_type_ptr(py, kinds[0]) }.getattr(name)?;
+            Ok(Self { kinds, genuine: std::array::from_fn(|_| Genuine::new(name, original.clone())) })
+        })
+    }
+
+    /// The kinds whose `_run` nobody has replaced; null for the others.
+    fn untouched(&self, py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
+        let mut kinds = self.kinds;
+        for (kind, genuine) in kinds.iter_mut().zip(&self.genuine) {
+            // SAFETY: as above.
+            if unsafe { !genuine.is_in(py, *kind)? } {
+                *kind = std::ptr::null_mut();
+            }
+        }
+        Ok(kinds)
+    }
+}
+
+/// `TimerLoop._run_ready`.
+pub(crate) fn run_ready(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
+    let py = slf.py();
+    let ready = slf.getattr(intern!(py, "_ready"))?;
+    let popleft = ready.getattr(intern!(py, "popleft"))?;
+    let kinds = RunWatch::get(py)?.untouched(py)?;
+    for _ in 0..ready.len()? {
+        let handle = popleft.call0()?;
+        // SAFETY: the handle is kept by our reference.
+        if !kinds.contains(&unsafe { ffi::Py_TYPE(handle.as_ptr()) }) {
+            if !handle.getattr(intern!(py, "_cancelled"))?.is_truthy()? {
+                handle.call_method0(intern!(py, "_run"))?;
+            }
+            continue;
+        }
+        // SAFETY: as above, and the type is one that begins with the fields of a handle.
+        unsafe { run(slf, &handle, kinds[1])? };
+    }
+    Ok(())
+}
+
+/// Do what `Handle._run` does.
+#[inline]
+unsafe fn run(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, ours: *mut ffi::PyTypeObject) -> PyResult<()> {
+    let py = slf.py();
+    // SAFETY: references of our own keep what is called, whatever the callback does to its handle.
+    unsafe {
+        let this = handle.as_ptr().cast::<HandleObject>();
+        if (*this).cancelled == ffi::Py_True() {
+            return Ok(());
+        }
+        if ffi::Py_TYPE(handle.as_ptr()) == ours {
+            share_context(this);
+        }
+        let words = [(*this).context, (*this).callback, (*this).args];
+        if words.iter().any(|word| word.is_null()) || ffi::PyTuple_CheckExact(words[2]) == 0 {
+            return handle.call_method0(intern!(py, "_run")).map(drop);
+        }
+        let kept = words.map(|word| Bound::from_borrowed_ptr(py, word));
+        let result = Bound::from_owned_ptr_or_err(py, call_in(words));
+        drop(kept);
+        result.map(drop).or_else(|error| report(slf, handle, error))
+    }
+}
+
+/// Call `callback(*args)` in `context`; null with an exception set if it raised.
+#[inline]
+unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ffi::PyObject {
+    // SAFETY: a tuple's items lie in a row behind its first one; `PyContext_Enter` refuses what is no context.
+    unsafe {
+        if ffi::PyContext_Enter(context) != 0 {
+            return std::ptr::null_mut();
+        }
+        let items = (&raw const (*args.cast::<ffi::PyTupleObject>()).ob_item).cast();
+        let count = ffi::PyTuple_GET_SIZE(args) as usize;
+        let result = call(callback, items, count);
+        if ffi::PyContext_Exit(context) != 0 {
+            ffi::Py_XDECREF(result);
+            return std::ptr::null_mut();
+        }
+        result
+    }
+}
+
+/// Tell the loop's exception handler, with the exception as the one being handled; let what ends the program pass.
+#[cold]
+fn report(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
+    let py = slf.py();
+    if error.is_instance_of::<PySystemExit>(py) || error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        return Err(error);
+    }
+    let error = error.into_value(py);
+    // SAFETY: the former exception is put back as it was.
+    unsafe {
+        let former = ffi::PyErr_GetHandledException();
+        ffi::PyErr_SetHandledException(error.as_ptr());
+        let told = slf.call_method1(intern!(py, "_callback_failed"), (handle, error));
+        ffi::PyErr_SetHandledException(former);
+        ffi::Py_XDECREF(former);
+        told.map(drop)
+    }
+}

@@ -1,0 +1,376 @@
+//! `Cache`: what `tickwheel.cache` builds on. It keeps and finds, expires and evicts; what the arguments mean is said in Python.
+//!
+//! The store is entered only while no Python runs. So everything that runs Python comes before (hash, size, lifetime, comparing) or
+//! after (hooks, dropping what has left), and a key that comes back in finds the cache whole.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use tickwheel_core::{Id, NEVER};
+
+use crate::cache::probe::{known_hash, Probe};
+use crate::cache::rules::{Hooks, Rules};
+use crate::cache::store::{Left, Reason, Store, Terms};
+use crate::cache::table::tag_of;
+use crate::cache::watch::Ticket;
+use crate::cpython::cell::GilCell;
+use crate::cpython::errors::raise;
+
+/// So many due entries a lookup or a set removes on its way: 50 us or so. The rest waits for the next one, or for the driver.
+const ON_THE_WAY: usize = 256;
+
+/// So many are removed before they are dropped: their memory is still near.
+const CHUNK: usize = 1024;
+
+/// The storage of a cache: keys with values, deadlines and an order of use.
+///
+/// `tickwheel.cache` says what its subclasses do.
+#[pyclass(frozen, subclass, weakref, mapping, module = "tickwheel._core")]
+pub(crate) struct Cache {
+    pub(crate) store: GilCell<Store>,
+    pub(crate) rules: GilCell<Rules>,
+    pub(crate) hooks: GilCell<Hooks>,
+}
+
+/// How long a value is to live.
+#[derive(Clone, Copy)]
+pub(crate) enum Life {
+    /// As the rules say.
+    Usual,
+    /// So many nanoseconds, give or take the jitter.
+    About(u64),
+    /// So many nanoseconds.
+    Exactly(u64),
+}
+
+/// What is to be put in.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a, 'py> {
+    pub(crate) key: &'a Bound<'py, PyAny>,
+    pub(crate) value: &'a Bound<'py, PyAny>,
+    pub(crate) life: Life,
+    pub(crate) unless: Unless<'a>,
+}
+
+/// What keeps a value out.
+#[derive(Clone, Copy)]
+pub(crate) enum Unless<'a> {
+    Never,
+    /// The key has a value.
+    Found,
+    /// The key was written or removed since.
+    Written(&'a Ticket),
+}
+
+/// What came of putting a value in.
+pub(crate) enum Put<'py> {
+    Done,
+    /// The key has this value, which was left alone.
+    Kept(Bound<'py, PyAny>),
+    /// The key was written or removed meanwhile.
+    Overtaken,
+}
+
+impl Cache {
+    /// One of the hooks, to be called with no cell entered.
+    pub(crate) fn hook(&self, py: Python<'_>, which: impl FnOnce(&Hooks) -> &Option<Py<PyAny>>) -> Option<Py<PyAny>> {
+        self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
+    }
+
+    /// One of the rules. A copy of all of them would wait for the stores that make it.
+    #[inline]
+    pub(crate) fn rule<R: Copy>(&self, py: Python<'_>, which: impl FnOnce(&Rules) -> R) -> R {
+        self.rules.with(py, |rules| which(rules))
+    }
+
+    /// The time.
+    #[inline]
+    pub(crate) fn now(&self, py: Python<'_>) -> PyResult<u64> {
+        match self.store.with(py, |store| store.system_clock) {
+            Some(clock) => Ok(clock.now_ns()),
+            None => Hooks::now(self.hook(py, |hooks| &hooks.clock), py),
+        }
+    }
+
+    /// Find a key's entry. The index is good until Python runs again.
+    #[inline]
+    pub(crate) fn find(&self, key: &Bound<'_, PyAny>, hash: isize) -> PyResult<Option<u32>> {
+        let py = key.py();
+        match self.store.with(py, |store| store.probe(py, key.as_ptr(), hash, &[])) {
+            Probe::Found(index) => Ok(Some(index)),
+            Probe::Absent => Ok(None),
+            Probe::Doubt(id, other) => self.find_by_comparing(key, hash, id, other),
+        }
+    }
+
+    /// Let Python compare. It may do anything to this cache meanwhile: an id tells whether its entry still lives, and none is compared
+    /// twice.
+    #[cold]
+    #[inline(never)]
+    fn find_by_comparing(
+        &self,
+        key: &Bound<'_, PyAny>,
+        hash: isize,
+        mut id: Id,
+        mut other: Py<PyAny>,
+    ) -> PyResult<Option<u32>> {
+        let py = key.py();
+        let mut rejected = Vec::new();
+        loop {
+            let is_equal = other.bind(py).eq(key)?;
+            drop(other);
+            if is_equal && self.store.with(py, |store| store.wheel.get(id).is_some()) {
+                return Ok(Some(id.index()));
+            }
+            rejected.push(id);
+            match self.store.with(py, |store| store.probe(py, key.as_ptr(), hash, &rejected)) {
+                Probe::Found(index) => return Ok(Some(index)),
+                Probe::Absent => return Ok(None),
+                Probe::Doubt(next, next_other) => (id, other) = (next, next_other),
+            }
+        }
+    }
+
+    /// The value of a key that lives; asking counts as a use, and as a hit or a miss.
+    #[inline]
+    pub(crate) fn look<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.look_quickly(key) {
+            Some(value) => Ok(Some(value)),
+            None => self.look_thoroughly(key),
+        }
+    }
+
+    /// What most lookups are, in one go: a string that has its hash, the system's clock, a hit that lives for long. None: not so.
+    #[inline]
+    fn look_quickly<'py>(&self, key: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+        let py = key.py();
+        let hash = known_hash(key)?;
+        self.store.with(py, |store| {
+            store.prefetch(hash);
+            let beyond = store.beyond_now()?;
+            match store.probe(py, key.as_ptr(), hash, &[]) {
+                Probe::Found(index) => store.hit(py, index, beyond),
+                _ => None,
+            }
+        })
+    }
+
+    /// Any lookup: the key may have to be hashed and compared by Python, be missing, or have expired.
+    #[inline(never)]
+    fn look_thoroughly<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = key.py();
+        let hash = key.hash()?;
+        let now = self.now(py)?;
+        let found = self.find(key, hash)?;
+        let hit = self.store.with(py, |store| {
+            let hit = found.and_then(|index| store.hit(py, index, now));
+            store.counts.misses += u64::from(hit.is_none());
+            hit
+        });
+        if hit.is_none() && found.is_some() {
+            self.sweep(py, now, ON_THE_WAY)?;
+        }
+        Ok(hit)
+    }
+
+    /// Take a key out and return its value, unless it has expired.
+    pub(crate) fn take_out(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+        let py = key.py();
+        let hash = key.hash()?;
+        let now = self.now(py)?;
+        self.store.with(py, |store| store.watches.note(tag_of(hash))); // also of a key that is only being loaded
+        let Some(index) = self.find(key, hash)? else {
+            return Ok(None);
+        };
+        let left = self.store.with(py, |store| {
+            let reason = if store.is_living(index, now) { Reason::Removed } else { Reason::Expired };
+            store.remove(index, reason)
+        });
+        let value = (left.reason == Reason::Removed).then(|| left.value.clone_ref(py));
+        self.report(py, vec![left])?;
+        Ok(value)
+    }
+
+    /// Remove what is due, tell the hook, and drop it, a chunk at a time; at most what is there now, whatever the hook adds.
+    pub(crate) fn sweep(&self, py: Python<'_>, now: u64, limit: usize) -> PyResult<usize> {
+        let limit = self.store.with(py, |store| store.len()).min(limit);
+        let mut count = 0;
+        while count < limit {
+            let chunk = CHUNK.min(limit - count);
+            let mut left = Vec::with_capacity(chunk);
+            self.store.with(py, |store| store.expire(now, chunk, &mut left));
+            let taken = left.len();
+            count += taken;
+            self.report(py, left)?;
+            if taken < chunk {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Tell the hook what has left, and drop it: all of it, whatever the hook raises.
+    pub(crate) fn report(&self, py: Python<'_>, left: Vec<Left>) -> PyResult<()> {
+        if left.is_empty() {
+            return Ok(());
+        }
+        let Some(hook) = self.hook(py, |hooks| &hooks.on_leave) else {
+            // As dropping them does, without asking for each whether this thread has the GIL.
+            for Left { key, value, .. } in left {
+                key.drop_ref(py);
+                value.drop_ref(py);
+            }
+            return Ok(());
+        };
+        let mut outcome = Ok(());
+        for Left { key, value, reason } in left {
+            outcome = outcome.and(hook.bind(py).call1((key, value, reason as u8)).map(drop));
+        }
+        outcome
+    }
+
+    /// Put a value in.
+    #[inline]
+    pub(crate) fn put<'py>(slf: &Bound<'py, Self>, entry: Entry<'_, 'py>) -> PyResult<Put<'py>> {
+        let (py, this, key) = (slf.py(), slf.get(), entry.key);
+        let hash = key.hash()?;
+        let size = if this.rule(py, |rules| rules.has_sizer) { this.size_by_hook(py, entry.value)? } else { 1.0 };
+        let maxsize = this.store.with(py, |store| {
+            store.prefetch(hash);
+            store.maxsize
+        });
+        if size > maxsize {
+            return Err(raise(py, "ValueTooLargeError", (size, maxsize)));
+        }
+        let terms = this.terms(py, entry, size)?;
+        if this.rule(py, |rules| rules.is_overridden) {
+            Self::make_room_by_methods(slf, key, hash, terms)?;
+        }
+        let found = this.find(key, hash)?;
+        let mut left = Vec::new();
+        let (outcome, former, is_earlier) = this.store.with(py, |store| {
+            match entry.unless {
+                Unless::Never => {}
+                Unless::Found => {
+                    if let Some(kept) = found.and_then(|index| store.hit(py, index, terms.now)) {
+                        return (Put::Kept(kept), None, false);
+                    }
+                }
+                Unless::Written(ticket) => {
+                    if store.watches.is_written(ticket) {
+                        return (Put::Overtaken, None, false);
+                    }
+                }
+            }
+            store.watches.note(tag_of(hash));
+            let former = place(store, entry, hash, found, terms, &mut left);
+            (Put::Done, former, store.is_earlier(terms))
+        });
+        if let (Some(value), true) = (&former, this.rule(py, |rules| rules.has_on_leave)) {
+            left.insert(0, Left { key: key.clone().unbind(), value: value.clone_ref(py), reason: Reason::Replaced });
+        }
+        drop(former);
+        if is_earlier {
+            this.wake(py)?;
+        }
+        this.report(py, left)?;
+        Ok(outcome)
+    }
+
+    /// Tell the driver that something is due before it comes.
+    #[cold]
+    pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
+        self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop))
+    }
+
+    /// The time, and how long a value lives.
+    #[inline]
+    fn terms(&self, py: Python<'_>, entry: Entry<'_, '_>, size: f64) -> PyResult<Terms> {
+        if matches!(entry.life, Life::Usual) && self.rule(py, |rules| rules.has_lifetime) {
+            let Some(lifetime) = self.hook(py, |hooks| &hooks.lifetime) else {
+                return Err(PyTypeError::new_err("the cache was cleared by the garbage collector"));
+            };
+            let (now, deadline): (u64, u64) = lifetime.bind(py).call1((entry.key, entry.value))?.extract()?;
+            let life = if deadline >= NEVER { NEVER } else { deadline.saturating_sub(now) };
+            return Ok(Terms { now, life, size });
+        }
+        let now = self.now(py)?;
+        let (life, jitter) = match entry.life {
+            Life::Usual => self.rule(py, |rules| (rules.life, rules.jitter)),
+            Life::About(life) => (life, self.rule(py, |rules| rules.jitter)),
+            Life::Exactly(life) => (life, 0.0),
+        };
+        if life >= NEVER || jitter == 0.0 {
+            return Ok(Terms { now, life, size });
+        }
+        Ok(Terms { now, life: self.store.with(py, |store| store.jittered(life, jitter)), size })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn size_by_hook(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let Some(sizer) = self.hook(py, |hooks| &hooks.sizer) else {
+            return Ok(1.0);
+        };
+        let size = sizer.bind(py).call1((value,))?;
+        match size.extract::<f64>() {
+            Ok(number) if number >= 0.0 => Ok(number),
+            Ok(_) => Err(PyValueError::new_err(format!(
+                "getsizeof returned {}: the size of a value must be non-negative, return a number of 0 or more",
+                size.repr()?
+            ))),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "getsizeof returned {}: return the size as a number, not {}",
+                size.repr()?,
+                size.get_type().name()?
+            ))),
+        }
+    }
+
+    /// A subclass has its own `expire` or `popitem`: they are called, as subclasses of cachetools' classes expect.
+    #[cold]
+    #[inline(never)]
+    fn make_room_by_methods(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>, hash: isize, terms: Terms) -> PyResult<()> {
+        let py = slf.py();
+        slf.call_method0(intern!(py, "expire"))?;
+        loop {
+            let found = slf.get().find(key, hash)?;
+            if terms.life == 0 || slf.get().store.with(py, |store| store.has_room(terms.size, found)) {
+                return Ok(());
+            }
+            slf.call_method0(intern!(py, "popitem"))?;
+        }
+    }
+}
+
+/// Put a value where the key was found, or in a new entry; what has no life is not kept. Returns the value that was replaced.
+#[inline]
+fn place(
+    store: &mut Store,
+    entry: Entry<'_, '_>,
+    hash: isize,
+    found: Option<u32>,
+    terms: Terms,
+    left: &mut Vec<Left>,
+) -> Option<Py<PyAny>> {
+    let value = || entry.value.clone().unbind();
+    match found {
+        Some(index) if terms.life > 0 && store.is_living(index, terms.now) => {
+            let former = store.replace(index, value(), terms);
+            store.expire(terms.now, ON_THE_WAY, left);
+            store.make_room(0.0, terms.now, left);
+            return Some(former);
+        }
+        Some(index) => {
+            let reason = if store.is_living(index, terms.now) { Reason::Replaced } else { Reason::Expired };
+            left.push(store.remove(index, reason));
+        }
+        None => {}
+    }
+    store.expire(terms.now, ON_THE_WAY, left);
+    if terms.life > 0 {
+        store.make_room(terms.size, terms.now, left);
+        store.insert(entry.key.clone().unbind(), hash, value(), terms);
+    }
+    None
+}

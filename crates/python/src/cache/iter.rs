@@ -1,0 +1,64 @@
+//! Going through a cache while it changes.
+
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use tickwheel_core::Id;
+
+use crate::cache::core::Cache;
+
+/// Goes through what was in a cache when it was made, leaving out what has left or expired by the time its turn comes.
+///
+/// It knows entries by their ids, so no key is hashed or compared, and nothing that happens to the cache disturbs it.
+#[pyclass(module = "tickwheel._core")]
+pub(crate) struct CacheIterator {
+    /// None at the end.
+    cache: Option<Py<Cache>>,
+    ids: std::vec::IntoIter<Id>,
+    kind: u8,
+}
+
+impl CacheIterator {
+    pub(crate) fn new(cache: &Bound<'_, Cache>, kind: u8) -> Self {
+        let ids = cache.get().store.with(cache.py(), |store| store.ids());
+        Self { cache: Some(cache.clone().unbind()), ids: ids.into_iter(), kind }
+    }
+}
+
+#[pymethods]
+impl CacheIterator {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(cache) = &self.cache else {
+            return Ok(None);
+        };
+        let cache = cache.get();
+        let now = cache.now(py)?;
+        let found = cache.store.with(py, |store| self.ids.find_map(|id| store.peek(py, id, now)));
+        let Some((key, value, life, left)) = found else {
+            self.cache = None;
+            return Ok(None);
+        };
+        match self.kind {
+            0 => Ok(key.into_bound(py)),
+            1 => Ok(value.into_bound(py)),
+            2 => Ok((key, value).into_pyobject(py)?.into_any()),
+            _ => Ok((key, value, life, left).into_pyobject(py)?.into_any()),
+        }
+        .map(Some)
+    }
+
+    fn __length_hint__(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.cache)
+    }
+
+    fn __clear__(&mut self) {
+        self.cache = None;
+    }
+}

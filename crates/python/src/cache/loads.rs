@@ -1,0 +1,72 @@
+//! What loads need of a cache: how good a value is, and whether a key was written while its value was loaded.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use tickwheel_core::NEVER;
+
+use crate::cache::core::{Cache, Entry, Life, Put, Unless};
+use crate::cache::table::tag_of;
+use crate::cache::watch::Ticket;
+
+impl Cache {
+    /// The value of a key, also after its life as long as it is kept, and how many nanoseconds of that are left: none, or fewer, when it
+    /// is over, which counts as a miss. Either way it is a use.
+    pub(crate) fn graded<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64)>> {
+        let py = key.py();
+        let hash = key.hash()?;
+        let now = self.now(py)?;
+        let found = self.find(key, hash)?;
+        Ok(self.store.with(py, |store| {
+            let hit = found.and_then(|index| store.hit(py, index, now).map(|value| (index, value)));
+            if let Some((index, value)) = hit {
+                return Some((value, store.remaining(index, now).unwrap_or(NEVER).cast_signed()));
+            }
+            store.counts.misses += 1;
+            let index = found.filter(|&index| store.wheel.deadline_at(index) > now)?;
+            let over = now + store.grace - store.wheel.deadline_at(index);
+            store.use_now(index);
+            Some((store.wheel.payload_at(index).value.bind(py).clone(), -over.cast_signed()))
+        }))
+    }
+
+    /// Watch a key from here on.
+    pub(crate) fn watch(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Ticket> {
+        let (py, this) = (slf.py(), slf.get());
+        let tags = if this.rule(py, |rules| rules.has_item_methods) {
+            Self::tags_behind(slf, key)?
+        } else {
+            vec![tag_of(key.hash()?)]
+        };
+        Ok(this.store.with(py, |store| store.watches.begin(tags)))
+    }
+
+    /// A subclass may make another key of the one it gets: ask it for the key, and see which one arrives here.
+    #[cold]
+    fn tags_behind(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+        let store = &slf.get().store;
+        let number = store.with(slf.py(), |store| store.watches.begin_trace());
+        let outcome = slf.as_any().contains(key);
+        let tags = store.with(slf.py(), |store| store.watches.end_trace(number));
+        outcome.map(|_| tags)
+    }
+
+    /// Put a loaded value in, unless its key was written or removed since the ticket was given; return whether it was.
+    pub(crate) fn settle<'py>(
+        slf: &Bound<'py, Self>,
+        ticket: &Ticket,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<bool> {
+        let (py, this) = (slf.py(), slf.get());
+        if this.rule(py, |rules| rules.has_item_methods) {
+            let is_written = this.store.with(py, |store| store.watches.is_written(ticket));
+            if !is_written {
+                slf.call_method1(intern!(py, "__setitem__"), (key, value))?;
+            }
+            return Ok(!is_written);
+        }
+        let unless = Unless::Written(ticket);
+        let outcome = Self::put(slf, Entry { key, value, life: Life::Usual, unless })?;
+        Ok(!matches!(outcome, Put::Overtaken))
+    }
+}

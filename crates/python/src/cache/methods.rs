@@ -1,0 +1,333 @@
+//! The methods of `Cache`.
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::cache::core::{Cache, Entry, Life, Put, Unless};
+use crate::cache::iter::CacheIterator;
+use crate::cache::rules::{Hooks, Rules};
+use crate::cache::store::{Reason, Store};
+use crate::cache::table::tag_of;
+use crate::cache::watch::Ticket;
+use crate::cpython::cell::GilCell;
+
+#[pymethods]
+impl Cache {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
+        Self {
+            store: GilCell::new(Store::new(0.0, 0)),
+            rules: GilCell::new(Rules::NONE),
+            hooks: GilCell::new(Hooks::default()),
+        }
+    }
+
+    /// Begin, empty, by the rules given: for `__init__`.
+    #[pyo3(signature = (maxsize, *, is_sliding=false, grace_ns=0, **options))]
+    fn _open(
+        &self,
+        py: Python<'_>,
+        maxsize: f64,
+        is_sliding: bool,
+        grace_ns: u64,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let (rules, hooks) = options.map_or(Ok((Rules::NONE, Hooks::default())), Hooks::of)?;
+        let system_clock = hooks.system_clock(py)?;
+        let former_hooks = self.hooks.with(py, |cell| std::mem::replace(cell, hooks));
+        self.rules.with(py, |cell| *cell = rules);
+        self.store.with(py, |store| store.system_clock = system_clock);
+        let mut store = Store::new(maxsize, self.now(py)?);
+        (store.system_clock, store.is_sliding, store.grace) = (system_clock, is_sliding, grace_ns);
+        let former = self.store.with(py, |cell| std::mem::replace(cell, store));
+        drop((former, former_hooks));
+        Ok(())
+    }
+
+    #[inline]
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match slf.get().look(key)? {
+            Some(value) => Ok(value),
+            None => slf.call_method1(intern!(slf.py(), "__missing__"), (key,)),
+        }
+    }
+
+    #[inline]
+    fn __setitem__<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
+        Self::put(slf, Entry { key, value, life: Life::Usual, unless: Unless::Never }).map(drop)
+    }
+
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let value = self.take_out(key)?;
+        value.map(drop).ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))
+    }
+
+    #[inline]
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.remaining_ns(key)?.is_some())
+    }
+
+    /// Return the number of keys that have not expired.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let now = self.now(py)?;
+        self.purge(py, Some(now), None)?;
+        Ok(self.store.with(py, |store| store.living(now)))
+    }
+
+    /// Return the value of *key*, or *default*.
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.look(key)?.or(default).unwrap_or_else(|| py.None().into_bound(py)))
+    }
+
+    /// Return the value of *key*, or *default*; no use of it, and neither hit nor miss.
+    #[pyo3(signature = (key, default=None))]
+    fn peek(&self, py: Python<'_>, key: &Bound<'_, PyAny>, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+        let hash = key.hash()?;
+        let now = self.now(py)?;
+        let found = self.find(key, hash)?;
+        let value = self.store.with(py, |store| store.peek(py, store.wheel.id_at(found?), now));
+        Ok(value.map(|(_, value, ..)| value).or(default).unwrap_or_else(|| py.None()))
+    }
+
+    /// Return the value of *key*; if it has none, set *default* and return that. One step: of many threads, one sets.
+    #[pyo3(signature = (key, default=None))]
+    fn setdefault<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let value = default.unwrap_or_else(|| slf.py().None().into_bound(slf.py()));
+        match Self::put(slf, Entry { key, value: &value, life: Life::Usual, unless: Unless::Found })? {
+            Put::Kept(kept) => Ok(kept),
+            Put::Done | Put::Overtaken => Ok(value),
+        }
+    }
+
+    /// Set *key* to *value*, for a life of *ttl* seconds of its own, or by the cache's rule.
+    #[pyo3(signature = (key, value, ttl=None))]
+    fn set<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        ttl: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let life = match ttl {
+            Some(ttl) => Life::About(Self::span(slf, ttl)?),
+            None if slf.get().rule(slf.py(), |rules| rules.has_item_methods) => {
+                return slf.call_method1(intern!(slf.py(), "__setitem__"), (key, value)).map(drop);
+            }
+            None => Life::Usual,
+        };
+        Self::put(slf, Entry { key, value, life, unless: Unless::Never }).map(drop)
+    }
+
+    /// Return a dict of those of the *keys* that are there, with their values.
+    fn get_many<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        self.look_up_all(keys)
+    }
+
+    /// Set all items of a mapping, as `set` does.
+    #[pyo3(signature = (items, ttl=None))]
+    fn set_many<'py>(
+        slf: &Bound<'py, Self>,
+        items: &Bound<'py, PyAny>,
+        ttl: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let life = ttl.map_or(Ok(Life::Usual), |ttl| Self::span(slf, ttl).map(Life::About))?;
+        Self::put_all(slf, items, life)
+    }
+
+    /// Return the value of *key*, also after its life, with how many nanoseconds of that are left; None if there is none.
+    fn grade<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64)>> {
+        self.graded(key)
+    }
+
+    /// Watch *key*, whose value is going to be loaded, for writes; returns a ticket, which `end_load` takes back.
+    fn begin_load(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Ticket> {
+        Self::watch(slf, key)
+    }
+
+    /// Watch no longer.
+    #[allow(clippy::needless_pass_by_value)] // it comes out of Python objects
+    fn end_load(&self, py: Python<'_>, ticket: Ticket) {
+        self.store.with(py, |store| store.watches.end(&ticket));
+    }
+
+    /// Return whether the watched key was written or removed.
+    #[allow(clippy::needless_pass_by_value)]
+    fn is_overtaken(&self, py: Python<'_>, ticket: Ticket) -> bool {
+        self.store.with(py, |store| store.watches.is_written(&ticket))
+    }
+
+    /// Set *key* to the *value* loaded for it, unless it was written or removed since; return whether it was set.
+    #[allow(clippy::needless_pass_by_value)]
+    fn keep_loaded<'py>(
+        slf: &Bound<'py, Self>,
+        ticket: Ticket,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<bool> {
+        Self::settle(slf, &ticket, key, value)
+    }
+
+    /// Set *key* to *value* as it was: with *left_ns* nanoseconds left of a life of *life_ns*.
+    fn _restore<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        life_ns: u64,
+        left_ns: u64,
+    ) -> PyResult<()> {
+        Self::put(slf, Entry { key, value, life: Life::Exactly(left_ns), unless: Unless::Never })?;
+        let found = slf.get().find(key, key.hash()?)?;
+        slf.get().store.with(slf.py(), |store| found.map(|index| store.set_life(index, life_ns)));
+        Ok(())
+    }
+
+    /// Take *key* out; return its value, or *default*.
+    fn _pop(&self, key: &Bound<'_, PyAny>, default: Py<PyAny>) -> PyResult<Py<PyAny>> {
+        Ok(self.take_out(key)?.unwrap_or(default))
+    }
+
+    /// Take out the key used longest ago, with its value; None if there is none.
+    fn _pop_least(&self, py: Python<'_>) -> PyResult<Option<(Py<PyAny>, Py<PyAny>)>> {
+        let now = self.now(py)?;
+        self.purge(py, Some(now), None)?;
+        let mut left = Vec::new();
+        self.store.with(py, |store| store.take_least(now, &mut left));
+        let taken = left.last().filter(|last| last.reason == Reason::Removed);
+        let pair = taken.map(|taken| (taken.key.clone_ref(py), taken.value.clone_ref(py)));
+        self.report(py, left)?;
+        Ok(pair)
+    }
+
+    /// Remove everything.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        let left = self.store.with(py, Store::clear);
+        self.report(py, left)
+    }
+
+    /// Remove what is due, at most *limit* of it, and return how many that were.
+    #[pyo3(signature = (now_ns=None, limit=None))]
+    fn purge(&self, py: Python<'_>, now_ns: Option<u64>, limit: Option<usize>) -> PyResult<usize> {
+        let now = now_ns.map_or_else(|| self.now(py), Ok)?;
+        self.sweep(py, now, limit.unwrap_or(usize::MAX))
+    }
+
+    /// Remove what is due, and return it as pairs in order of the deadlines.
+    #[pyo3(signature = (now_ns=None))]
+    fn _expire<'py>(&self, py: Python<'py>, now_ns: Option<u64>) -> PyResult<Bound<'py, PyList>> {
+        let now = self.now(py)?;
+        let mut left = Vec::new();
+        self.store.with(py, |store| store.expire(now_ns.unwrap_or(now), usize::MAX, &mut left));
+        let pairs = left.iter().map(|left| (left.key.clone_ref(py), left.value.clone_ref(py)));
+        let pairs = PyList::new(py, pairs.collect::<Vec<_>>())?;
+        self.report(py, left)?;
+        Ok(pairs)
+    }
+
+    /// Return how many nanoseconds *key* has left, or None; no use of it.
+    #[inline]
+    fn remaining_ns(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let hash = key.hash()?;
+        let now = self.now(key.py())?;
+        let found = self.find(key, hash)?;
+        Ok(self.store.with(key.py(), |store| {
+            store.watches.asked(tag_of(hash));
+            store.remaining(found?, now)
+        }))
+    }
+
+    /// Begin the life of *key* anew, of *ttl* seconds or as long as before; return whether it was there. It is a use.
+    #[pyo3(signature = (key, ttl=None))]
+    fn touch<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>, ttl: Option<&Bound<'py, PyAny>>) -> PyResult<bool> {
+        let (py, this) = (slf.py(), slf.get());
+        let life_ns = ttl.map(|ttl| Self::span(slf, ttl)).transpose()?;
+        let hash = key.hash()?;
+        let now = this.now(py)?;
+        let found = this.find(key, hash)?;
+        let mut left = Vec::new();
+        let (is_there, is_earlier) = this.store.with(py, |store| {
+            let Some(index) = found.filter(|&index| store.is_living(index, now)) else {
+                return (false, false);
+            };
+            store.use_now(index);
+            if life_ns == Some(0) {
+                store.watches.note(tag_of(hash));
+                left.push(store.remove(index, Reason::Expired));
+                return (true, false);
+            }
+            let deadline = store.renew(index, now, life_ns);
+            (true, store.is_before_armed(deadline))
+        });
+        if is_earlier {
+            this.wake(py)?;
+        }
+        this.report(py, left)?;
+        Ok(is_there)
+    }
+
+    /// Return when the driver has to come, in nanoseconds, and count on it; None: not before `on_earlier` is called.
+    fn arm(&self, py: Python<'_>) -> Option<u64> {
+        self.store.with(py, Store::arm)
+    }
+
+    /// Forget that a driver comes: the next set that needs one calls `on_earlier`.
+    fn disarm(&self, py: Python<'_>) {
+        self.store.with(py, Store::disarm);
+    }
+
+    /// Return an iterator over what is there now, the key used longest ago first. Kinds: 0 keys, 1 values, 2 items, 3 items with
+    /// their lives: key, value, life and remaining life in nanoseconds.
+    fn _iterate(slf: &Bound<'_, Self>, kind: u8) -> CacheIterator {
+        CacheIterator::new(slf, kind)
+    }
+
+    /// Return the total of all sizes.
+    fn _size(&self, py: Python<'_>) -> PyResult<f64> {
+        self.purge(py, None, None)?;
+        Ok(self.store.with(py, |store| store.size))
+    }
+
+    /// Return hits, misses, and how many have expired, were evicted for their size, replaced, and removed.
+    fn _counts(&self, py: Python<'_>) -> (u64, u64, [u64; 4]) {
+        self.store.with(py, |store| (store.counts.hits, store.counts.misses, store.counts.left))
+    }
+
+    /// Return how many bytes the storage takes, keys and values apart.
+    fn __sizeof__(&self, py: Python<'_>) -> usize {
+        size_of::<Self>() + self.store.with(py, |store| store.bytes())
+    }
+
+    /// Verify the invariants; raises AssertionError.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.store.with(py, |store| crate::timers::wheel::checked(|| store.check()))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let items = self.store.try_with(|store| {
+            store.wheel.payloads().try_for_each(|item| {
+                visit.call(&item.key)?;
+                visit.call(&item.value)
+            })
+        });
+        items.unwrap_or(Ok(()))?;
+        self.hooks.try_with(|hooks| hooks.traverse(&visit)).unwrap_or(Ok(()))
+    }
+
+    fn __clear__(&self) {
+        // What is taken leaves the cells before it is dropped: dropping runs Python.
+        drop(self.store.try_with(Store::clear));
+        drop(self.hooks.try_with(std::mem::take));
+    }
+}

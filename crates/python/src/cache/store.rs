@@ -1,0 +1,323 @@
+//! What a cache is made of: a wheel whose entries are the cache's own, a table that finds them by key, and the order of their use.
+//!
+//! Nothing here runs Python: objects are moved in and out, and what has left is handed to the caller, who drops it outside.
+
+use pyo3::prelude::*;
+use tickwheel_core::{Id, Wheel, NEVER};
+
+use crate::cache::order::Order;
+use crate::cache::table::{tag_of, Table};
+use crate::cache::watch::Watches;
+use crate::memory::prefetch;
+use crate::system_clock::SystemClock;
+
+/// Why an entry left; `tickwheel.cache.Reason` has the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Expired,
+    Size,
+    Replaced,
+    Removed,
+}
+
+/// A key with its value. With what the wheel adds it fills one line of memory, 64 bytes: more would cost every operation a second one.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) key: Py<PyAny>,
+    pub(crate) value: Py<PyAny>,
+    /// How long it lives from its set or last touch, in nanoseconds.
+    pub(crate) life: u64,
+    /// What is kept of the key's hash.
+    pub(crate) tag: u32,
+}
+
+/// A key and value that the cache has let go, for the caller to report and drop.
+pub(crate) struct Left {
+    pub(crate) key: Py<PyAny>,
+    pub(crate) value: Py<PyAny>,
+    pub(crate) reason: Reason,
+}
+
+/// What a value is filed with.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) now: u64,
+    pub(crate) life: u64,
+    pub(crate) size: f64,
+}
+
+/// The counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) left: [u64; 4],
+}
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) wheel: Wheel<Item>,
+    pub(crate) table: Table,
+    pub(crate) order: Order,
+    /// The sizes of values by index; where it ends, and so in most caches from the start, all are 1.
+    pub(crate) sizes: Vec<f64>,
+    /// The sum of all sizes.
+    pub(crate) size: f64,
+    pub(crate) maxsize: f64,
+    pub(crate) counts: Counts,
+    /// Nothing is due before this: a bound, which may be too low.
+    pub(crate) due_from: u64,
+    /// When the driver comes; `NEVER` while none is told, 0 while there is none to tell.
+    armed: u64,
+    random: u64,
+    /// The clock of the system that tells the time; None: some object does.
+    pub(crate) system_clock: Option<SystemClock>,
+    /// Whether a lookup begins a life anew.
+    pub(crate) is_sliding: bool,
+    /// How long an entry is kept after its life, for `grade` alone. What the wheel has is when it leaves: the end of both.
+    pub(crate) grace: u64,
+    pub(crate) watches: Watches,
+}
+
+impl Store {
+    pub(crate) fn new(maxsize: f64, now: u64) -> Self {
+        Self {
+            wheel: Wheel::new(now),
+            table: Table::new(),
+            order: Order::new(),
+            sizes: Vec::new(),
+            size: 0.0,
+            maxsize,
+            counts: Counts::default(),
+            due_from: NEVER,
+            armed: 0,
+            random: now | 1,
+            system_clock: Some(SystemClock::MONOTONIC),
+            is_sliding: false,
+            grace: 0,
+            watches: Watches::default(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// Bytes held, objects apart.
+    pub(crate) fn bytes(&self) -> usize {
+        self.wheel.bytes() + self.table.bytes() + self.order.bytes() + self.sizes.capacity() * size_of::<f64>()
+    }
+
+    /// A time that has certainly not come yet, read in 5 ns: what lives longer than that lives. None where the exact time is needed.
+    ///
+    /// Linux keeps the monotonic clock as it stood at the last tick, milliseconds ago; a second is added to it. So only entries in
+    /// their last second are looked at with the exact clock, which takes 20 ns, a third of a lookup.
+    #[inline]
+    pub(crate) fn beyond_now(&self) -> Option<u64> {
+        #[cfg(target_os = "linux")]
+        if self.system_clock == Some(SystemClock::MONOTONIC) && !self.is_sliding {
+            return Some(SystemClock::COARSE.now_ns() + 1_000_000_000);
+        }
+        None
+    }
+
+    #[inline]
+    pub(crate) fn is_living(&self, index: u32, now: u64) -> bool {
+        self.wheel.deadline_at(index) > now.saturating_add(self.grace)
+    }
+
+    /// When an entry leaves that begins a life now.
+    #[inline]
+    fn deadline(&self, now: u64, life: u64) -> u64 {
+        now.saturating_add(life).saturating_add(self.grace).min(NEVER)
+    }
+
+    /// The value of an entry, if that lives: a use of it.
+    #[inline]
+    pub(crate) fn hit<'py>(&mut self, py: Python<'py>, index: u32, now: u64) -> Option<Bound<'py, PyAny>> {
+        if !self.is_living(index, now) {
+            return None;
+        }
+        self.counts.hits += 1;
+        self.order.prefetch_neighbours(index);
+        let value = self.wheel.payload_at(index).value.bind(py).clone();
+        self.order.use_now(index);
+        if self.is_sliding {
+            self.renew(index, now, None);
+        }
+        Some(value)
+    }
+
+    /// Mark an entry as the one used last.
+    #[inline]
+    pub(crate) fn use_now(&mut self, index: u32) {
+        self.order.use_now(index);
+    }
+
+    /// Put a new key in, which is not there; room was made.
+    pub(crate) fn insert(&mut self, key: Py<PyAny>, hash: isize, value: Py<PyAny>, terms: Terms) {
+        let (tag, deadline) = (tag_of(hash), self.deadline(terms.now, terms.life));
+        let index = self.wheel.insert(deadline, Item { key, value, life: terms.life, tag }).index();
+        self.table.insert(tag, index);
+        self.order.add(index);
+        self.set_size(index, terms.size);
+        self.size += terms.size;
+        self.due_from = self.due_from.min(deadline);
+    }
+
+    /// Give an entry another value and a new life, which is a use of it, and return the former value.
+    #[inline]
+    pub(crate) fn replace(&mut self, index: u32, value: Py<PyAny>, terms: Terms) -> Py<PyAny> {
+        self.counts.left[Reason::Replaced as usize] += 1;
+        self.order.prefetch_neighbours(index);
+        let former = std::mem::replace(&mut self.wheel.payload_at_mut(index).value, value);
+        self.size += terms.size - self.size_at(index);
+        self.set_size(index, terms.size);
+        self.renew(index, terms.now, Some(terms.life));
+        self.order.use_now(index);
+        former
+    }
+
+    /// Begin an entry's life anew, as long as before unless `life` says otherwise; return the deadline.
+    #[inline]
+    pub(crate) fn renew(&mut self, index: u32, now: u64, life: Option<u64>) -> u64 {
+        let item = self.wheel.payload_at_mut(index);
+        item.life = life.unwrap_or(item.life);
+        let life = item.life;
+        let deadline = self.deadline(now, life);
+        self.wheel.reschedule(self.wheel.id_at(index), deadline);
+        self.due_from = self.due_from.min(deadline);
+        deadline
+    }
+
+    /// Say how long an entry's next life will be, the present one apart.
+    pub(crate) fn set_life(&mut self, index: u32, life: u64) {
+        self.wheel.payload_at_mut(index).life = life;
+    }
+
+    /// The entry used longest ago.
+    pub(crate) fn least(&self) -> Option<u32> {
+        self.order.oldest()
+    }
+
+    /// How long an entry still lives.
+    pub(crate) fn remaining(&self, index: u32, now: u64) -> Option<u64> {
+        let deadline = self.wheel.deadline_at(index);
+        let gone = now.saturating_add(self.grace);
+        (deadline > gone).then(|| if deadline >= NEVER { NEVER } else { deadline - gone })
+    }
+
+    /// How many entries live; with a grace all are looked at.
+    pub(crate) fn living(&self, now: u64) -> usize {
+        match self.grace {
+            0 => self.len(),
+            _ => self.order.iter().filter(|&index| self.is_living(index, now)).count(),
+        }
+    }
+
+    /// What an id names, if it lives: key, value, its life, and how much of that is left.
+    pub(crate) fn peek(&self, py: Python<'_>, id: Id, now: u64) -> Option<(Py<PyAny>, Py<PyAny>, u64, u64)> {
+        let (_, item) = self.wheel.get(id)?;
+        let left = self.remaining(id.index(), now)?;
+        Some((item.key.clone_ref(py), item.value.clone_ref(py), item.life, left))
+    }
+
+    /// A life that is up to a fraction shorter or longer, so that what was set together does not end together.
+    pub(crate) fn jittered(&mut self, life: u64, fraction: f64) -> u64 {
+        // xorshift64 (Marsaglia 2003): quick, and nobody's secret.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let unit = (self.random >> 11) as f64 / (1u64 << 53) as f64;
+        (life as f64 * (1.0 + fraction * (2.0 * unit - 1.0))) as u64
+    }
+
+    /// When the driver has to come; from here on it is told of what is due before.
+    pub(crate) fn arm(&mut self) -> Option<u64> {
+        let next = self.wheel.next_expiration();
+        self.armed = next.unwrap_or(NEVER);
+        next
+    }
+
+    /// Nobody comes any more: whatever is due next has to be told.
+    pub(crate) fn disarm(&mut self) {
+        self.armed = NEVER;
+    }
+
+    /// Whether the driver has to be told of a deadline; once for each arming.
+    #[inline]
+    pub(crate) fn is_before_armed(&mut self, deadline: u64) -> bool {
+        let is_earlier = deadline < self.armed;
+        if is_earlier {
+            self.armed = 0;
+        }
+        is_earlier
+    }
+
+    #[inline]
+    pub(crate) fn is_earlier(&mut self, terms: Terms) -> bool {
+        terms.life > 0 && self.is_before_armed(self.deadline(terms.now, terms.life))
+    }
+
+    /// Whether a value of this size fits in, beside all or in place of one.
+    pub(crate) fn has_room(&self, size: f64, found: Option<u32>) -> bool {
+        let former = found.map_or(0.0, |index| self.size_at(index));
+        self.size - former + size <= self.maxsize
+    }
+
+    /// The ids of all entries, the one used longest ago first.
+    pub(crate) fn ids(&self) -> Vec<Id> {
+        let mut ids = Vec::with_capacity(self.len());
+        ids.extend(self.order.iter().map(|index| self.wheel.id_at(index)));
+        ids
+    }
+
+    /// Let memory fetch the entry that a key most likely has, while the clock is read: a lookup among a million waits for little else.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: isize) {
+        if let Some(index) = self.table.candidates(tag_of(hash)).next() {
+            prefetch(self.wheel.address_of(index));
+            self.order.prefetch(index);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn size_at(&self, index: u32) -> f64 {
+        self.sizes.get(index as usize).copied().unwrap_or(1.0)
+    }
+
+    #[inline]
+    #[allow(clippy::float_cmp)] // what is exactly 1 need not be written down, anything else must be
+    fn set_size(&mut self, index: u32, size: f64) {
+        match self.sizes.get_mut(index as usize) {
+            Some(place) => *place = size,
+            None if size == 1.0 => {}
+            None => {
+                self.sizes.resize(index as usize + 1, 1.0);
+                self.sizes[index as usize] = size;
+            }
+        }
+    }
+
+    /// Verify wheel, table, list and size against one another.
+    pub(crate) fn check(&self) {
+        self.wheel.check();
+        self.table.check();
+        self.order.check();
+        let ids = self.ids();
+        assert_eq!(
+            (ids.len(), self.table.len()),
+            (self.len(), self.len()),
+            "list, table and wheel have the same entries"
+        );
+        let mut size = 0.0;
+        for id in ids {
+            let (index, item) = (id.index(), self.wheel.payload_at(id.index()));
+            assert_eq!(self.table.candidates(item.tag).filter(|&found| found == index).count(), 1);
+            assert!(self.wheel.deadline_at(index) >= self.due_from, "nothing is due before the bound");
+            size += self.size_at(index);
+        }
+        assert!((self.size - size).abs() <= 1e-6 * size.abs().max(1.0), "{} is not the size {size}", self.size);
+        assert!(self.size <= self.maxsize || self.len() == 0, "the cache is not over its bound");
+    }
+}

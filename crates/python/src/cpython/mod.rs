@@ -1,0 +1,8 @@
+//! What CPython asks for, and nothing of timers: the lock, the border for panics, calls, types and functions by the C interface.
+
+pub(crate) mod call;
+pub(crate) mod cell;
+pub(crate) mod errors;
+pub(crate) mod fast_methods;
+pub(crate) mod record;
+pub(crate) mod spares;

@@ -1,0 +1,175 @@
+//! Timers by the million: set, cancelled and moved in one crossing, and named by integers.
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
+use tickwheel_core::{Id, NEVER};
+
+use crate::clock::to_ns;
+use crate::timers::coroutine;
+use crate::timers::engine::Engine;
+use crate::timers::id_array::{number, IdArray};
+use crate::timers::payload::Payload;
+use crate::timers::timer::{self, TimerObject};
+
+/// `Engine.call_later_many`.
+pub(crate) fn set<'py>(
+    engine: &Bound<'py, Engine>,
+    delays: &Bound<'py, PyAny>,
+    callback: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, this) = (engine.py(), engine.get());
+    if !callback.is_callable() {
+        let text = format!("callback is {}: pass something that can be called", callback.repr()?);
+        return Err(PyTypeError::new_err(text));
+    }
+    if !this.manners.awaits.get() {
+        // SAFETY: the callback is an object of the caller's.
+        unsafe { coroutine::check(py, callback.as_ptr()) }?;
+    }
+    let delays = all_ns(delays)?;
+    let mut ids = IdArray::new(py, delays.len())?; // before anything is set, as it may fail
+    let places = ids.places();
+    let now = this.now(py)?;
+    let set = this.state.with(py, |state| {
+        let room = state.max_pending.saturating_sub(state.wheel.len());
+        if state.is_closed || delays.len() > room {
+            return None;
+        }
+        let mut earliest = u64::MAX;
+        for (&delay, place) in delays.iter().zip(places) {
+            let deadline = now.saturating_add(delay).min(NEVER);
+            earliest = earliest.min(deadline);
+            // SAFETY: each entry has a reference of its own; counting up runs no Python.
+            unsafe { ffi::Py_INCREF(callback.as_ptr()) };
+            *place = number(state.wheel.insert(deadline, Payload::batch(callback.as_ptr())));
+        }
+        Some(state.is_earlier(earliest))
+    });
+    if set.ok_or_else(|| this.refusal(py))? {
+        this.wake(py)?;
+    }
+    Ok(ids.into_array())
+}
+
+/// `Engine.cancel_many`.
+pub(crate) fn cancel(engine: &Bound<'_, Engine>, timers: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let (py, this) = (engine.py(), engine.get());
+    let mut cancelled = 0;
+    for name in names(timers)? {
+        match name {
+            // SAFETY: `name` has a reference to the timer, which may be any engine's.
+            Name::Timer(timer) => {
+                cancelled += usize::from(unsafe { timer::cancel(py, timer.as_ptr().cast()) });
+            }
+            Name::Id(id) => {
+                let Some(payload) = this.state.with(py, |state| state.cancel_batched(Id::from_u64(id))) else {
+                    continue;
+                };
+                payload.release(py);
+                cancelled += 1;
+            }
+        }
+    }
+    Ok(cancelled)
+}
+
+/// `Engine.move_many`.
+pub(crate) fn shift(
+    engine: &Bound<'_, Engine>,
+    timers: &Bound<'_, PyAny>,
+    delays: &Bound<'_, PyAny>,
+) -> PyResult<usize> {
+    let (py, this) = (engine.py(), engine.get());
+    let names = names(timers)?;
+    let delays = if are_several(delays)? {
+        all_ns(delays)?
+    } else {
+        // SAFETY: the delay is an object of the caller's.
+        vec![unsafe { to_ns(py, delays.as_ptr(), "delay") }?; names.len()]
+    };
+    if delays.len() != names.len() {
+        let text = format!("{} delays for {} timers: pass one delay, or one for each", delays.len(), names.len());
+        return Err(PyValueError::new_err(text));
+    }
+    let now = this.now(py)?;
+    let (mut moved, mut is_earlier) = (0, false);
+    for (name, delay) in names.into_iter().zip(delays) {
+        let deadline = now.saturating_add(delay).min(NEVER);
+        match name {
+            Name::Timer(timer) => {
+                let object = timer.as_ptr().cast::<TimerObject>();
+                // SAFETY: `timer` is a reference of ours; `shift` is its own engine's.
+                moved += usize::from(unsafe { timer::shift_to(py, object, deadline)? });
+            }
+            Name::Id(id) => this.state.with(py, |state| {
+                if state.is_batched(Id::from_u64(id)) && state.wheel.reschedule(Id::from_u64(id), deadline) {
+                    moved += 1;
+                    is_earlier |= state.is_earlier(deadline);
+                }
+            }),
+        }
+    }
+    if is_earlier {
+        this.wake(py)?;
+    }
+    Ok(moved)
+}
+
+/// How a timer is named.
+enum Name<'py> {
+    Timer(Bound<'py, PyAny>),
+    Id(u64),
+}
+
+/// Handles or ids: an array of 64-bit integers, or any iterable of either.
+fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
+    if let Ok(ids) = PyBuffer::<i64>::get(timers) {
+        let ids = ids.to_vec(timers.py())?;
+        return Ok(ids.into_iter().map(|id| Name::Id(id.cast_unsigned())).collect());
+    }
+    let names = timers.try_iter()?.map(|name| {
+        let name = name?;
+        if timer::is_timer(&name) {
+            return Ok(Name::Timer(name));
+        }
+        if let Ok(id) = name.extract::<u64>() {
+            return Ok(Name::Id(id));
+        }
+        let text = format!("{} is no timer: pass handles, or the ids of call_later_many", name.repr()?);
+        Err(PyTypeError::new_err(text))
+    });
+    names.collect()
+}
+
+/// Whether delays are several rather than one.
+fn are_several(delays: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(delays.get_type().hasattr(intern!(delays.py(), "__iter__"))? && !is_text(delays))
+}
+
+/// Whether delays are text, whose characters and bytes are no numbers of seconds.
+fn is_text(delays: &Bound<'_, PyAny>) -> bool {
+    delays.is_instance_of::<PyString>() || delays.is_instance_of::<PyBytes>() || delays.is_instance_of::<PyByteArray>()
+}
+
+/// Delays in nanoseconds: an array of doubles, or any iterable of numbers. All are checked before anything is set.
+fn all_ns(delays: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    let py = delays.py();
+    if is_text(delays) {
+        let text = format!("delays is {}: pass numbers of seconds, one for each timer", delays.repr()?);
+        return Err(PyTypeError::new_err(text));
+    }
+    if let Ok(buffer) = PyBuffer::<f64>::get(delays) {
+        let values = buffer.to_vec(py)?;
+        return values.into_iter().map(|value| crate::clock::float_to_ns(py, value, "delay")).collect();
+    }
+    if let Ok(list) = delays.cast_exact::<PyList>() {
+        // SAFETY: as below.
+        return list.iter().map(|delay| unsafe { to_ns(py, delay.as_ptr(), "delay") }).collect();
+    }
+    // SAFETY: each delay is an object of ours for as long as it is read.
+    delays.try_iter()?.map(|delay| unsafe { to_ns(py, delay?.as_ptr(), "delay") }).collect()
+}

@@ -1,0 +1,150 @@
+//! Coroutines: what a callback that was written with `async def` returns, and who awaits it.
+
+use std::cell::Cell;
+use std::ptr::{addr_of_mut, null_mut};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::timers::engine::Engine;
+
+extern "C" {
+    static mut PyMethod_Type: ffi::PyTypeObject;
+    fn PyMethod_Function(method: *mut ffi::PyObject) -> *mut ffi::PyObject;
+}
+
+/// How an engine treats callbacks, read at every set.
+#[derive(Default)]
+pub(crate) struct Manners {
+    /// Whether somebody awaits coroutines: the hook `on_coroutine` is set.
+    pub(crate) awaits: Cell<bool>,
+    /// Whether a callback runs in a copy of the context in which it was set.
+    pub(crate) captures: Cell<bool>,
+}
+
+// SAFETY: only touched with the GIL held.
+unsafe impl Sync for Manners {}
+
+/// How many code objects are known to be no coroutine's.
+const KNOWN: usize = 64;
+
+/// Code objects that were looked at, by address, and found plain. Not kept alive: should one die and another, of a coroutine, take its
+/// place, that is noticed when it is called.
+static mut PLAIN: [*mut ffi::PyObject; KNOWN] = [null_mut(); KNOWN];
+
+/// The type `functools.partial`.
+static mut PARTIAL: *mut ffi::PyTypeObject = null_mut();
+
+/// Refuse a coroutine function where nobody awaits it.
+///
+/// Functions, methods and partials of them are told by sight; what else returns a coroutine is found out when it is called.
+///
+/// # Safety
+///
+/// The GIL is held and `callback` is an object.
+#[inline]
+pub(crate) unsafe fn check(py: Python<'_>, callback: *mut ffi::PyObject) -> PyResult<()> {
+    // SAFETY: the types are compared before anything is read.
+    unsafe {
+        let kind = ffi::Py_TYPE(callback);
+        let function =
+            if std::ptr::eq(kind, &raw const PyMethod_Type) { PyMethod_Function(callback) } else { callback };
+        if ffi::PyFunction_Check(function) != 0 {
+            let code = (*function.cast::<ffi::PyFunctionObject>()).func_code;
+            if (*addr_of_mut!(PLAIN))[place(code)] != code {
+                look(&Bound::from_borrowed_ptr(py, callback))?;
+                (*addr_of_mut!(PLAIN))[place(code)] = code;
+            }
+        } else if std::ptr::eq(kind, PARTIAL) {
+            let partial = Bound::from_borrowed_ptr(py, callback);
+            check(py, partial.getattr(intern!(py, "func"))?.as_ptr())?;
+        }
+    }
+    Ok(())
+}
+
+fn place(code: *mut ffi::PyObject) -> usize {
+    (code as usize >> 5) % KNOWN
+}
+
+#[cold]
+fn look(callback: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = callback.py();
+    if helpers(py)?.call_method1(intern!(py, "is_coroutine_function"), (callback,))?.is_truthy()? {
+        return Err(refusal(callback)?);
+    }
+    Ok(())
+}
+
+fn helpers(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import(intern!(py, "tickwheel.timers._coroutines"))
+}
+
+fn refusal(callback: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+    let py = callback.py();
+    let text: String = helpers(py)?.call_method1(intern!(py, "refusal"), (callback,))?.extract()?;
+    Ok(PyTypeError::new_err(text))
+}
+
+/// Give the result of a callback to whom it concerns: a coroutine to the engine's `on_coroutine`. Takes over the result; null with an
+/// exception set if that raised.
+///
+/// # Safety
+///
+/// The GIL is held, no cell is entered, and `source`, the timer or the callback of a batch, is alive.
+#[inline]
+pub(crate) unsafe fn settle(
+    engine: &Engine,
+    py: Python<'_>,
+    result: *mut ffi::PyObject,
+    callback: *mut ffi::PyObject,
+    source: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as the caller says; the result is ours.
+    unsafe {
+        let methods = (*ffi::Py_TYPE(result)).tp_as_async;
+        if methods.is_null() || (*methods).am_await.is_none() {
+            return result;
+        }
+        let result = Bound::from_owned_ptr(py, result);
+        let (callback, source) = (Bound::from_borrowed_ptr(py, callback), Bound::from_borrowed_ptr(py, source));
+        match hand_on(engine, &result, &callback, &source) {
+            Ok(true) => py.None().into_ptr(),
+            Ok(false) => result.into_ptr(),
+            Err(error) => {
+                error.restore(py);
+                null_mut()
+            }
+        }
+    }
+}
+
+/// Return whether it was a coroutine, which is somebody else's now.
+#[cold]
+fn hand_on(
+    engine: &Engine,
+    result: &Bound<'_, PyAny>,
+    callback: &Bound<'_, PyAny>,
+    source: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    let py = result.py();
+    if !helpers(py)?.call_method1(intern!(py, "is_coroutine"), (result,))?.is_truthy()? {
+        return Ok(false);
+    }
+    let hook = engine.hooks.with(py, |hooks| hooks.on_coroutine.as_ref().map(|hook| hook.clone_ref(py)));
+    let Some(hook) = hook else {
+        result.call_method0(intern!(py, "close"))?;
+        return Err(refusal(callback)?);
+    };
+    hook.bind(py).call1((result, source)).map(|_| true)
+}
+
+/// Look up what is compared with.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let partial = module.py().import("functools")?.getattr("partial")?;
+    // SAFETY: the type is never freed: it is not let go.
+    unsafe { PARTIAL = partial.into_ptr().cast() };
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! One turn of an engine: take what is due, one by one, and call it with nothing held.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use tickwheel_core::{Expired, Id, Pop};
+
+use crate::cpython::call::Call;
+use crate::cpython::errors::raise;
+use crate::timers::coroutine::settle;
+use crate::timers::engine::Engine;
+use crate::timers::id_array::{number, IdArray};
+use crate::timers::payload::{Held, Payload};
+use crate::timers::timer::{self, TimerObject, FIRING};
+
+/// Entries that a turn with a limit may file anew before it gives way: about a millisecond's worth.
+const WORK: usize = 16_384;
+
+/// The calling thread, as a number that is never 0.
+pub(crate) fn this_thread() -> u64 {
+    // SAFETY: always succeeds, also without the GIL.
+    unsafe { ffi::PyThread_get_thread_ident() as u64 }
+}
+
+/// `Engine.fire_due`.
+pub(crate) fn fire_due(engine: &Bound<'_, Engine>, limit: Option<isize>) -> PyResult<usize> {
+    let (py, this) = (engine.py(), engine.get());
+    let limit = match limit {
+        None => usize::MAX,
+        Some(limit) => usize::try_from(limit).map_err(|_| negative(limit))?,
+    };
+    let now = this.now(py)?;
+    let here = this_thread();
+    let other = this.state.with(py, |state| {
+        if state.firing == 0 {
+            state.firing = here;
+            state.wheel.begin_turn(now);
+            return 0;
+        }
+        state.firing
+    });
+    if other == here {
+        return Err(raise(py, "ReentrantError", ("fire_due",)));
+    }
+    if other != 0 {
+        return Ok(0); // the turn that is under way delivers
+    }
+    let mut turn =
+        Turn { engine, now, work: if limit == usize::MAX { usize::MAX } else { WORK }, group: Group::default() };
+    let outcome = turn.run(limit);
+    this.state.with(py, |state| {
+        state.firing = 0;
+        state.wheel.end_turn();
+    });
+    outcome
+}
+
+#[cold]
+fn negative(limit: isize) -> PyErr {
+    PyValueError::new_err(format!("limit is {limit}: pass how many to fire at most, 0 or more, or None"))
+}
+
+struct Turn<'a, 'py> {
+    engine: &'a Bound<'py, Engine>,
+    now: u64,
+    work: usize,
+    group: Group,
+}
+
+/// Ids of one batch that expired one after the other: they are delivered in one call.
+#[derive(Default)]
+struct Group {
+    callback: Option<Py<PyAny>>,
+    ids: Vec<Id>,
+}
+
+impl Turn<'_, '_> {
+    fn run(&mut self, limit: usize) -> PyResult<usize> {
+        let mut fired = 0;
+        while fired < limit {
+            // The batch's callback may cancel, move or drain whatever comes after it: so nothing is taken out before it has run.
+            if !self.group.ids.is_empty() && !self.goes_on() {
+                self.flush()?;
+            }
+            let Some(entry) = self.take() else { break };
+            fired += 1;
+            match entry.payload.held() {
+                // SAFETY: the wheel's reference is ours now.
+                Held::Timer(timer) => unsafe { self.fire(timer) }?,
+                Held::Batch(callback) => self.gather(callback, entry.id),
+            }
+        }
+        self.flush()?;
+        Ok(fired)
+    }
+
+    /// Whether the next entry belongs to the group.
+    fn goes_on(&mut self) -> bool {
+        let work = &mut self.work;
+        let group = self.group.callback.as_ref().map(Py::as_ptr);
+        self.engine.get().state.with(self.engine.py(), |state| {
+            let next = state.wheel.peek(work).map(Payload::held);
+            matches!(next, Some(Held::Batch(callback)) if Some(callback) == group)
+        })
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<Expired<Payload>> {
+        let (now, work) = (self.now, &mut self.work);
+        self.engine.get().state.with(self.engine.py(), |state| match state.wheel.pop(work) {
+            Pop::Expired(entry) => {
+                let lateness = now.saturating_sub(entry.deadline);
+                state.lateness[(64 - lateness.leading_zeros()).min(63) as usize] += 1;
+                if let Held::Timer(timer) = entry.payload.held() {
+                    // SAFETY: the entry's reference keeps it. Whoever asks, before it is called, is told that it is out of the wheel.
+                    unsafe { (*timer).id = FIRING };
+                }
+                Some(entry)
+            }
+            Pop::Nothing | Pop::Busy => None,
+        })
+    }
+
+    /// Call a timer or hand it to the runner.
+    ///
+    /// # Safety
+    ///
+    /// The caller gives up a reference to `timer`, which is out of the wheel and marked as firing.
+    #[inline]
+    unsafe fn fire(&mut self, timer: *mut TimerObject) -> PyResult<()> {
+        let py = self.engine.py();
+        // SAFETY: the reference is kept in `timer_object` until the end.
+        unsafe {
+            let object = Bound::from_owned_ptr(py, timer.cast());
+            let engine = self.engine.get();
+            let runner = engine.hooks.with(py, |hooks| hooks.runner.as_ref().map(|hook| hook.clone_ref(py)));
+            if let Some(runner) = runner {
+                return match runner.bind(py).call1((&object,)) {
+                    Ok(_) => Ok(()),
+                    Err(error) => {
+                        let told = refuse(py, timer);
+                        if (*timer).id == FIRING {
+                            TimerObject::end(timer, timer::FIRED);
+                        }
+                        engine.report(py, error, &object)?;
+                        told.or_else(|error| engine.report(py, error, &object))
+                    }
+                };
+            }
+            let result = TimerObject::fire(py, timer, engine);
+            if result.is_null() {
+                return engine.report(py, PyErr::fetch(py), &object);
+            }
+            ffi::Py_DECREF(result);
+            Ok(())
+        }
+    }
+
+    /// Add an entry to the group, which is empty or of the same callback.
+    fn gather(&mut self, callback: *mut ffi::PyObject, id: Id) {
+        // SAFETY: the wheel's reference is ours now.
+        let callback = unsafe { Bound::from_owned_ptr(self.engine.py(), callback) }.unbind();
+        self.group.callback.get_or_insert(callback);
+        self.group.ids.push(id);
+    }
+
+    /// Call the batch's callback with the ids gathered, as one array.
+    fn flush(&mut self) -> PyResult<()> {
+        let Group { callback: Some(callback), ids } = std::mem::take(&mut self.group) else {
+            return Ok(());
+        };
+        let py = self.engine.py();
+        let mut array = IdArray::new(py, ids.len())?;
+        for (place, &id) in array.places().iter_mut().zip(&ids) {
+            *place = number(id);
+        }
+        let array = array.into_array();
+        let engine = self.engine.get();
+        let has_runner = engine.hooks.with(py, |hooks| hooks.runner.is_some());
+        if has_runner {
+            // SAFETY: the words live for the length of the call; `fire` takes over the reference.
+            unsafe {
+                let call = Call::new(&[callback.as_ptr(), array.as_ptr()]);
+                let timer = timer::new(self.engine.as_ptr(), call, self.now)?;
+                return self.fire(timer);
+            }
+        }
+        let callback = callback.bind(py);
+        let outcome = callback.call1((array,)).and_then(|result| {
+            // SAFETY: the result is handed over, and comes back owned or as an error.
+            unsafe {
+                let settled = settle(engine, py, result.into_ptr(), callback.as_ptr(), callback.as_ptr());
+                Bound::from_owned_ptr_or_err(py, settled)
+            }
+        });
+        outcome.map(drop).or_else(|error| engine.report(py, error, callback))
+    }
+}
+
+/// Tell a callback of ours, a `StandIn`, that the runner would not run it; it may give the timer a new life.
+///
+/// # Safety
+///
+/// The GIL is held and the caller has a reference to `timer`.
+#[cold]
+unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
+    // SAFETY: as the caller says; a firing timer has its call, and the callback is kept while it is told.
+    unsafe {
+        if (*timer).id != FIRING {
+            return Ok(());
+        }
+        let callback = Borrowed::from_ptr(py, (*timer).call.words()[0]).to_owned();
+        let stand_in = py.import(intern!(py, "tickwheel.timers._standin"))?.getattr(intern!(py, "StandIn"))?;
+        if callback.is_instance(&stand_in)? {
+            callback.call_method0(intern!(py, "refused"))?;
+        }
+        Ok(())
+    }
+}

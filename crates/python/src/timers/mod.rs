@@ -1,0 +1,15 @@
+//! Timers: the wheel as the suites see it, the engine with its handles, and the wait of a driver.
+
+pub(crate) mod bulk;
+pub(crate) mod coroutine;
+pub(crate) mod engine;
+pub(crate) mod firing;
+pub(crate) mod id_array;
+pub(crate) mod payload;
+pub(crate) mod pending;
+pub(crate) mod set;
+pub(crate) mod state;
+pub(crate) mod timer;
+pub(crate) mod timer_methods;
+pub(crate) mod waiter;
+pub(crate) mod wheel;

@@ -1,0 +1,87 @@
+//! What the wheel holds for an entry, in one word: which object, and which kind.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::memory::prefetch;
+use crate::timers::timer::{TimerObject, CANCELLED};
+
+/// Marks a `Timer`, which has the callback; a word without it is the callback of a batch.
+const TIMER: usize = 1;
+
+/// A strong reference that must be released by hand: dropping it would run Python inside the wheel.
+#[derive(Debug)]
+pub(crate) struct Payload(std::num::NonZeroUsize);
+
+// SAFETY: only a thread that holds the GIL touches what it points to.
+unsafe impl Send for Payload {}
+
+/// What a payload is.
+#[derive(Clone, Copy)]
+pub(crate) enum Held {
+    Timer(*mut TimerObject),
+    Batch(*mut ffi::PyObject),
+}
+
+impl Payload {
+    /// Keep a timer; takes over a reference.
+    #[inline]
+    pub(crate) fn timer(timer: *mut TimerObject) -> Self {
+        Self::tagged(timer as usize | TIMER)
+    }
+
+    /// Keep the callback of a batch; takes over a reference.
+    pub(crate) fn batch(callback: *mut ffi::PyObject) -> Self {
+        Self::tagged(callback as usize)
+    }
+
+    #[inline]
+    fn tagged(word: usize) -> Self {
+        Self(std::num::NonZeroUsize::new(word).expect("objects are not at address 0"))
+    }
+
+    /// Let go of what an entry of the wheel referred to, and end its timer. Runs Python: no cell may be entered.
+    pub(crate) fn release(&self, _py: Python<'_>) {
+        // SAFETY: the GIL is held, and the wheel's reference is the caller's to give up.
+        unsafe {
+            match self.held() {
+                Held::Timer(timer) => {
+                    TimerObject::end(timer, CANCELLED);
+                    ffi::Py_DECREF(timer.cast());
+                }
+                Held::Batch(callback) => ffi::Py_DECREF(callback),
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn held(&self) -> Held {
+        let word = self.0.get();
+        if word & TIMER == TIMER {
+            Held::Timer((word & !TIMER) as *mut TimerObject)
+        } else {
+            Held::Batch(word as *mut ffi::PyObject)
+        }
+    }
+}
+
+/// How many objects are under way from memory in a walk.
+const AHEAD: usize = 32;
+
+/// Call `look` with every payload, in no order, until it fails.
+///
+/// For the collector's walks over millions: the objects lie where the allocator put them, so each is asked for some steps before its
+/// turn. And the iterator is driven from within, which costs it a third of the instructions of a `for`.
+pub(crate) fn walk<'a, E>(
+    mut payloads: impl Iterator<Item = &'a Payload>,
+    mut look: impl FnMut(&'a Payload) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut ring = [None; AHEAD];
+    let mut turn = 0;
+    payloads.try_for_each(|payload| {
+        prefetch((payload.0.get() & !TIMER) as *const ());
+        turn = (turn + 1) % AHEAD;
+        ring[turn].replace(payload).map_or(Ok(()), &mut look)
+    })?;
+    ring.into_iter().flatten().try_for_each(look)
+}

@@ -1,0 +1,177 @@
+//! `Engine.call_at` and `Engine.call_later`: the hot path, against the C interface.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use tickwheel_core::{coalesce, NEVER};
+
+use crate::clock::to_ns;
+use crate::cpython::call::Call;
+use crate::cpython::cell::guard;
+use crate::cpython::fast_methods::{fast, FastMethods};
+use crate::timers::coroutine;
+use crate::timers::engine::Engine;
+use crate::timers::timer;
+
+/// `call_at` and `call_later` differ in where the time counts from.
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    Zero,
+    Now,
+}
+
+unsafe extern "C" fn call_at(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by the interpreter on an `Engine`, as its method descriptor sees to.
+    unsafe { guard(|py| set(py, slf, args, count as usize, names, From::Zero)) }
+}
+
+unsafe extern "C" fn call_later(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as above.
+    unsafe { guard(|py| set(py, slf, args, count as usize, names, From::Now)) }
+}
+
+/// Set a timer: the hot path.
+#[inline]
+unsafe fn set(
+    py: Python<'_>,
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+    from: From,
+) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: the arguments are the caller's for the length of the call; a timer is in the wheel only with a reference of its own.
+    unsafe {
+        let name = if from == From::Now { "delay" } else { "when" };
+        if count < 2 {
+            return Err(too_few(name));
+        }
+        let words = std::slice::from_raw_parts(args, count);
+        let value = to_ns(py, words[0], name)?;
+        if ffi::PyCallable_Check(words[1]) == 0 {
+            return Err(not_callable(py, words[1]));
+        }
+        let engine = Borrowed::from_ptr(py, slf).cast_unchecked::<Engine>().get();
+        if !engine.manners.awaits.get() {
+            coroutine::check(py, words[1])?;
+        }
+        let options = if names.is_null() { Options::default() } else { Options::read(py, args.add(count), names)? };
+        let mut deadline = match from {
+            From::Zero => value,
+            From::Now => engine.now(py)?.saturating_add(value).min(NEVER),
+        };
+        if options.slack_ns > 0 && deadline < NEVER {
+            deadline = coalesce(deadline, options.slack_ns).min(NEVER);
+        }
+        let call = match &options.context {
+            None if engine.manners.captures.get() => Call::in_context(&current_context(py)?, &words[1..]),
+            None => Call::new(&words[1..]),
+            Some(context) => Call::in_context(context, &words[1..]),
+        };
+        let timer = timer::new(slf, call, deadline)?;
+        match engine.file(py, timer, deadline) {
+            Ok(is_earlier) => {
+                ffi::Py_INCREF(timer.cast());
+                if is_earlier {
+                    if let Err(error) = engine.wake(py) {
+                        ffi::Py_DECREF(timer.cast());
+                        return Err(error);
+                    }
+                }
+                Ok(timer.cast())
+            }
+            Err(error) => {
+                ffi::Py_DECREF(timer.cast());
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The keywords of `call_at` and `call_later`.
+#[derive(Default)]
+struct Options<'py> {
+    slack_ns: u64,
+    context: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Options<'py> {
+    #[cold]
+    unsafe fn read(py: Python<'py>, values: *const *mut ffi::PyObject, names: *mut ffi::PyObject) -> PyResult<Self> {
+        // SAFETY: the interpreter passes as many values as names.
+        let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
+        let mut options = Self::default();
+        for (at, name) in names.iter().enumerate() {
+            // SAFETY: as above.
+            let value = unsafe { Borrowed::from_ptr(py, *values.add(at)) };
+            match name.extract::<&str>()? {
+                "slack" => options.slack_ns = unsafe { to_ns(py, value.as_ptr(), "slack") }?,
+                "context" if value.is_none() => {}
+                // SAFETY: `value` is an object.
+                "context" if unsafe { ffi::PyContext_CheckExact(value.as_ptr()) } != 0 => {
+                    options.context = Some(value.to_owned());
+                }
+                "context" => {
+                    let text = format!("context is {}: pass a contextvars.Context, or None", value.repr()?);
+                    return Err(PyTypeError::new_err(text));
+                }
+                other => {
+                    let text = format!("unknown keyword {other}: only slack= and context= are known");
+                    return Err(PyTypeError::new_err(text));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn current_context(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    // SAFETY: returns a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyContext_CopyCurrent()) }
+}
+
+#[cold]
+fn too_few(name: &str) -> PyErr {
+    PyTypeError::new_err(format!("too few arguments: pass a {name} in seconds and a callback"))
+}
+
+#[cold]
+fn not_callable(py: Python<'_>, object: *mut ffi::PyObject) -> PyErr {
+    // SAFETY: the object is an argument of the call.
+    let shown =
+        unsafe { Borrowed::from_ptr(py, object) }.repr().map_or_else(|_| "an object".into(), |text| text.to_string());
+    PyTypeError::new_err(format!("callback is {shown}: pass something that can be called"))
+}
+
+static METHODS: FastMethods<2> = FastMethods([
+    fast(
+        c"call_at",
+        call_at,
+        c"call_at($self, when, callback, /, *args, slack=0.0, context=None)\n--\n\n\
+            Call *callback* with *args* once the clock reads *when* seconds; see the protocol.",
+    ),
+    fast(
+        c"call_later",
+        call_later,
+        c"call_later($self, delay, callback, /, *args, slack=0.0, context=None)\n--\n\n\
+            Call *callback* with *args* in *delay* seconds; see the protocol.",
+    ),
+]);
+
+/// Put the type into the module, with its fast methods.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let kind = module.py().get_type::<Engine>();
+    METHODS.add_to(&kind)?;
+    module.add("Engine", kind)
+}

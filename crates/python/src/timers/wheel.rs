@@ -1,0 +1,207 @@
+//! `Wheel`: the native wheel behind `tickwheel.wheels._contract.Wheel`, for those who bring clock and callbacks themselves.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyList};
+use tickwheel_core::{Expired, Id, Occupancy, Pop, Stats, Wheel as Core};
+
+use crate::cpython::cell::GilCell;
+use crate::cpython::errors::raise;
+
+/// The hierarchical wheel of `crates/wheel`: 64 slots a level, exact deadlines, everything in O(1).
+#[pyclass(frozen, weakref, module = "tickwheel._core")]
+pub(crate) struct Wheel {
+    core: GilCell<Core<Py<PyAny>>>,
+}
+
+#[pymethods]
+impl Wheel {
+    #[new]
+    fn new() -> Self {
+        Self { core: GilCell::new(Core::new(0)) }
+    }
+
+    /// File *payload* under *deadline* and return its id.
+    fn insert(&self, deadline: &Bound<'_, PyAny>, payload: Py<PyAny>) -> PyResult<u64> {
+        let deadline_ns = checked_deadline(deadline, "deadline")?;
+        Ok(self.core.with(deadline.py(), |core| core.insert(deadline_ns, payload)).to_u64())
+    }
+
+    /// Take the entry out; return whether it was pending.
+    fn cancel(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let id_number = checked_id(id)?;
+        // The payload leaves the cell before it is dropped: dropping runs Python.
+        let payload = self.core.with(id.py(), |core| core.cancel(id_number));
+        Ok(payload.is_some())
+    }
+
+    /// Move the entry to *deadline*, keeping its id; return whether it was pending.
+    fn reschedule(&self, id: &Bound<'_, PyAny>, deadline: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (id_number, deadline) = (checked_id(id)?, checked_deadline(deadline, "deadline")?);
+        Ok(self.core.with(id.py(), |core| core.reschedule(id_number, deadline)))
+    }
+
+    /// Return the deadline of a pending entry, or None.
+    fn deadline(&self, id: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let id_number = checked_id(id)?;
+        Ok(self.core.with(id.py(), |core| core.get(id_number).map(|(deadline, _)| deadline)))
+    }
+
+    /// Take out what is due at *now*, in order, at most *limit* of it.
+    #[pyo3(signature = (now, limit=None))]
+    fn advance<'py>(&self, now: &Bound<'py, PyAny>, limit: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
+        let py = now.py();
+        let now = checked_deadline(now, "now")?;
+        let limit = limit.filter(|limit| !limit.is_none()).map_or(Ok(usize::MAX), checked_limit)?;
+        let expired = self.core.with(py, |core| {
+            let mut expired = Vec::new();
+            core.begin_turn(now);
+            while expired.len() < limit {
+                let Pop::Expired(entry) = core.pop(&mut usize::MAX.clone()) else {
+                    break;
+                };
+                expired.push(entry);
+            }
+            core.end_turn();
+            expired
+        });
+        listed(py, expired)
+    }
+
+    /// Return the earliest deadline that can be reached, or None.
+    fn next_expiration(&self, py: Python<'_>) -> Option<u64> {
+        self.core.with(py, Core::next_expiration)
+    }
+
+    /// Take out everything, by deadline then first set, and return it.
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        listed(py, self.core.with(py, Core::drain))
+    }
+
+    /// Return the counters.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (stats, pending, bytes) = self.core.with(py, |core| (*core.stats(), core.len(), core.bytes()));
+        stats_dict(py, &stats, pending, bytes)
+    }
+
+    /// Return for each level what a slot spans, where the hand stands, and how many entries each occupied slot holds.
+    fn occupancy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        levels_list(py, self.core.with(py, |core| core.occupancy()))
+    }
+
+    /// Return the level and the slot in which an entry lies; None where it has begun, or is not pending.
+    fn slot_of(&self, id: &Bound<'_, PyAny>) -> PyResult<Option<(usize, usize)>> {
+        let id_number = checked_id(id)?;
+        Ok(self.core.with(id.py(), |core| core.slot_of(id_number)))
+    }
+
+    /// Verify the invariants; raises AssertionError.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.core.with(py, |core| checked(|| core.check()))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.core.with(py, |core| core.len())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let visited = self.core.try_with(|core| core.payloads().try_for_each(|payload| visit.call(payload)));
+        visited.unwrap_or(Ok(()))
+    }
+
+    fn __clear__(&self) {
+        drop(self.core.try_with(Core::drain));
+    }
+}
+
+/// Run the checker; what it finds is an AssertionError.
+pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
+    catch_unwind(AssertUnwindSafe(check)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        PyAssertionError::new_err(text.unwrap_or_default())
+    })
+}
+
+/// Return the levels as Python reads them: (what a slot spans, where the hand stands, entries by occupied slot).
+pub(crate) fn levels_list(py: Python<'_>, levels: Vec<Occupancy>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for level in levels {
+        let counts = PyDict::new(py);
+        for (slot, count) in level.counts {
+            counts.set_item(slot, count)?;
+        }
+        list.append((level.slot_ns, level.hand, counts))?;
+    }
+    Ok(list)
+}
+
+/// The counters by name.
+pub(crate) fn stats_dict<'py>(
+    py: Python<'py>,
+    stats: &Stats,
+    pending: usize,
+    bytes: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("pending", pending)?;
+    dict.set_item("sets", stats.sets)?;
+    dict.set_item("moves", stats.moves)?;
+    dict.set_item("cancels", stats.cancels)?;
+    dict.set_item("fires", stats.fires)?;
+    dict.set_item("cascades", stats.cascades)?;
+    dict.set_item("refiles", stats.refiles)?;
+    dict.set_item("sorted_by_level", stats.sorted.to_vec())?;
+    dict.set_item("cascaded_by_level", stats.cascaded.to_vec())?;
+    dict.set_item("bytes", bytes)?;
+    Ok(dict)
+}
+
+fn listed(py: Python<'_>, entries: Vec<Expired<Py<PyAny>>>) -> PyResult<Bound<'_, PyList>> {
+    let class = py.import(intern!(py, "tickwheel.typing"))?.getattr(intern!(py, "Expired"))?;
+    let listed = PyList::empty(py);
+    for entry in entries {
+        listed.append(class.call1((entry.id.to_u64(), entry.deadline, entry.payload))?)?;
+    }
+    Ok(listed)
+}
+
+fn checked_deadline(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
+    let py = value.py();
+    if !value.is_exact_instance_of::<PyInt>() {
+        let kind = value.get_type().name()?;
+        let text = format!("{name} is {}: pass an integer of nanoseconds, not {kind}", value.repr()?);
+        return Err(PyTypeError::new_err(text));
+    }
+    match value.extract::<i64>() {
+        Ok(ns) if ns >= 0 => Ok(ns.cast_unsigned()),
+        _ => Err(raise(py, "InvalidDeadlineError", (value, name))),
+    }
+}
+
+pub(crate) fn checked_limit(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    if !value.is_exact_instance_of::<PyInt>() {
+        let kind = value.get_type().name()?;
+        let text = format!("limit is {}: pass an integer or None, not {kind}", value.repr()?);
+        return Err(PyTypeError::new_err(text));
+    }
+    if value.lt(0)? {
+        let text = format!("limit is {}: pass 0 or more, or None for all that is due", value.repr()?);
+        return Err(PyValueError::new_err(text));
+    }
+    // More than can be counted is no limit.
+    Ok(value.extract().unwrap_or(usize::MAX))
+}
+
+/// An id; an integer that never was one is simply stale.
+fn checked_id(value: &Bound<'_, PyAny>) -> PyResult<Id> {
+    if !value.is_instance_of::<PyInt>() {
+        let text = format!("id is {}: pass the integer that insert returned", value.repr()?);
+        return Err(PyTypeError::new_err(text));
+    }
+    Ok(Id::from_u64(value.extract().unwrap_or(0)))
+}
