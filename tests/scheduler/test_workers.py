@@ -152,7 +152,7 @@ def test_what_has_ended_cannot_leak(work):
     """
     (ended,) = work.put([lambda: None])
     work.wait(1)
-    while ended.line is not None:
+    while ended in work.queue.running():
         time.sleep(0.001)  # between its end and the next look into the queue
     work.workers.leak(ended)
     assert work.queue.leaked == {}

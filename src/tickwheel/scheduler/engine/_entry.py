@@ -5,7 +5,6 @@ One job in memory, and the states it may be in.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
@@ -14,10 +13,7 @@ from tickwheel.observe._tracing import Span
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import Call
 
-__all__ = ["TABLE", "Entry", "Event", "Lane", "Line", "Stage"]
-
-
-_SWEEP_MIN: Final = 100
+__all__ = ["TABLE", "Entry", "Event", "Lane", "Stage"]
 
 
 class Stage(StrEnum):
@@ -75,39 +71,6 @@ class Lane:
     is_urgent: bool
 
 
-class Line:
-    """
-    The jobs of one handler, in front of what runs them: see `_queue`, which alone changes it.
-
-    Attributes:
-        name: Its target and name.
-        width: How many places it may take.
-        busy: How many it has taken.
-        leaked: How many of its attempts run past their timeouts, beside those.
-        waiting: Entries that found it at its limit, in order.
-        sweep_at: How many may wait before those that were moved or cancelled meanwhile are swept out.
-    """
-
-    __slots__ = ("busy", "leaked", "name", "sweep_at", "waiting", "width")
-
-    def __init__(self, name: tuple[str, str], width: int) -> None:
-        self.name = name
-        self.width = width
-        self.busy = 0
-        self.leaked = 0
-        self.waiting: deque[Entry] = deque()
-        self.sweep_at = _SWEEP_MIN
-
-    def put(self, entry: Entry) -> None:
-        """
-        Let *entry* wait.
-        """
-        self.waiting.append(entry)
-        if len(self.waiting) > self.sweep_at:
-            self.waiting = deque(each for each in self.waiting if each.stage is Stage.BEGUN)
-            self.sweep_at = 2 * len(self.waiting) + _SWEEP_MIN
-
-
 class Entry:
     """
     One job in memory.
@@ -120,11 +83,9 @@ class Entry:
         epoch: Of the lease under which it fires.
         stage: Where it is; changed by `Near` alone.
         call: How to run it, from its instant on.
-        line: Where it holds a place while it runs.
         late_at: When its timeout is over, by the monotonic clock.
         is_late: Whether that was so.
         expire: Cancels its task, if it is one.
-        has_leaked: Whether its thread or task was given up.
         has_started: Whether its target has it, or had.
         begun_at: When its target began with it, in monotonic seconds, if anybody wants to know.
         fired_at: The same in ms of the store's clock; 0 before.
@@ -141,14 +102,12 @@ class Entry:
         "expire",
         "fire_at",
         "fired_at",
-        "has_leaked",
         "has_started",
         "is_booked",
         "is_late",
         "job",
         "lane",
         "late_at",
-        "line",
         "ran_ms",
         "span",
         "stage",
@@ -162,11 +121,9 @@ class Entry:
         self.is_booked = False
         self.lane: Lane | None = None
         self.call: Call | None = None
-        self.line: Line | None = None
         self.late_at = math.inf
         self.is_late = False
         self.expire: Callable[[], object] | None = None
-        self.has_leaked = False
         self.has_started = False
         self.begun_at: float | None = None
         self.fired_at = 0.0

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -22,12 +21,12 @@ from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine._entry import Entry, Lane, Stage
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._queue import share_of
+from tickwheel.scheduler.engine._waiting import Waiting
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import USUAL, Limits
 
 __all__ = ["Lanes"]
 
-_SWEEP_MIN: Final = 100
 _LANES_MAX: Final = 1_000
 """How many lanes are remembered while they have nothing to do."""
 _NARROW: Final = 64
@@ -46,13 +45,12 @@ class _Lane(Lane):
         width: How many of its attempts may be under way, infinite where that has no limit.
         name: The target and handler.
         busy: How many of its attempts are counted and not settled.
-        waiting: Entries that find it busy, in order.
+        waiting: Entries that find it busy.
         has_more: Whether some were turned away.
-        sweep_at: How many may wait before those that were moved or cancelled meanwhile are swept out.
         next_at: The first instant that is not taken, in ms, where it has a rate.
     """
 
-    __slots__ = ("busy", "has_more", "is_urgent", "limits", "name", "next_at", "sweep_at", "waiting", "width")
+    __slots__ = ("busy", "has_more", "is_urgent", "limits", "name", "next_at", "waiting", "width")
 
     def __init__(self, name: tuple[str, str], limits: Limits, usual_width: int) -> None:
         self.name = name
@@ -60,8 +58,7 @@ class _Lane(Lane):
         self.width = usual_width if limits.concurrency is USUAL else limits.concurrency or math.inf
         self.busy = 0
         self.has_more = False
-        self.waiting: deque[Entry] = deque()
-        self.sweep_at = _SWEEP_MIN
+        self.waiting = Waiting(Stage.NEAR)
         self.next_at = 0.0
         self.is_urgent = False
 
@@ -84,11 +81,8 @@ class _Lane(Lane):
         """
         Let *entry* wait.
         """
-        self.waiting.append(entry)
+        self.waiting.put(entry)
         self.is_urgent = self.width <= _NARROW or self.limits.places is not None
-        if len(self.waiting) > self.sweep_at:
-            self.waiting = deque(each for each in self.waiting if each.stage is Stage.NEAR)
-            self.sweep_at = 2 * len(self.waiting) + _SWEEP_MIN
 
     def book(self, entry: Entry, now: float) -> None:
         """

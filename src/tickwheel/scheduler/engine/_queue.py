@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from tickwheel.scheduler.engine._entry import Entry, Line
+from tickwheel.scheduler.engine._entry import Entry, Stage
+from tickwheel.scheduler.engine._waiting import Waiting
 from tickwheel.scheduler.targets import USUAL
 
 __all__ = ["Queue", "share_of"]
@@ -33,6 +34,28 @@ def share_of(places: int) -> int:
     Return how many of *places* one handler may take: three quarters, so at least one fewer where there are two.
     """
     return max(1, places * 3 // 4)
+
+
+class _Line:
+    """
+    The jobs of one handler.
+
+    Attributes:
+        name: Its target and name.
+        width: How many places it may take.
+        busy: How many it has taken.
+        leaked: How many of its attempts run past their timeouts, beside those.
+        waiting: Entries that found it at its limit.
+    """
+
+    __slots__ = ("busy", "leaked", "name", "waiting", "width")
+
+    def __init__(self, name: tuple[str, str], width: int) -> None:
+        self.name = name
+        self.width = width
+        self.busy = 0
+        self.leaked = 0
+        self.waiting = Waiting(Stage.BEGUN)
 
 
 class Queue:
@@ -49,13 +72,13 @@ class Queue:
         self._leaked_max = leaked_max
         self._lock = threading.Lock()
         self._ready: deque[Entry] = deque()
-        self._lines: dict[tuple[str, str], Line] = {}
-        self._open: dict[Line, None] = {}
+        self._lines: dict[tuple[str, str], _Line] = {}
+        self._open: dict[_Line, None] = {}
         """Lines in which somebody waits who may go on."""
         self.places: int = size
         """How many entries may have a place now, those that have leaked among them."""
-        self._running: dict[Entry, None] = {}  # in the order in which they began
-        self._leaked = 0
+        self._running: dict[Entry, _Line] = {}  # in the order in which they began
+        self._leaked: set[Entry] = set()
         self._suspects = 0
         """How many attempts of handlers that have leaked are running, those that have leaked among them."""
 
@@ -81,15 +104,14 @@ class Queue:
                     entry = ready.popleft()
                     line = self._lines.get((entry.job.target, entry.job.handler)) or self._add_line(entry)
                     if line.busy >= line.width or line.waiting or (line.leaked and not self._has_place(line)):
-                        line.put(entry)
+                        line.waiting.put(entry)
                         continue
                 else:
                     del self._open[line]
                     if not line.waiting or not self._has_place(line):
                         continue
                     entry = line.waiting.popleft()
-                running[entry] = None
-                entry.line = line
+                running[entry] = line
                 if line.leaked:
                     self._count(line, 1, 0)
                 else:
@@ -104,10 +126,10 @@ class Queue:
         Note that *entry*, whose timeout is over, still runs; return whether it does.
         """
         with self._lock:
-            line = entry.line
-            if line is None or entry.has_leaked:
+            line = self._running.get(entry)
+            if line is None or entry in self._leaked:
                 return False
-            entry.has_leaked = True
+            self._leaked.add(entry)
             self._count(line, -1, 1)
             self._let_on(line)
             return True
@@ -159,12 +181,13 @@ class Queue:
     # ---- under the lock --------------------------------------------------------------------------------------------
 
     def _leave(self, entry: Entry) -> None:
-        line, entry.line = entry.line, None
+        line = self._running.pop(entry, None)
         if line is None:
             return
-        self._running.pop(entry, None)
         if line.leaked:
-            self._count(line, entry.has_leaked - 1, -entry.has_leaked)
+            has_leaked = entry in self._leaked
+            self._leaked.discard(entry)
+            self._count(line, has_leaked - 1, -has_leaked)
             for each in self._lines.values():
                 self._let_on(each)
         else:
@@ -174,30 +197,29 @@ class Queue:
         if len(self._lines) > _LINES_MAX and not (line.busy or line.leaked or line.waiting):
             del self._lines[line.name]
 
-    def _add_line(self, entry: Entry) -> Line:
+    def _add_line(self, entry: Entry) -> _Line:
         name = (entry.job.target, entry.job.handler)
         assert entry.call is not None
         width = entry.call.width
-        line = self._lines[name] = Line(name, share_of(self._size) if width is USUAL else width or self._size)
+        line = self._lines[name] = _Line(name, share_of(self._size) if width is USUAL else width or self._size)
         return line
 
-    def _count(self, line: Line, busy: int, leaked: int) -> None:
+    def _count(self, line: _Line, busy: int, leaked: int) -> None:
         if line.leaked:
             self._suspects -= line.busy + line.leaked
         line.busy += busy
         line.leaked += leaked
         if line.leaked:
             self._suspects += line.busy + line.leaked
-        self._leaked += leaked
-        self.places = self._size + min(self._leaked, self._leaked_max)
+        self.places = self._size + min(len(self._leaked), self._leaked_max)
 
-    def _has_place(self, line: Line) -> bool:
+    def _has_place(self, line: _Line) -> bool:
         if line.leaked and (
             self._suspects >= self._leaked_max or line.busy + line.leaked >= share_of(self._leaked_max)
         ):
             return False
         return line.busy < line.width
 
-    def _let_on(self, line: Line) -> None:
+    def _let_on(self, line: _Line) -> None:
         if line.waiting and self._has_place(line):
             self._open[line] = None
