@@ -28,8 +28,8 @@ class SchedulerOptions:
         owner: What it is called in the store, and to others that want it; each life adds a random end of its own.
         retry: The policy of jobs that are set without one.
         horizon_s: How far ahead jobs are staged into memory.
-        near_max: How many may be staged at once; the others wait in the store, whatever their instant.
         timeout_s: How long an attempt may take whose handler or target has no timeout of its own; None for ever.
+        near_max: How many may be staged at once; the others wait in the store, whatever their instant.
         workers: How many threads run sync handlers at most; they are started when there is something to run.
         coroutines: How many async handlers and webhooks may be under way at once.
         processes: How many handlers of `executor="process"` run at once; their processes are started by need.
@@ -42,8 +42,8 @@ class SchedulerOptions:
     owner: str = field(default_factory=_owner)
     retry: RetryPolicy = USUAL_RETRY
     horizon_s: float = 10.0
-    near_max: int = 50_000
     timeout_s: float | None = 1800.0
+    near_max: int = 50_000
     workers: int = min(32, (os.cpu_count() or 1) + 4)
     coroutines: int = 1_000
     processes: int = ((os.cpu_count() or 1) * 4 + 2) // 3  # one handler gets three quarters: a processor each
@@ -64,7 +64,7 @@ class SchedulerOptions:
             raise InvalidJobError("horizon_s", self.horizon_s, "pass seconds in 0.2..3600")
         if self.timeout_s is not None and not self.timeout_s > 0:
             raise InvalidJobError("timeout_s", self.timeout_s, "pass seconds, more than 0, or None")
-        for option in fields(self)[3:]:
+        for option in fields(self)[4:]:
             value = getattr(self, option.name)
-            if option.name != "timeout_s" and (not isinstance(value, int) or value < 1):
+            if not isinstance(value, int) or value < 1:
                 raise InvalidJobError(option.name, value, "pass an integer, at least 1")
