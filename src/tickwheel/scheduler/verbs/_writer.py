@@ -88,8 +88,7 @@ class Writer:
 
         Args:
             store: An open one.
-            batch_max: How many writes of callers make one commit at most, and how many of the scheduler's own; a longer
-                commit would keep begins waiting.
+            batch_max: How many writes of callers make one commit at most, and how many of the scheduler's own.
             waiting_max: How many of the callers' writes may wait.
             retry_s: How long a batch is tried again after transient errors.
             on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
@@ -118,10 +117,9 @@ class Writer:
         self.sizes = self._tally.sizes
         """How many commits held at most 1, 2, 4, 8, ... writes, and more than the step before."""
         self._pid = os.getpid()
-        lanes = (_Lane.BOTH,) if is_shared else (_Lane.OWN, _Lane.CALLERS)
         self._threads = [
             threading.Thread(target=self._run, args=(lane,), name=f"tickwheel-writer{lane.value}", daemon=True)
-            for lane in lanes
+            for lane in ((_Lane.BOTH,) if is_shared else (_Lane.OWN, _Lane.CALLERS))
         ]
         for thread in self._threads:
             thread.start()
@@ -254,17 +252,17 @@ class Writer:
         self._check_process()
         with self._lock:
             self._check_open()
-            if self._waiting and self._waiting + size > self._waiting_max:
+            if not self._has_room(size):
                 self._wait_for_room(size, timeout_s)
             self._waiting += size
             self._callers.extend(entries)
             self._callers_work.notify()
 
-    def _wait_for_room(self, size: int, timeout_s: float | None) -> None:
-        def has_room() -> bool:
-            return self._closing.is_set() or not self._waiting or self._waiting + size <= self._waiting_max
+    def _has_room(self, size: int) -> bool:
+        return not self._waiting or self._waiting + size <= self._waiting_max
 
-        if not self._room.wait_for(has_room, timeout_s):
+    def _wait_for_room(self, size: int, timeout_s: float | None) -> None:
+        if not self._room.wait_for(lambda: self._closing.is_set() or self._has_room(size), timeout_s):
             what = f"{self._waiting} writes wait for {self._store.url}, and {self._waiting_max} may"
             raise StoreError(what, "write more slowly, or find out why the store is slow", is_transient=True)
         self._check_open()
@@ -304,9 +302,8 @@ class Writer:
             # Each has its own share of a commit, so that a flood of either leaves the other one its room.
             entries: list[_Entry] = []
             _move_up_to(self._own, entries, self._batch_max)
-            if size := _move_up_to(self._callers, entries, self._batch_max):
-                self._waiting -= size
-                self._room.notify_all()
+            self._waiting -= _move_up_to(self._callers, entries, self._batch_max)
+            self._room.notify_all()
             return entries
 
     def _write(self, entries: list[_Entry]) -> None:
@@ -339,9 +336,6 @@ class Writer:
                 self._on_commit(writes, answers)
 
     def _commit(self, writes: Sequence[Write]) -> list[Answer]:
-        """
-        Do *writes* of callers in a transaction of their own.
-        """
         try:
             answers = self._apply(writes)
         except StoreError as error:
@@ -356,9 +350,7 @@ class Writer:
                 self._on_unknown()
 
     def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
-        is_lasting = isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
-        is_about_all = is_lasting and not isinstance(error, StoreFullError)
-        if len(entries) > 1 and not is_about_all:
+        if len(entries) > 1 and not _may_pass_soon(error):
             # Something in this batch cannot be written: halve it until it stands alone, so that it harms nobody else.
             middle = len(entries) // 2
             self._write(entries[:middle])
@@ -377,10 +369,8 @@ class Writer:
             start = time.perf_counter()
             try:
                 answers = self._store.apply(writes)
-            except StoreFullError:
-                raise  # there will be no room in five seconds, and meanwhile nobody could cancel
             except StoreError as error:
-                if not error.is_transient or error.is_unknown or time.monotonic() + wait_s > give_up:
+                if not _may_pass_soon(error) or error.is_unknown or time.monotonic() + wait_s > give_up:
                     raise
                 if self._closing.wait(wait_s):
                     give_up = 0.0
@@ -390,6 +380,15 @@ class Writer:
                 seconds = time.perf_counter() - start
                 self._tally.committed(len(writes), seconds)
                 return answers
+
+
+def _may_pass_soon(error: Exception) -> bool:
+    """
+    Return whether *error* is about the store rather than what was written, and may end in seconds.
+    """
+    if isinstance(error, StoreFullError):  # it stays full, and cancels, which need no room, must not wait for that
+        return False
+    return isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
 
 
 def _move_up_to(source: deque[_Entry], target: list[_Entry], size_max: int) -> int:
