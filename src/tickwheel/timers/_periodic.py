@@ -193,18 +193,17 @@ class Periodic(StandIn):
 
         None if there is none, or if it does not follow the wall clock: see `when`.
         """
-        phase = self._phase
-        return phase.next_at() if self.pending() and not isinstance(phase, Phase) else None
+        return self._phase.next_at() if self.pending() else None
 
     def __call__(self) -> object:
         """
         Fire, and set the next firing; if the callback returns a coroutine, at the end of that.
         """
-        now = self._read()
+        now = self._read() if self._phase.is_wall else None
         with self._lock:
             if self._is_over or self._is_paused:
                 return None
-            if not self._is_due(now):
+            if now is not None and not self._is_due(now):
                 self._set_next(self._reschedule, now)
                 return None
             self.fired += 1

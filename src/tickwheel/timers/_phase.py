@@ -59,6 +59,9 @@ class Phase:
         self._first = first
         self._number = 0
 
+    is_wall: Final = False
+    """A series that only counts time fires with its timer, and asks no clock before."""
+
     def is_over(self) -> bool:
         """
         Return False: an interval has no end.
@@ -82,6 +85,11 @@ class Phase:
         Return True: where the timer fires, so does the series.
         """
         return True
+
+    def next_at(self) -> None:
+        """
+        Return None: nobody knows at what time of day.
+        """
 
     def time(self, now: Reading) -> int:
         """
