@@ -7,10 +7,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 
 import pytest
 
 from tickwheel.scheduler import AsyncScheduler, Scheduler
+from tickwheel.scheduler.errors import StoreError
 
 PATIENCE_S = 20.0
 """How long a test waits for what should come at once; only a failure takes that long."""
@@ -64,6 +66,29 @@ def record():
     Return an empty record.
     """
     return Record()
+
+
+@pytest.fixture
+def until():
+    """
+    Return a function that asks again and again, and returns what it was answered once that is something.
+
+    For what gives no signal: a thread or a process that ends, a server, another node. Transient errors are expected.
+    """
+
+    def ask(call, explain=str):
+        give_up = time.monotonic() + 3 * PATIENCE_S
+        while time.monotonic() < give_up:
+            try:
+                if answer := call():
+                    return answer
+            except StoreError as error:
+                if not error.is_transient:
+                    raise
+            time.sleep(0.002)
+        return pytest.fail(f"nothing came within {3 * PATIENCE_S} s {explain()}")
+
+    return ask
 
 
 @pytest.fixture(params=["memory", "sqlite"])

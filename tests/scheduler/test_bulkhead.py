@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
 
@@ -63,16 +62,6 @@ def workers():
     Return how many worker threads there are.
     """
     return sum(each.name.startswith("tickwheel-worker") for each in threading.enumerate())
-
-
-def until(is_so):
-    """
-    Wait until *is_so* says so; it is about threads that end, which tell nobody.
-    """
-    give_up = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < give_up
-        time.sleep(0.001)
 
 
 @pytest.mark.parametrize("kind", ["thread", "loop"])
@@ -137,7 +126,7 @@ def test_order_behind_a_bulkhead(start, record):
     assert record.wait(300) == list(range(300))
 
 
-def test_what_waits_behind_a_hung_handler(start, record, go_on):
+def test_what_waits_behind_a_hung_handler(start, record, go_on, until):
     """
     A job that waits for its hung handler can be cancelled, moved and replaced.
     """
@@ -158,7 +147,7 @@ def test_what_waits_behind_a_hung_handler(start, record, go_on):
 
 def test_the_usual_timeout(start, record, go_on, events):
     """
-    A handler without a timeout of its own has the scheduler's, half an hour unless it is told otherwise.
+    A handler without a timeout of its own has the scheduler's, half an hour by default.
     """
     assert SchedulerOptions().timeout_s == 1800
     scheduler = start(timeout_s=0.05, retry=ONCE)
@@ -171,7 +160,7 @@ def test_the_usual_timeout(start, record, go_on, events):
     assert all("did not end within 0.05 s" in each.error for each in told.items if isinstance(each, JobDied))
 
 
-def test_leaked_threads_are_bounded(start, record, go_on, events):
+def test_leaked_threads_are_bounded(start, record, go_on, events, until):
     """
     Handlers that hang past their timeouts hold no more threads than allowed; others go on, also at the bound.
     """
@@ -195,7 +184,7 @@ def test_leaked_threads_are_bounded(start, record, go_on, events):
     until(lambda: workers() == 0)
 
 
-def test_many_handlers_that_leak(start, record, go_on):
+def test_many_handlers_that_leak(start, record, go_on, until):
     """
     At the bound, handlers that hang wait for one another, and those that do not hang go on.
     """
@@ -214,7 +203,7 @@ def test_many_handlers_that_leak(start, record, go_on):
     assert len(began.items) < 2 + 4
 
 
-def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, monkeypatch):
+def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, *, monkeypatch, until):
     """
     An async handler that goes on past its timeout has failed; its task is counted until it ends.
     """

@@ -5,7 +5,6 @@ Somebody sets the time of day: what counts elapsed time goes on counting, and wh
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -35,16 +34,6 @@ def scheduler(url, make, clock, record):
     return scheduler
 
 
-def until(condition):
-    """
-    Wait until *condition* holds.
-    """
-    deadline = time.monotonic() + 20.0
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def due_in(scheduler, clock, key):
     """
     Return in how many seconds of the wall clock the job of *key* is due.
@@ -55,7 +44,7 @@ def due_in(scheduler, clock, key):
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("delay", [5.0, 3 * HOUR], ids=["near", "far"])
-def test_a_delay_counts_elapsed_time(scheduler, clock, record, step, delay):
+def test_a_delay_counts_elapsed_time(scheduler, clock, record, until, *, step, delay):
     """
     However the clock is set, a job with a delay fires after so long, not before, and its instant says so.
     """
@@ -69,7 +58,7 @@ def test_a_delay_counts_elapsed_time(scheduler, clock, record, step, delay):
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_back_and_right_again(scheduler, clock, record, step):
+def test_back_and_right_again(scheduler, clock, record, step, until):
     """
     A clock that is set and set right leaves every instant where it was, whether or not anybody looked in between.
     """
@@ -85,7 +74,7 @@ def test_back_and_right_again(scheduler, clock, record, step):
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_an_interval_keeps_its_phase(scheduler, clock, record, step):
+def test_an_interval_keeps_its_phase(scheduler, clock, record, step, until):
     """
     A job of `every=` comes a whole number of intervals after its first run, before and after the clock is set.
     """
@@ -119,7 +108,7 @@ def test_an_instant_follows_the_wall_clock(scheduler, clock, record, step):
 
 
 @pytest.mark.parametrize("step", [-HOUR, -86_400.0])
-def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step):
+def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step, until):
     """
     A cron line runs when the clock shows a matching time, also one that it has shown before.
     """
@@ -133,7 +122,7 @@ def test_a_cron_line_follows_the_wall_clock_back(scheduler, clock, record, step)
 
 
 @pytest.mark.parametrize("step", [HOUR, 86_400.0])
-def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step):
+def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step, until):
     """
     A clock that is set ahead makes one run of those that it left out, and the next comes by the new time.
     """
@@ -144,7 +133,7 @@ def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_retry_counts_elapsed_time(scheduler, clock, record, step):
+def test_a_retry_counts_elapsed_time(scheduler, clock, record, step, until):
     """
     A job that waits for its next attempt waits so long, also one that was set for an instant.
     """
@@ -166,7 +155,7 @@ def test_a_retry_counts_elapsed_time(scheduler, clock, record, step):
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_many_far_jobs(scheduler, clock, step):
+def test_many_far_jobs(scheduler, clock, step, until):
     """
     Thousands of far jobs are redated page by page, those with an instant of their own stay, and no life is a new one.
     """

@@ -4,7 +4,6 @@ Leases with an end: renewed, distrusted in time, lost and handed over.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -59,16 +58,6 @@ class Leasing(MemoryStore):
         return replace(lease, until=self.now_ms() + self.length_ms)
 
 
-def until(condition):
-    """
-    Wait until *condition* holds.
-    """
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def test_renewed(make, record):
     """
     A lease is renewed well before its end, and jobs fire across many of its lengths.
@@ -91,7 +80,7 @@ def test_no_renewal_without_an_end(make):
     assert scheduler._core._owner.leases._thread is None
 
 
-def test_distrusted_when_the_store_is_silent(make, record, events):
+def test_distrusted_when_the_store_is_silent(make, record, events, until):
     """
     When renewals fail, beginning and firing end before the lease does; both go on when the store is back.
     """
@@ -173,7 +162,7 @@ class Noting(Leasing):
         return super().due(shard, until, after, limit)
 
 
-def test_the_mark_comes_before_the_scan(make):
+def test_the_mark_comes_before_the_scan(make, until):
     """
     A shard that comes later is marked before it is scanned, too: what others write from then on is found as a change.
     """

@@ -15,7 +15,7 @@ WAIT_S = 5.0
 
 class Silent(MemoryStore):
     """
-    A store that others write to, and that tells nobody.
+    A store that others write to, and that reports nothing.
     """
 
     abilities = Abilities(has_notify=True)

@@ -142,7 +142,7 @@ def test_another_in_place_of_a_leaked_one(work):
     work.put([lambda: None] * 10)
     work.wait(12)
     while work.workers._count > 1:
-        time.sleep(0.001)  # a thread that ends tells nobody
+        time.sleep(0.001)  # a thread that ends gives no signal
     assert work.queue.leaked == {}
 
 

@@ -108,5 +108,5 @@ def test_unreadable_text(text):
     """
     A stored text that is none of ours is refused with the remedy.
     """
-    with pytest.raises(RecurrenceError, match="set the job anew"):
+    with pytest.raises(RecurrenceError, match="set the job again"):
         Recurrence.from_text(text)

@@ -5,33 +5,14 @@ A standby that was promoted while it lagged behind: what was given out before ne
 from __future__ import annotations
 
 import signal
-import time
 
 import pytest
 
 from tickwheel.scheduler import model
-from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import open_store
 
-PATIENCE_S = 60.0
 LOST = 80
 """How many writes the standby does not have: more than a sequence is logged ahead by."""
-
-
-def until(call):
-    """
-    Return what *call* returns once that is something; transient errors on the way are expected.
-    """
-    give_up = time.monotonic() + PATIENCE_S
-    while time.monotonic() < give_up:
-        try:
-            if result := call():
-                return result
-        except StoreError as error:
-            if not error.is_transient:
-                raise
-        time.sleep(0.02)  # a server says nowhere else that it has taken over
-    pytest.fail(f"nothing came within {PATIENCE_S} s")
 
 
 class RedisPair:
@@ -39,7 +20,7 @@ class RedisPair:
     The same of Redis: a socket that leads to one or the other.
     """
 
-    def __init__(self, make_redis):
+    def __init__(self, make_redis, until):
         self.primary = make_redis()
         self.standby = make_redis("--replicaof", f"127.0.0.1 {self.primary.port}")
         self.socket = self.standby.folder / "leads"
@@ -71,16 +52,16 @@ class RedisPair:
 
 
 @pytest.fixture(params=["postgres", "redis"])
-def pair(request):
+def pair(request, until):
     """
     Return a primary and its standby, of each kind in turn.
     """
     if request.param == "redis":
-        return RedisPair(request.getfixturevalue("make_redis"))
+        return RedisPair(request.getfixturevalue("make_redis"), until)
     return request.getfixturevalue("postgres_pair")
 
 
-def write(store, name, count):
+def write(store, name, count, until):
     """
     Set *count* jobs, one commit each, and return their generations.
     """
@@ -90,21 +71,21 @@ def write(store, name, count):
     ]
 
 
-def test_nothing_is_given_twice(pair):
+def test_nothing_is_given_twice(pair, until):
     """
     Generations and epochs that only the lost primary knew are not given again, and its leases are over.
     """
     store = open_store(f"{pair.url}shards=3")
     epochs = [lease.epoch for lease in store.acquire("first")]
-    generations = write(store, "kept", 5)
+    generations = write(store, "kept", 5, until)
     until(pair.has_all)
     pair.detach()
     for owner in ("second", "third"):
         store.release("first" if owner == "second" else "second")
         epochs += [lease.epoch for lease in store.acquire(owner)]
-    generations += write(store, "lost", LOST)
+    generations += write(store, "lost", LOST, until)
     pair.fail_over()
-    generations += write(store, "new", LOST)
+    generations += write(store, "new", LOST, until)
     assert len(set(generations)) == len(generations) == 5 + 2 * LOST
     assert store.get("kept 0").generation == generations[0]
     assert store.get("lost 0") is None

@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -65,17 +64,6 @@ def set_one(store, due_at=0):
     Set a job and return it.
     """
     return store.apply([model.Set(model.Job("key", 0, due_at))])[0].job
-
-
-def until(call):
-    """
-    Return what *call* returns once that is something.
-    """
-    give_up = time.monotonic() + PATIENCE_S
-    while time.monotonic() < give_up:
-        if result := call():
-            return result
-    pytest.fail(f"nothing came within {PATIENCE_S} s")
 
 
 def test_number_of_shards_stays(make):
@@ -144,7 +132,7 @@ def test_epochs_are_unique(make):
     assert min(second) > max(first)
 
 
-def test_node_that_does_not_renew(make):
+def test_node_that_does_not_renew(make, until):
     """
     A node that is paused past its lease loses its shards; its writes are refused when it comes back.
     """
@@ -161,7 +149,7 @@ def test_node_that_does_not_renew(make):
     assert heir.get("key").attempt == 1
 
 
-def test_what_an_owner_writes_after_its_lease(make):
+def test_what_an_owner_writes_after_its_lease(make, until):
     """
     A job that a node sets while it still takes an ended lease for its own is told to the shard's new owner.
     """
@@ -173,7 +161,7 @@ def test_what_an_owner_writes_after_its_lease(make):
     assert [job.key for job in heir.changes(0, lease.epoch, 10, 0).jobs] == ["key"]
 
 
-def test_two_schedulers_of_one_process(address):
+def test_two_schedulers_of_one_process(address, until):
     """
     Two schedulers of one process, whose host and process id are the same, are two owners, and share the shards.
     """
@@ -201,7 +189,7 @@ time.sleep(3600)
 """
 
 
-def test_restarted_in_place(address, record):
+def test_restarted_in_place(address, record, until):
     """
     A container that is killed and restarted in place, with the host and the process id it had, fires what was running.
     """

@@ -211,7 +211,7 @@ def test_what_waits_is_shown_as_waiting(url):
         assert begun.wait(PATIENCE_S)
         scheduler.set("second", delay=0, handler="slow")
         while scheduler.stats()["waiting"] == 0:
-            time.sleep(0.001)  # a job that waits tells nobody
+            time.sleep(0.001)  # a job that waits gives no signal
         shown = {job.key: (job.state.value, job.awaits_worker) for job in scheduler.list().jobs}
         assert shown == {"first": ("running", False), "second": ("running", True)}
         assert scheduler.get("second").awaits_worker

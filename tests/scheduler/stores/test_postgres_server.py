@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 
 import pytest
 
@@ -40,21 +39,6 @@ def set_one(store, key="key", due_at=0):
     Set a job and return it.
     """
     return store.apply([model.Set(model.Job(key, 0, due_at))])[0].job
-
-
-def until(call):
-    """
-    Return what *call* returns once that is something; transient errors on the way are expected.
-    """
-    give_up = time.monotonic() + PATIENCE_S
-    while time.monotonic() < give_up:
-        try:
-            if result := call():
-                return result
-        except StoreError as error:
-            if not error.is_transient:
-                raise
-    pytest.fail(f"nothing came within {PATIENCE_S} s")
 
 
 def test_no_such_database(postgres):
@@ -137,7 +121,7 @@ def test_key_that_postgres_does_not_take(make):
     assert set_one(store).key == "key"
 
 
-def test_lost_connections(postgres, make):
+def test_lost_connections(postgres, make, until):
     """
     When the server ends all sessions, calls fail as transient until there are new ones, and nothing is lost.
     """
@@ -151,7 +135,7 @@ def test_lost_connections(postgres, make):
     assert until(store.count)["pending"] == 2
 
 
-def test_crash_of_the_server(postgres, make):
+def test_crash_of_the_server(postgres, make, until):
     """
     When the server crashes and comes back, what was answered is there, and the owner goes on in its epochs.
     """
@@ -195,7 +179,7 @@ def test_begin_between_two_leases(postgres, database, make):
     assert store.get("key").state is model.State.PENDING
 
 
-def test_node_that_is_paused_in_a_transaction(make):
+def test_node_that_is_paused_in_a_transaction(make, until):
     """
     A transaction that stands idle past its lease is ended by the server, and does not keep the shards from others.
     """
@@ -217,7 +201,7 @@ def test_node_that_is_paused_in_a_transaction(make):
     assert [answer.outcome for answer in paused.apply([model.Begin(job, lease.epoch)])] == [model.Outcome.NOT_OWNER]
 
 
-def test_begins_rewrite_in_place(postgres, database, make):
+def test_begins_rewrite_in_place(postgres, database, make, until):
     """
     A begin touches no index, also where all jobs of a page begin: PostgreSQL counts them as rewritten in place.
     """

@@ -36,17 +36,7 @@ def redis_url(redis_server):
     return redis_server.url(f"?prefix=scheduler-{next(NUMBERS)}&lease_s=2")
 
 
-def until(condition):
-    """
-    Wait until *condition* holds.
-    """
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_nodes_share_the_jobs(make, record, redis_url):
+def test_nodes_share_the_jobs(make, record, redis_url, until):
     """
     Three nodes fire each job once, whoever sets it and whoever goes meanwhile.
     """

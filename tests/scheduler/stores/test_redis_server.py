@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 
 import pytest
 
@@ -54,21 +53,6 @@ def set_one(store, key="key", due_at=0, payload=b"null"):
     Set a job and return it.
     """
     return store.apply([model.Set(model.Job(key, 0, due_at, payload))])[0].job
-
-
-def until(call):
-    """
-    Return what *call* returns once that is something; transient errors on the way are expected.
-    """
-    give_up = time.monotonic() + PATIENCE_S
-    while time.monotonic() < give_up:
-        try:
-            if result := call():
-                return result
-        except StoreError as error:
-            if not error.is_transient:
-                raise
-    pytest.fail(f"nothing came within {PATIENCE_S} s")
 
 
 def test_nobody_listens():
@@ -145,7 +129,7 @@ def test_scripts_are_lost(redis_server, make):
     assert set_one(store, "more").key == "more"
 
 
-def test_lost_connections(redis_server, make):
+def test_lost_connections(redis_server, make, until):
     """
     When the server ends all connections, the next calls make new ones, and nothing is lost.
     """
@@ -171,7 +155,7 @@ def test_replica(make_redis):
     open_store(replica.url()).close()
 
 
-def test_crash_of_the_server(server, make):
+def test_crash_of_the_server(server, make, until):
     """
     When the server is killed and comes back, what was answered is there, and the owner takes its shards anew.
 
@@ -236,7 +220,7 @@ def test_server_is_killed_under_load(server, make):
     assert count >= len(answered)
 
 
-def test_server_that_stands_still(server, make, monkeypatch):
+def test_server_that_stands_still(server, make, monkeypatch, until):
     """
     A server that does not answer in time leaves it unknown whether a write took effect, and says so.
     """
@@ -253,7 +237,7 @@ def test_server_that_stands_still(server, make, monkeypatch):
     assert until(lambda: set_one(store, "more")).generation > job.generation
 
 
-def test_server_that_loads(server, make):
+def test_server_that_loads(server, make, until):
     """
     A server that still loads its data is a transient error, and nothing was written.
     """
@@ -276,7 +260,7 @@ def test_server_that_loads(server, make):
     assert all((error.is_transient, error.is_unknown) == (True, False) for error in errors)
 
 
-def test_node_of_a_cluster(make_redis):
+def test_node_of_a_cluster(make_redis, until):
     """
     In a cluster the node that holds the store's slot can be used; another names the one to connect to.
     """

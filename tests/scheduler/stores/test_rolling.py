@@ -5,7 +5,6 @@ Rolling deployments: nodes with different handlers on one store fire only what t
 from __future__ import annotations
 
 import itertools
-import time
 
 import pytest
 
@@ -13,7 +12,6 @@ from tickwheel.observe._events import JobDied, JobFailed
 from tickwheel.scheduler import RetryPolicy, Scheduler, SchedulerOptions, State
 
 NUMBERS = itertools.count()
-PATIENCE_S = 30.0
 USUAL = RetryPolicy(attempts=3)
 """A shard that changes hands may cut an attempt off; a missing handler may not cost one."""
 
@@ -37,8 +35,9 @@ class Deployment:
     Nodes of two versions, and what each has run.
     """
 
-    def __init__(self, address):
+    def __init__(self, address, until):
         self.address = address
+        self.until = until
         self.nodes = {}
         self.runs = []
         self.troubles = []
@@ -71,29 +70,19 @@ class Deployment:
         """
         Return what has run once it is *count*.
         """
-        until(lambda: len(set(self.runs)) >= count, lambda: (len(self.runs), self.troubles))
+        self.until(lambda: len(set(self.runs)) >= count, lambda: (len(self.runs), self.troubles))
         return set(self.runs)
 
 
 @pytest.fixture
-def deployment(address):
+def deployment(address, until):
     """
     Return one that is stopped in the end.
     """
-    made = Deployment(address)
+    made = Deployment(address, until)
     yield made
     for name in list(made.nodes):
         made.stop(name)
-
-
-def until(is_so, tell=str):
-    """
-    Wait until *is_so*.
-    """
-    give_up = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < give_up, tell()
-        time.sleep(0.01)  # other nodes tell nobody
 
 
 def owners(deployment):
@@ -103,7 +92,7 @@ def owners(deployment):
     return {shard.owner.partition(":")[0] for shard in next(iter(deployment.nodes.values())).shards() if shard.owner}
 
 
-def test_two_versions_on_three_nodes(deployment):
+def test_two_versions_on_three_nodes(deployment, until):
     """
     While three nodes go from one version to the next, jobs of both versions run on nodes that have them.
     """
@@ -149,7 +138,7 @@ def test_two_versions_on_three_nodes(deployment):
     assert deployment.troubles == []
 
 
-def test_a_retry_goes_where_its_handler_is(deployment):
+def test_a_retry_goes_where_its_handler_is(deployment, until):
     """
     A job that was taken up, fails and recurs goes on on the node that has its handler.
     """

@@ -63,7 +63,7 @@ def test_celery_eta(redis_server, tmp_path):
         give_up = time.monotonic() + 40
         while not ("mail to ada" in log.read_text() and "mail to bob" in log.read_text()):
             assert time.monotonic() < give_up, log.read_text()
-            time.sleep(0.05)  # a worker tells nobody
+            time.sleep(0.05)  # a worker gives no signal
         assert "mail to eve" not in log.read_text()
     finally:
         worker.terminate()

@@ -52,7 +52,7 @@ def lines(path):
     give_up = time.monotonic() + 20
     while not (path.exists() and path.read_text().endswith("\n")):
         assert time.monotonic() < give_up
-        time.sleep(0.01)  # another process tells nobody
+        time.sleep(0.01)  # another process gives no signal
     return [int(line) for line in path.read_text().splitlines()]
 
 
@@ -181,7 +181,7 @@ def has_ended(pid):
             return True
         if time.monotonic() > give_up:
             return False
-        time.sleep(0.01)  # the kernel tells nobody
+        time.sleep(0.01)  # the kernel gives no signal
 
 
 @pytest.mark.realtime
@@ -246,7 +246,7 @@ def test_a_process_that_died_while_idle(started, tmp_path):
     (pid,) = lines(path)
     os.kill(pid, 9)
     while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        time.sleep(0.01)  # the kernel tells nobody but the parent's wait
+        time.sleep(0.01)  # the kernel gives no signal but to a waiting parent
     scheduler.set("two", delay=0, handler="note", payload=str(path))
     assert told.of(JobSucceeded, "two")[0].attempt == 1
     assert len(set(lines(path))) == 2

@@ -59,7 +59,7 @@ class Ground:
         give_up = time.monotonic() + PATIENCE_S
         while len(lines := self.lines()) < count:
             assert time.monotonic() < give_up, self.log.read_text()
-            time.sleep(0.02)  # a worker tells nobody
+            time.sleep(0.02)  # a worker gives no signal
         return lines
 
     def lines(self):
