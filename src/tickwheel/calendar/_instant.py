@@ -31,7 +31,7 @@ def instant(when: datetime | float, name: str = "when") -> tuple[int, tzinfo]:
     Raises:
         InvalidValueError: If it is a naive datetime, or past the year 2262.
         InvalidDelayError: If it is NaN.
-        TypeError: If it is no datetime and no number.
+        TypeError: If it is neither a datetime nor a number.
     """
     zone: tzinfo = UTC
     if isinstance(when, datetime):

@@ -153,7 +153,7 @@ def at_ms(at: datetime | float, now: int, name: str = "at") -> int:
     Raises:
         InvalidDelayError: If it is NaN.
         InvalidJobError: If it is a naive datetime or more than 100 years ahead.
-        TypeError: If it is no datetime and no number.
+        TypeError: If it is neither a datetime nor a number.
     """
     if isinstance(at, datetime):
         if at.utcoffset() is None:

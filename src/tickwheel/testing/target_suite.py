@@ -139,7 +139,7 @@ class Rig:
 
     def arrived(self, count: int) -> list[Received]:
         """
-        Return what the receiver has once that is *count* messages; it tells nobody, so it is asked.
+        Return what the receiver has once that is *count* messages; it gives no signal, so it is asked.
         """
         give_up = time.monotonic() + PATIENCE_S
         while len(found := self.place.received()) < count:

@@ -170,22 +170,16 @@ class Node:
             else:
                 break
         self.scheduler = scheduler
-        excuse = [f"start {self.name}"]  # one failure to start is a fault of the line, the next one is the engine's
-        while self.scheduler is scheduler:
-            try:
-                scheduler.start()
-            except StoreError:
-                for what in excuse:
-                    self._around.history.add(Fault(run.now_ns, what))
-                try:
-                    run.sleep(10 * _S)
-                finally:
-                    while excuse:
-                        self._around.history.add(Fault(run.now_ns, excuse.pop(), is_over=True))
-            except ClosedError:
-                return
-            else:
-                return
+        if not _fails_to_start(scheduler):
+            return
+        history, fault = self._around.history, f"start {self.name}"  # the first is the line's, the next is the engine's
+        history.add(Fault(run.now_ns, fault))
+        try:
+            run.sleep(10 * _S)
+        finally:
+            history.add(Fault(run.now_ns, fault, is_over=True))
+        while self.scheduler is scheduler and _fails_to_start(scheduler):
+            run.sleep(10 * _S)
 
     def _register(self, scheduler: Scheduler, machine: SimulatedMachine) -> None:
         run, history, world = self._around.run, self._around.history, self._around.world
@@ -239,3 +233,13 @@ def _act(what: str, firing: Firing) -> object:
             return Cancel("no more")
         case _:
             return None
+
+
+def _fails_to_start(scheduler: Scheduler) -> bool:
+    try:
+        scheduler.start()
+    except StoreError:
+        return True
+    except ClosedError:  # it was stopped meanwhile
+        return False
+    return False

@@ -142,7 +142,7 @@ class _Life:
             for fault in sorted(faults, key=lambda fault: fault.began_at):
                 if fault.began_at - start <= _SILENT_MS:
                     start = max(start, fault.ended_at)
-                    if fault.kind == "kill":  # whoever comes after looks again every third of a lease
+                    if fault.kind == "kill":  # its successor looks every third of a lease
                         start = max(start, fault.began_at + lease_ms * 4 / 3)
             if one.arrived_at - start > _SILENT_MS:
                 yield f"{_fire_id(one)} arrived {one.arrived_at - start:.0f} ms after it was due and all was well"

@@ -81,7 +81,7 @@ class Timeouts:
         return True
 
     def _look_before(self, late_at: float) -> None:
-        with self._lock, suppress(ClosedError):  # a scheduler that stops waits no longer than it was told
+        with self._lock, suppress(ClosedError):  # the scheduler stops: its own timeout counts then
             if late_at < self._look_at:
                 old, self._timer = self._timer, self._timers.call_at(late_at, self._look)
                 self._look_at = late_at

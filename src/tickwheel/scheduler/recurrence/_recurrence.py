@@ -122,4 +122,4 @@ class Recurrence:
             )
             return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"])
         except (ValueError, TypeError, LookupError):
-            raise InvalidRecurrenceError("recurrence", text, "set the job anew with every= or cron=") from None
+            raise InvalidRecurrenceError("recurrence", text, "set the job again with every= or cron=") from None

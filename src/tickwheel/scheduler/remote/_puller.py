@@ -1,8 +1,8 @@
 """
 Handlers of this process for jobs that a service fires: each pulls the queue of its name.
 
-A firing that is under way is leased anew in time, so a slow handler keeps it, and one whose process dies loses it soon.
-What a handler answers is told as it stands: done, again, dead. A snooze counts as an attempt here. An attempt that is
+The lease of a running firing is renewed in time, so a slow handler keeps it; if its process dies, it ends soon.
+The handler's result is reported as it is: done, again, dead. A snooze counts as an attempt here. An attempt that is
 past its timeout has failed; its thread keeps its place until it ends, so there are never more of them than workers.
 """
 
@@ -218,7 +218,7 @@ class Puller:
 
     def _beat(self) -> None:
         """
-        Lease anew what runs, and end what is past its timeout.
+        Renew the leases of what runs, and end what is past its timeout.
         """
         beat_at = time.monotonic() + _BEAT_S
         while not self._stopped.is_set():
