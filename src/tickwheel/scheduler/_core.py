@@ -182,7 +182,7 @@ class Core:
         """
         owner = self._owner
         if owner is not None:
-            owner.lost_sight()
+            owner.start_over()
 
     def recent(self, after: int) -> list[FiringRecord]:
         """

@@ -8,7 +8,7 @@ all its attempts are counted in one write, and by the time they are due nothing 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from threading import Lock
 from typing import Final
@@ -19,8 +19,9 @@ from tickwheel.scheduler.engine._entry import Entry, Stage
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lanes import Lanes
 from tickwheel.scheduler.engine._near import Near
-from tickwheel.scheduler.model import Answer, Begin, Job, Outcome
-from tickwheel.scheduler.targets import Limits
+from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._way import Way
+from tickwheel.scheduler.model import Answer, Begin, Outcome
 
 __all__ = ["ARMING_WINDOW_MS", "Armer"]
 
@@ -52,39 +53,31 @@ class Armer:
     Args:
         ground: What it stands on.
         near: The table.
-        fire: Gets the entries of one instant, in the order of their generations.
-        may_begin: Whether attempts may be counted now; what may not is held back until `resume`.
-        limits_of: How a job's handler is limited, or None.
+        registry: Knows how a job's handler is limited.
+        way: Gets the entries of one instant, in the order of their generations.
     """
 
-    def __init__(
-        self,
-        ground: Ground,
-        near: Near,
-        fire: Callable[[list[Entry]], None],
-        may_begin: Callable[[], bool],
-        limits_of: Callable[[Job], Limits | None],
-    ) -> None:
+    def __init__(self, ground: Ground, near: Near, registry: Registry, way: Way) -> None:
         self._near = near
         self._clock = ground.clock
         self._timers = ground.timers
         self._pacer = ground.pacer
         self._writer = ground.writer
         self._hooks = ground.hooks
-        self._hand_over = fire
-        self._may_begin = may_begin
+        self._way = way
         self._running_max = ground.options.running_max
-        self._lanes = Lanes(ground, limits_of, ARMING_WINDOW_MS, begin=self._begin, turn_away=near.turn_away)
+        self._lanes = Lanes(
+            ground,
+            registry.limits_of,
+            ARMING_WINDOW_MS,
+            begin=self._begin,
+            turn_away=near.turn_away,
+            on_more=way.start_over,
+        )
         self._lock = Lock()
         self._slots: dict[int, list[Entry]] = {}
         self._held: deque[Entry] = deque()
         self._is_stopped = False
-        self.on_room: Callable[[], object] = int
-        """Called after each begin: there is room for others to be staged."""
-        self.on_early: Callable[[list[Entry]], object] = len
-        """Gets what was begun for an instant that is far away again."""
-        self.is_off: Callable[[Job], bool] = bool
-        """Whether a job's instant was written before the clock was set, and means another one."""
 
     def add(self, entries: Iterable[Entry]) -> None:
         """
@@ -122,12 +115,6 @@ class Armer:
         self._lanes.leave(entries)
         self._begin(freed)
 
-    def on_more(self, wanted: Callable[[], object]) -> None:
-        """
-        Call *wanted* when jobs are to be staged anew that found no place before.
-        """
-        self._lanes.on_more = wanted
-
     def widen(self, target: str, handler: str) -> None:
         """
         Begin what waited for places of *handler*; from any thread.
@@ -161,7 +148,7 @@ class Armer:
         self._is_stopped = True
 
     def _room(self) -> int:
-        if self._is_stopped or not self._may_begin():
+        if self._is_stopped or not self._way.may_begin():
             return 0
         return self._running_max - self._near.busy
 
@@ -195,7 +182,7 @@ class Armer:
                 self._held.extend(held)
         for start in range(0, len(begun), _CHUNK):
             self._post(begun[start : start + _CHUNK], is_again=False)
-        self.on_room()
+        self._way.made_room()
         return True
 
     def _post(self, entries: list[Entry], *, is_again: bool) -> None:
@@ -245,7 +232,7 @@ class Armer:
             (due if entry.fire_at <= now else later[entry.fire_at]).append(entry)
         if due:
             due.sort(key=lambda entry: (entry.job.due_at, entry.job.generation))
-            self._hand_over(due)
+            self._way.hand_over(due)
         for fire_at, batch in later.items():
             self._set_timer(fire_at, batch)
 
@@ -263,7 +250,7 @@ class Armer:
         if fire_at > now:
             self._set_timer(fire_at, batch)
         else:
-            self._hand_over(batch)
+            self._way.hand_over(batch)
 
     def _without_early(self, entries: Sequence[Entry], now: float) -> list[Entry]:
         """
@@ -271,7 +258,7 @@ class Armer:
 
         What was given back can be moved and cancelled again, and is begun when its time comes.
         """
-        early = {entry for entry in entries if entry.job.due_at - now > _STEP_MS or self.is_off(entry.job)}
+        early = {entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._way.is_off(entry.job)}
         if early:
-            self.on_early(list(early))
+            self._way.give_back(list(early))
         return [entry for entry in entries if entry not in early]

@@ -8,7 +8,7 @@ or it is given back there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -20,6 +20,7 @@ from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._settler import Settler
+from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Claim, Job, Outcome, Standing, State
 
@@ -39,8 +40,7 @@ class Claims:
         ground: What it stands on.
         near: The table, where start and withdrawal exclude each other.
         settler: Gives back what nobody replaced.
-        ended: Gets entries that are out of the way, and those that waited for their keys.
-        stage: Takes up pending jobs.
+        way: Goes on with what waited for them, and takes up what is pending again.
     """
 
     def __init__(
@@ -48,16 +48,14 @@ class Claims:
         ground: Ground,
         near: Near,
         settler: Settler,
-        ended: Callable[[list[Entry], list[Entry]], object],
-        stage: Callable[[list[Job]], object],
+        way: Way,
     ) -> None:
         self._store = ground.store
         self._pacer = ground.pacer
         self._hooks = ground.hooks
         self._near = near
         self._settler = settler
-        self._ended = ended
-        self._stage = stage
+        self._way = way
         self._withdrawn: dict[int, Entry] = {}
 
     def words(self, jobs: Sequence[Job]) -> list[Claim | None]:
@@ -100,9 +98,9 @@ class Claims:
             if answer.outcome is Outcome.KEPT and answer.job is not None:
                 kept.append(answer.job)
         if gone:
-            self._ended(gone, self._near.settle(gone))
+            self._way.settled(gone, self._near.settle(gone))
         if kept:
-            self._stage(kept)
+            self._way.written(kept)
 
     def look(self, shards: Sequence[int]) -> None:
         """
@@ -133,4 +131,4 @@ class Claims:
         job = None if isinstance(answer, Exception) else answer.job
         if job is not None and job.state is State.PENDING:
             with suppress(ClosedError):
-                self._pacer.call_later(_REST_S, partial(self._stage, [job]))
+                self._pacer.call_later(_REST_S, partial(self._way.written, [job]))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from random import random
-from typing import Any, Protocol
+from typing import Any
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe._tracing import FIRING
@@ -28,27 +28,12 @@ from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
 from tickwheel.scheduler.engine._timeouts import Timeouts, too_long
+from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.model import Answer
 from tickwheel.scheduler.targets import Abandoned, Call, End, Firing
 
-__all__ = ["Executor", "Gate"]
-
-
-class Gate(Protocol):
-    """
-    Who says under which leases anything may start.
-    """
-
-    def covers(self, epoch: int) -> bool:
-        """
-        Return whether the lease of *epoch* holds now.
-        """
-
-    def hand_over(self, entries: list[Entry]) -> None:
-        """
-        Fire *entries* once more, or forget them: their lease did not hold when they were to start.
-        """
+__all__ = ["Executor"]
 
 
 class Executor:
@@ -64,10 +49,10 @@ class Executor:
         registry: Registry,
         loop: asyncio.AbstractEventLoop | None,
         *,
-        gate: Gate,
+        way: Way,
     ) -> None:
         self._near = near
-        self._gate = gate
+        self._way = way
         self._clock = ground.clock
         self._elapsed = ground.elapsed
         self._pacer = ground.pacer
@@ -210,10 +195,10 @@ class Executor:
         """
         Make the last check: what starts after it can be neither moved nor cancelled any more.
         """
-        if self._gate.covers(entry.epoch):
+        if self._way.covers(entry.epoch):
             return self._near.start(entry)
         with suppress(ClosedError):  # a stop gives it back
-            self._pacer.call_later(0, self._gate.hand_over, [entry])
+            self._pacer.call_later(0, self._way.hand_over, [entry])
         return False
 
     def _run(self, entry: Entry) -> None:

@@ -104,6 +104,7 @@ class Lanes:
         window_ms: How long before its instant an entry is begun.
         begin: Begins entries that are to be let through later.
         turn_away: Takes entries out of what is near.
+        on_more: Called when what was turned away is wanted.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Lanes:
         *,
         begin: Callable[[list[Entry]], object],
         turn_away: Callable[[list[Entry]], object],
+        on_more: Callable[[], object],
     ) -> None:
         self._clock = ground.clock
         self._timers = ground.timers
@@ -121,13 +123,12 @@ class Lanes:
         self._window_ms: Final = window_ms
         self._begin = begin
         self._turn_away = turn_away
+        self._on_more = on_more
         self._waiting_max = ground.options.near_max // 2
         self._usual_width = share_of(ground.options.running_max)
         self._lock = threading.Lock()
         self._lanes: dict[tuple[str, str], _Lane] = {}
         self._changed: dict[_Lane, None] = {}
-        self.on_more: Callable[[], object] = int
-        """Called when what was turned away is wanted."""
 
     def admit(self, entries: list[Entry]) -> list[Entry]:
         """
@@ -208,7 +209,7 @@ class Lanes:
                 elif lane.is_forgettable and len(self._lanes) > _LANES_MAX:
                     self._lanes.pop(lane.name, None)
         if is_wanted:
-            self.on_more()
+            self._on_more()
         return admitted
 
     @property

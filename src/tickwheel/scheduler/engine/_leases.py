@@ -10,11 +10,12 @@ it acts, not after.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from tickwheel.observe._events import OwnershipGained, OwnershipLost, StoreFailed
 from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import Lease
 
@@ -33,22 +34,15 @@ class Leases:
 
     Args:
         ground: What it stands on.
-        on_change: Gets the leases, and the epochs that were lost, whenever that changes.
-        on_renewed: Called after each renewal: what was not done for lack of trust can be done now.
+        way: Is told what is owned whenever that changes, and of each renewal.
     """
 
-    def __init__(
-        self,
-        ground: Ground,
-        on_change: Callable[[Sequence[Lease], set[int]], object],
-        on_renewed: Callable[[], object],
-    ) -> None:
+    def __init__(self, ground: Ground, way: Way) -> None:
         self._store = ground.store
         self._owner = ground.owner
         self._clock = ground.clock
         self._hooks = ground.hooks
-        self._on_change = on_change
-        self._on_renewed = on_renewed
+        self._way = way
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._trusted_until: float | None = None
@@ -104,7 +98,7 @@ class Leases:
                     self._hooks.tell(StoreFailed("renewing leases", str(error)))
             else:
                 self.renewals += 1
-                self._on_renewed()
+                self._way.renewed()
 
     def _renewed(self, owner: str) -> list[Lease]:
         kept = self._store.renew(owner)
@@ -126,7 +120,7 @@ class Leases:
         self.held = leases
         if old == new:
             return
-        self._on_change(leases, {epoch for _, epoch in old - new})
+        self._way.owns(leases, {epoch for _, epoch in old - new})
         for shard, epoch in sorted(new - old):
             self._hooks.tell(OwnershipGained(shard, epoch, rescued[shard]))
         for shard, epoch in sorted(old - new):

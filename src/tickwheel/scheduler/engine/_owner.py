@@ -3,6 +3,8 @@ The owner: the background roles of a scheduler that fires, put together, started
 
     leases -> stager -> armer -> executor -> settler -> writer -> stager (for what lives on)
               watcher ^ (what other processes wrote)
+
+The roles do not know each other's order: each hands on to the owner, which is their `Way`.
 """
 
 from __future__ import annotations
@@ -63,20 +65,13 @@ class Owner:
         self._is_quiet = threading.Event()
         self._epochs: frozenset[int] = frozenset()
         self.near = Near()
-        self.leases = Leases(ground, self._owns, self._renewed)
-        self._settler = Settler(ground, self.near, figures)
-        self._executor = Executor(ground, self.near, self._settler, registry, loop, gate=self)
-        self._armer = Armer(ground, self.near, self.hand_over, self.leases.is_trusted, registry.limits_of)
+        self.leases = Leases(ground, way=self)
+        self._settler = Settler(ground, self.near, figures, way=self)
+        self._executor = Executor(ground, self.near, self._settler, registry, loop, way=self)
+        self._armer = Armer(ground, self.near, registry, way=self)
         self._stager = Stager(ground, self.near, self._armer, registry)
-        self.claims = Claims(ground, self.near, self._settler, self._made_progress, self._stager.written)
-        self._watcher = Watcher(ground, self._changed, self._stager.look_back)
-        self._armer.on_room = self._stager.made_room
-        self._armer.on_more(self._stager.start_over)
-        self._armer.on_early = self._give_back
-        self._armer.is_off = self._stager.redater.is_off
-        self._settler.on_lives = self._stager.written
-        self._settler.on_doubt = self._stager.start_over
-        self._settler.on_settled = self._made_progress
+        self.claims = Claims(ground, self.near, self._settler, way=self)
+        self._watcher = Watcher(ground, way=self)
 
     def start(self) -> None:
         """
@@ -90,30 +85,9 @@ class Owner:
         self._registry.pulls.open(
             ground.timers.call_later, ground.pacer.call_later, ground.clock.now_ms, partial(self._armer.widen, "pull")
         )
-        self._registry.on_skill = self._stager.changed
+        self._registry.listen(self._stager.changed)
         self._stager.start()
         self._watcher.start()
-
-    def counted(self, jobs: Sequence[Job], era: int) -> None:
-        """
-        Take notice of committed jobs whose instants count elapsed time, in *era* of the clock.
-        """
-        self._ground.elapsed.note(jobs, era)
-
-    def written(self, jobs: Sequence[Job], cancelled: Sequence[str]) -> None:
-        """
-        Take notice of what was committed for callers of this process.
-        """
-        if cancelled:
-            self._stager.dropped(cancelled)
-        if jobs:
-            self._stager.written(jobs)
-
-    def lost_sight(self) -> None:
-        """
-        Stage from the beginning: something may have been written that nobody here was told.
-        """
-        self._stager.start_over()
 
     def is_inside(self) -> bool:
         """
@@ -138,8 +112,7 @@ class Owner:
         self._registry.pulls.shut()
         held = self._executor.take_held()
         self.near.forget(held)  # their jobs are running in the store, and the next owner takes them up
-        for entry in (*self._executor.take_back(), *self.near.take(Stage.BEGUN)):
-            self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+        self.give_back([*self._executor.take_back(), *self.near.take(Stage.BEGUN)])
         self._wait(None if deadline is None else deadline - _CLOSING_S)
         running = self.near.take(Stage.RUNNING)
         self._ground.timers.close()
@@ -179,18 +152,66 @@ class Owner:
         """
         return self._ground.timers.stats()
 
-    def covers(self, epoch: int) -> bool:
+    # ---- a job's way, in order ------------------------------------------------------------------------------------
+
+    def counted(self, jobs: Sequence[Job], era: int) -> None:
         """
-        Return whether the lease of *epoch* holds now.
+        Take notice of committed jobs whose instants count elapsed time, in *era* of the clock.
         """
-        return epoch in self._epochs and self.leases.is_trusted()
+        self._ground.elapsed.note(jobs, era)
+
+    def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
+        """
+        From a commit of this process, for a caller or of a run that ended, to the stager.
+        """
+        if cancelled:
+            self._stager.dropped(cancelled)
+        if jobs:
+            self._stager.written(jobs)
+
+    def changed(self) -> None:
+        """
+        From other processes to the stager; and what they ask, to the claims.
+        """
+        self._stager.changed()
+        self.claims.look([lease.shard for lease in self.leases.held])
+
+    def look_back(self) -> None:
+        """
+        From the watcher to the stager: for what is overdue and was missed.
+        """
+        self._stager.look_back()
+
+    def start_over(self) -> None:
+        """
+        To the stager: something may have been written that nobody here was told.
+        """
+        self._stager.start_over()
+
+    def is_off(self, job: Job) -> bool:
+        """
+        Return whether the instant of *job* was written before the clock was set, and means another one.
+        """
+        return self._stager.redater.is_off(job)
+
+    def may_begin(self) -> bool:
+        """
+        Return whether attempts may be counted now.
+        """
+        return self.leases.is_trusted()
+
+    def made_room(self) -> None:
+        """
+        From the armer, which has begun some, to the stager.
+        """
+        self._stager.made_room()
 
     def hand_over(self, entries: list[Entry]) -> None:
         """
-        Hand over what was begun, unless the right to do so has ended meanwhile.
+        From the armer, at the instant, to the executor; unless the right to fire has ended meanwhile.
         """
         if self._is_stopping:
-            self._give_back(entries)
+            self.give_back(entries)
             return
         if lost := [entry for entry in entries if entry.epoch not in self._epochs]:
             self._armer.ended(lost, self.near.forget(lost))
@@ -200,27 +221,43 @@ class Owner:
             with suppress(ClosedError):  # a stop gives them back
                 self._ground.pacer.call_later(_DOUBT_S, self.hand_over, entries)
 
-    def _changed(self) -> None:
-        self._stager.changed()
-        self.claims.look([lease.shard for lease in self.leases.held])
+    def covers(self, epoch: int) -> bool:
+        """
+        Return whether the lease of *epoch* holds now: the executor's last check.
+        """
+        return epoch in self._epochs and self.leases.is_trusted()
 
-    def _give_back(self, entries: list[Entry]) -> None:
+    def give_back(self, entries: list[Entry]) -> None:
+        """
+        From begun to the settler, without a start.
+        """
         for entry in entries:
             self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
 
-    def _made_progress(self, ended: list[Entry], freed: list[Entry]) -> None:
+    def settled(self, ended: Sequence[Entry], freed: list[Entry]) -> None:
+        """
+        From the settler to the armer: there is room for the next.
+        """
         if self._is_stopping:
             self._is_quiet.set()
         else:
             self._armer.ended(ended, freed)
 
-    def _owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
+    # ---- the right to go it ---------------------------------------------------------------------------------------
+
+    def owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
+        """
+        Fire under *leases* from now on, and no longer under the *lost* epochs.
+        """
         self._epochs = frozenset(lease.epoch for lease in leases)
         for epoch in lost:
             self.near.drop_epoch(epoch)
         self._stager.own(leases)
 
-    def _renewed(self) -> None:
+    def renewed(self) -> None:
+        """
+        Go on with what was held back for lack of trust.
+        """
         self._armer.resume()
 
     def _wait(self, deadline: float | None) -> None:

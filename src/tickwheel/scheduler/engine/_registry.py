@@ -36,7 +36,7 @@ class Registry:
     """
 
     def __init__(self, targets: Mapping[str, Target], options: SchedulerOptions) -> None:
-        self.handlers = HandlerTarget(options.timeout_s)
+        self.handlers = HandlerTarget(options.timeout_s, self._registered)
         self.pulls = PullTarget()
         self._retry = options.retry
         self._timeout_s = options.timeout_s
@@ -54,9 +54,7 @@ class Registry:
         self._calls: dict[tuple[str, str], Call] = {}
         self._skills: tuple[Skill, ...] = ()
         self._able: set[tuple[str, str]] = set()
-        self.handlers.on_registered = self._registered
-        self.on_skill: Callable[[], object] = int
-        """Called when there is a new handler."""
+        self._listener: Callable[[], object] | None = None
         self._checked: set[tuple[str, str]] = set()
 
     def check(self, target: str, handler: str | None) -> None:
@@ -125,9 +123,16 @@ class Registry:
             self._skills = tuple(skills)
         return self._skills
 
+    def listen(self, listener: Callable[[], object]) -> None:
+        """
+        Call *listener*, and no other, when there is a new handler.
+        """
+        self._listener = listener
+
     def _registered(self) -> None:
         self._skills = ()
-        self.on_skill()
+        if self._listener is not None:
+            self._listener()
 
     def report_to(self, tell: Callable[[Event], object]) -> None:
         """

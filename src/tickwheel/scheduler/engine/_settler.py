@@ -32,7 +32,8 @@ from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._verdict import Kind, Verdict
-from tickwheel.scheduler.model import Answer, Job, Outcome, State
+from tickwheel.scheduler.engine._way import Way
+from tickwheel.scheduler.model import Answer, Outcome, State
 from tickwheel.timers._contract import Timer
 
 __all__ = ["Settler"]
@@ -57,8 +58,9 @@ class Settler:
     From ended to settled. Ends are added from any thread; answers come on the writer's.
     """
 
-    def __init__(self, ground: Ground, near: Near, figures: Figures) -> None:
+    def __init__(self, ground: Ground, near: Near, figures: Figures, way: Way) -> None:
         self._near = near
+        self._way = way
         self._clock = ground.clock
         self._pacer = ground.pacer
         self._writer = ground.writer
@@ -71,12 +73,6 @@ class Settler:
         self._posted_at = 0.0
         self._pause: Timer | None = None
         self._tells: dict[Entry, Callable[[Answer | Exception], object]] = {}
-        self.on_lives: Callable[[list[Job]], object] = len
-        """Gets the jobs that live on: next runs and next attempts."""
-        self.on_doubt: Callable[[], object] = int
-        """Called when jobs may live on of which nobody here was told."""
-        self.on_settled: Callable[[list[Entry], list[Entry]], object] = max
-        """Gets the entries of each batch, and those that waited for their keys: there is room for others to begin."""
 
     def add(self, entry: Entry, verdict: Verdict, tell: Callable[[Answer | Exception], object] | None = None) -> bool:
         """
@@ -174,16 +170,16 @@ class Settler:
                 for (entry, verdict), answer in zip(batch, result, strict=True)
                 if verdict.kind is not Kind.GIVEN_BACK and answer.job is not None
             )
-            self.on_lives(lives)
+            self._way.written(lives)
         if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
-            self.on_doubt()
+            self._way.start_over()
         has_trouble = self._figures.settled(batch, result)
         if self._tells:
             self._tell(batch, result)
         if self._hooks.is_curious or (has_trouble and self._hooks.is_active):
             for (entry, verdict), answer in zip(batch, result, strict=True):
                 self._hooks.tell(_event(entry, verdict, answer))
-        self.on_settled(entries, freed)
+        self._way.settled(entries, freed)
 
     def _write_again(self, batch: list[_Ended], error: Exception) -> None:
         """

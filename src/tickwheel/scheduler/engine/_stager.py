@@ -104,7 +104,7 @@ class Stager:
         """
         Begin with a look at everything that is owned.
         """
-        self._clock.on_step = self._want_look
+        self._clock.listen(self._want_look)
         self._want_look()
         self._thread.start()
 

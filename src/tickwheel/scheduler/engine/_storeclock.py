@@ -42,7 +42,7 @@ class StoreClock:
     has elapsed. `moved_ms` says how far an instant of an earlier era lies from the same distance in the current one.
     """
 
-    __slots__ = ("_anchor_ns", "_clock", "_elapsed_ns", "_lock", "_offset_ms", "_sampled_at", "_skews", "on_step")
+    __slots__ = ("_anchor_ns", "_clock", "_elapsed_ns", "_listener", "_lock", "_offset_ms", "_sampled_at", "_skews")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -52,8 +52,7 @@ class StoreClock:
         self._sampled_at = 0.0
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]
-        self.on_step: Callable[[], object] = int
-        """Called when an era begins, by whatever thread notices it, perhaps with locks held: it may only set a flag."""
+        self._listener: Callable[[], object] | None = None
 
     @property
     def era(self) -> int:
@@ -81,6 +80,12 @@ class StoreClock:
         How far this machine's time of day is behind the store's; 0 for a store that reads it.
         """
         return 0.0 if self._offset_ms is None else self.now() - self._clock.wall_ns() / 1e6
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """
+        Call *listener*, and no other, when an era begins; on any thread, perhaps with locks held: it only sets a flag.
+        """
+        self._listener = listener
 
     def now(self) -> float:
         """
@@ -165,4 +170,5 @@ class StoreClock:
 
     def _begin_era(self, step_ms: int) -> None:
         self._skews.append(self._skews[-1] + step_ms)
-        self.on_step()
+        if self._listener is not None:
+            self._listener()

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Final
 
 from tickwheel.observe._events import StoreFailed
 from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError
 
 __all__ = ["Watcher"]
@@ -27,14 +27,17 @@ _RETRY_S: Final = 1.0
 
 class Watcher:
     """
-    Waits in a thread of its own until others may have written, and calls *on_change*; every other second *on_look*.
+    Waits in a thread of its own until others may have written.
+
+    Args:
+        ground: What it stands on.
+        way: Is told that others may have written, and every other second that it is time to look back.
     """
 
-    def __init__(self, ground: Ground, on_change: Callable[[], object], on_look: Callable[[], object]) -> None:
+    def __init__(self, ground: Ground, way: Way) -> None:
         self._store = ground.store
         self._hooks = ground.hooks
-        self._on_change = on_change
-        self._on_look = on_look
+        self._way = way
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tickwheel-watcher", daemon=True)
 
@@ -74,7 +77,7 @@ class Watcher:
                 return
             if has_changes or now >= changes_at:
                 changes_at = now + every_s
-                self._on_change()
+                self._way.changed()
             if now >= look_at:
                 look_at = now + _LOOK_S
-                self._on_look()
+                self._way.look_back()

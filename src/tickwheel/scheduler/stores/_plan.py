@@ -61,23 +61,23 @@ class Plan:
 
     Attributes:
         answers: One for each write; those of careful ones are still to come.
+        home_of: The shard of a key.
         begins: Jobs that are guessed to be pending; they get state running and one attempt more.
         ends: Jobs that are guessed to be running; they are deleted. After all begins.
         careful: The other writes: where their answer belongs, their key, and they themselves. After all ends.
         floor: What every new generation is to be larger than, whatever the store has given out.
         away: The shards of firings that are not those of their keys, because a node took them up there.
         shards: The shards by the epochs of their leases.
-        home_of: The shard of a key.
     """
 
     answers: list[Answer]
+    home_of: Callable[[str], int]
     begins: list[Job] = field(default_factory=list)
     ends: list[Job] = field(default_factory=list)
     careful: list[_Careful] = field(default_factory=list)
     floor: int = 0
     away: dict[str, int] = field(default_factory=dict)
     shards: dict[int, int] = field(default_factory=dict)
-    home_of: Callable[[str], int] = len
 
     @classmethod
     def of(
@@ -89,10 +89,9 @@ class Plan:
         Raises:
             WrongGuessError: If *is_guessing*, and one key is in writes of two kinds, whose order may then count.
         """
-        plan = cls([NOT_OWNER] * len(writes))
+        plan = cls([NOT_OWNER] * len(writes), shard_of)
         answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
         shards = plan.shards = {epoch: shard for shard, epoch in epochs.items()}
-        plan.home_of = shard_of
         for index, write in enumerate(writes):
             if isinstance(write, (Begin, Settle, Redate, SetAside)):
                 job = write.job

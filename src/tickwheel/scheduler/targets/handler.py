@@ -24,16 +24,16 @@ class HandlerTarget:
 
     Args:
         usual_timeout_s: The timeout of handlers that have none of their own; None for never.
+        on_registered: Called when there is another one.
     """
 
-    def __init__(self, usual_timeout_s: float | None) -> None:
+    def __init__(self, usual_timeout_s: float | None, on_registered: Callable[[], object] | None = None) -> None:
         self._usual_timeout_s = usual_timeout_s
         self._calls: dict[str, Call] = {}
         self._policies: dict[str, RetryPolicy] = {}
         self._limits: dict[str, Limits] = {}
         self._processes = ProcessPool()
-        self.on_registered: Callable[[], object] = int
-        """Called when there is another one."""
+        self._on_registered = on_registered
 
     def __repr__(self) -> str:
         return f"<HandlerTarget of {', '.join(sorted(self._calls)) or 'no handlers'}>"
@@ -87,7 +87,8 @@ class HandlerTarget:
             self._policies[name] = retry
         if limits != Limits():
             self._limits[name] = limits
-        self.on_registered()
+        if self._on_registered is not None:
+            self._on_registered()
 
     def has(self, name: str) -> bool:
         """
