@@ -3,6 +3,7 @@
 #   PYTHON=...   the interpreter to use (default: scripts/find-python)
 #   VENV=...     where to install (default: .venv); everything that make installs or builds for Python lives inside
 #   ARGS=...     passed on to pytest, the benchmarks, or tickwheel serve
+#   JOBS=...     how many processes run the tests (default: 2); 0 runs them in pytest's own, for a debugger
 #   VERSIONS=... the Pythons of test-all, conformance and wheels (default: all that are supported)
 #   TARGETS=...  the systems that wheels are built for, as Rust names them
 
@@ -14,6 +15,7 @@ MAKEFLAGS += --no-builtin-rules
 
 VENV ?= .venv
 ARGS ?=
+JOBS ?= 2
 VERSIONS ?= 3.11 3.12 3.13 3.14 3.15
 TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-apple-darwin
 BIN := $(VENV)/bin
@@ -80,11 +82,11 @@ run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--por
 
 # ---- check -----------------------------------------------------------------------------------------------------------
 
-# pytest comes last, so that its summary closes the output. -P and the empty PYTHONPATH keep the source tree out:
+# pytest comes last, so that its summary closes the output. A safe and empty path keeps the source tree out:
 # what is tested is the installed wheel.
 test: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
 	cargo test --quiet --locked --package tickwheel-core
-	env -u PYTHONPATH $(BIN)/python -P -m pytest $(ARGS)
+	env -u PYTHONPATH PYTHONSAFEPATH=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 servers: ## install the servers and the browser that tests start (apt or brew); starts no system service
 	@scripts/servers
