@@ -222,9 +222,10 @@ class FireTests(DriverTests):
             signal = threading.Event()
             expired: list[tuple[str, int]] = []
             wheel = self.make_wheel(on_expire=lambda key, value: expired.append((key, value)))
-            for value in range(3):
-                wheel.set("a", value, 0.003)
-                wheel.set("b", value, 0.001)
+            for value in range(2):
+                wheel.set("a", value, 3_600)
+                wheel.set("b", value, 3_600)
+            wheel.set("a", 2, 0.003)
             assert wheel.cancel("b")
             wheel.set("c", 0, 3_600)
             assert wheel.move("c", 0.002)
