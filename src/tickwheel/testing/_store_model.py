@@ -45,11 +45,17 @@ class StoreModel:
         self.away: dict[str, int] = {}
         self._shard_of = shard_of
 
+    def shard_of(self, key: str) -> int:
+        """
+        Return the shard of *key*, or the one where its job was taken up, or left.
+        """
+        return self.away.get(key, self._shard_of(key))
+
     def epoch_of(self, key: str) -> int:
         """
-        Return the epoch of the shard of *key*, or of the one where its job was taken up.
+        Return the epoch of that shard.
         """
-        return self.epochs[self.away.get(key, self._shard_of(key))]
+        return self.epochs[self.shard_of(key)]
 
     def expect(self, write: Write) -> tuple[Outcome, Job | None]:
         """
@@ -67,11 +73,12 @@ class StoreModel:
             return (Outcome.NOT_OWNER, job) if write.epoch != self.epoch_of(key) else self._fire(write, job)
         return self._ask(write, job)
 
-    def rescue(self) -> int:
+    def rescue(self, shard: int | None = None) -> int:
         """
-        Make pending what runs; return how many did.
+        Make pending what runs, in *shard* or anywhere; return how many did.
         """
         running = [job for job in self.jobs.values() if job.state == "running"]
+        running = [job for job in running if shard in (None, self.shard_of(job.key))]
         for job in running:
             self.jobs[job.key] = replace(job, state=State.PENDING)
         return len(running)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -173,6 +174,38 @@ def test_two_schedulers_of_one_process(address, until):
         assert sorted(stats[0]["shards"] + stats[1]["shards"]) == [0, 1, 2, 3]
         assert stats[0]["owner"] != stats[1]["owner"]
         assert stats[0]["owner"].rpartition(":")[0] == stats[1]["owner"].rpartition(":")[0]
+
+
+def test_a_node_joins_while_every_shard_is_busy(address):
+    """
+    What runs while a node joins runs once, where it was begun, and its owner still says that it has started.
+    """
+    runs, goes_on = [], threading.Event()
+    nodes = [Scheduler(f"{address}shards=4&lease_s=1", options=SchedulerOptions(workers=12)) for _ in range(2)]
+    for number, node in enumerate(nodes):
+
+        @node.handler("h", concurrency=9)
+        def work(payload, number=number):
+            runs.append((payload, number))
+            goes_on.wait(PATIENCE_S)
+
+    first, second = nodes
+    with first, second:
+        first.start()
+        for key in range(16):
+            first.set(f"{key}", delay=0, handler="h", payload=key)
+        until(lambda: len(runs) == 9)
+        begun = {job.key for job in first.list(state="running").jobs}
+        assert {first._core.client.store.shard_of(key) for key in begun} == {0, 1, 2, 3}
+        second.start()
+        until(lambda: len([each for each in second.stats()["shards"] if each < 4]) == 2)
+        until(lambda: len([each for each in first.stats()["shards"] if each < 4]) == 2)
+        assert second.cancel(f"{runs[0][0]}").outcome is model.Outcome.TOO_LATE
+        goes_on.set()
+        until(lambda: not first.list().jobs)
+        until(lambda: len(first.stats()["shards"]) == 2)
+    assert sorted(key for key, _ in runs) == list(range(16))
+    assert {number for key, number in runs if f"{key}" in begun} == {0}
 
 
 BEGINS_AND_HANGS = """

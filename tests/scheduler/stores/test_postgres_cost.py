@@ -104,7 +104,7 @@ EMPTY = "ANALYZE tickwheel_job; UPDATE pg_class SET reltuples = 0 WHERE relname 
 @pytest.mark.parametrize("past", [OTHER_STATE, EMPTY])
 @pytest.mark.parametrize(
     ("statement", "state"),
-    [("begin_jobs", 0), ("end_jobs", 1), ("rescue_jobs", 1), ("update_jobs", 0)],
+    [("begin_jobs", 0), ("end_jobs", 1), ("rescue_jobs", 1), ("leave_tails", 1), ("update_jobs", 0)],
 )
 def test_statistics_of_another_moment(store, statement, state, past):
     """
@@ -113,11 +113,14 @@ def test_statistics_of_another_moment(store, statement, state, past):
     values = [[0] * 2_000, [FAR + i for i in range(2_000)], [51 + i for i in range(2_000)]]
     if statement == "rescue_jobs":
         values = [[0], [2_000]]
+    if statement == "leave_tails":
+        values = [[0]]
     if statement == "update_jobs":
         jobs = [row_of(model.Job(f"far {i}", 51 + i, FAR - i)) for i in range(2_000)]
         values = [list(column) for column in zip(*jobs, strict=True)] + [[0] * 2_000]
     with store._connections.reading() as connection, connection.transaction(force_rollback=True):
         connection.execute("UPDATE tickwheel_job SET state = %s", (state,))
+        connection.execute("UPDATE tickwheel_shard SET running = 2000")
         connection.execute(past.format(other=1 - state, state=state))
         query = f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[statement]}"
         ((explained,),) = connection.execute(query, values).fetchall()
@@ -127,6 +130,23 @@ def test_statistics_of_another_moment(store, statement, state, past):
         for node in nodes_of(explained[0]["Plan"])
     ]
     assert max(read) <= 2_000, explained
+
+
+@pytest.mark.parametrize("past", ["SELECT 1", EMPTY])
+def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(store, past):
+    """
+    Whether anything is left in a tail takes no more than one row of it, whatever the server believes of the table.
+    """
+    with store._connections.reading() as connection, connection.transaction(force_rollback=True):
+        connection.execute("INSERT INTO tickwheel_shard (shard) VALUES (1000001), (1000002)")
+        connection.execute("UPDATE tickwheel_job SET shard = 1000001")
+        connection.execute(past)
+        query = f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL['end_tails']}"
+        ((explained,),) = connection.execute(query, ([1000001, 1000002],)).fetchall()
+        assert connection.execute("SELECT shard FROM tickwheel_shard WHERE shard > 0").fetchall() == [(1000001,)]
+    nodes = [node for node in nodes_of(explained[0]["Plan"]) if node.get("Relation Name") == "tickwheel_job"]
+    assert [node["Index Name"] for node in nodes] == ["tickwheel_job_due"]
+    assert all(node["Actual Rows"] + node.get("Rows Removed by Filter", 0) <= 1 for node in nodes)
 
 
 @pytest.mark.parametrize("shards", [1, 64])

@@ -47,7 +47,10 @@ class Lease:
     The right to fire and settle the jobs of a shard.
 
     Attributes:
-        shard: Which; a store of one owner has shard 0 only.
+        shard: Which; a store of one owner has shard 0 only. What runs in a shard that its owner hands over to another,
+            because that one has less than its share, stays with the owner in a shard of its own: the tail, with a
+            number above all others, and the epoch under which that was begun. A tail counts for nobody's share; it is
+            gone once nothing is left in it, and whoever comes first takes over those of owners that are gone.
         epoch: Grows with every change of owner; a settle of an older one is refused.
         until: Store time after which another may take it; None where a lock of the system holds it, for as long as the
             process lives.
@@ -70,7 +73,7 @@ class Shard:
     Who owns a part of the store.
 
     Attributes:
-        number: Which part; a store of one owner has 0 only.
+        number: Which part; a store of one owner has 0 only. Tails, which see `Lease`, have the highest numbers.
         owner: Who holds its lease, or None. Where a lock of the system stands for the lease, a process that was killed
             is told until the next one takes over.
         epoch: Of that lease, or of the last one; 0 where there was none.
@@ -241,13 +244,15 @@ class Store(Protocol):
         """
         Take the shards that are free, rescue what their former owner left running, and return what *owner* now holds.
 
-        Where there may be many owners it takes no more than its fair share; where there is one, `StoreInUseError` says
-        who it is.
+        Where there may be many owners it takes no more than its fair share, and all free tails; where there is one,
+        `StoreInUseError` says who it is.
         """
 
     def renew(self, owner: str) -> list[Lease]:
         """
         Extend what *owner* holds and return it; a shard that was lost is missing from the list.
+
+        One that is handed over, for being more than the fair share, leaves its tail in the list if anything runs in it.
         """
 
     def release(self, owner: str) -> None:

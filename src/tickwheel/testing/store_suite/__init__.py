@@ -27,6 +27,7 @@ from tickwheel.testing.store_suite._bulk import BulkTests
 from tickwheel.testing.store_suite._cancel import CancelTests
 from tickwheel.testing.store_suite._claim import ClaimTests
 from tickwheel.testing.store_suite._due import DueTests
+from tickwheel.testing.store_suite._handover import HandoverTests
 from tickwheel.testing.store_suite._input import InputTests
 from tickwheel.testing.store_suite._list import ListTests
 from tickwheel.testing.store_suite._machine import MachineTests
@@ -37,7 +38,6 @@ from tickwheel.testing.store_suite._redate import RedateTests
 from tickwheel.testing.store_suite._replay import ReplayTests
 from tickwheel.testing.store_suite._set import SetTests
 from tickwheel.testing.store_suite._settle import SettleTests
-from tickwheel.testing.store_suite._shared import SharedTests
 
 __all__ = ["SharedStoreSuite", "StoreSuite"]
 
@@ -67,7 +67,7 @@ class StoreSuite(
     """
 
 
-class SharedStoreSuite(SharedTests):
+class SharedStoreSuite(HandoverTests):
     """
     What two store objects on the same data promise each other; a subclass says `make_store` and `make_peer`.
     """

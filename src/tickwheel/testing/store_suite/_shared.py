@@ -101,29 +101,6 @@ class SharedTests(StoreTests):
             peer.release("a second")
             rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
 
-    def test_what_runs_stays_where_it_is(self) -> None:
-        """
-        A newcomer gets shards in which nothing runs while there are such: what ran in the others would fire again.
-        """
-        with self.rig() as rig, self.peer(rig) as peer:
-            if not peer.abilities.has_many_owners or len(rig.leases) < 4:
-                return
-            jobs = [rig.pending(f"key {number}") for number in range(200)]
-            last = max(rig.leases)
-            busy = {}
-            for job in jobs:  # those with the highest numbers, which would go first
-                shard = rig.store.shard_of(job.key)
-                if shard not in busy and shard > last - len(rig.leases) // 2:
-                    assert rig.begin(job) is Outcome.BEGUN
-                    busy[shard] = job
-            peer.acquire("a second")
-            rig.store.renew(OWNER)
-            taken = peer.acquire("a second")
-            assert {lease.shard for lease in taken} == set(rig.leases) - set(busy)
-            assert [lease.rescued for lease in taken] == [0] * len(taken)
-            peer.release("a second")
-            rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
-
     def test_others_may_write(self) -> None:
         """
         Who does not own may set, move, cancel and replay, and the owner sees it at once.

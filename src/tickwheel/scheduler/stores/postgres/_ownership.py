@@ -1,8 +1,13 @@
 """
 How shards change hands: leases by the server's clock, shared fairly among those who are there.
+
+A shard that its owner hands over while jobs run in it leaves a tail: a shard of its own with what runs, under the owner
+and the epoch under which that was begun.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from tickwheel.scheduler.stores._contract import Lease
 from tickwheel.scheduler.stores.postgres._batch import add_counts, run
@@ -11,15 +16,25 @@ from tickwheel.scheduler.stores.postgres._queries import SQL
 
 __all__ = ["acquire", "release", "renew"]
 
+_FIRST_TAIL: Final = 1_000_000
+"""The numbers of tails begin here; the statements know it, too."""
+
 
 def acquire(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
     """
-    Extend what *owner* holds, and take free shards up to its fair share; in as many round trips for many as for one.
+    Extend what *owner* holds, and take free shards up to its fair share, and all free tails.
+
+    It takes as many round trips for many as for one.
     """
     now = _now(connection)
-    leases, share = _keep(connection, owner, now, lease_ms)
-    if share > len(leases):
-        leases += _take(connection, owner, now, lease_ms, share - len(leases))
+    leases, missing, has_free_tails = _keep(connection, owner, now, lease_ms)
+    free: list[tuple[int, int]] = []
+    if missing > 0:
+        free += connection.execute(SQL["free_shards"], (now, missing)).fetchall()
+    if has_free_tails:
+        free += connection.execute(SQL["free_tails"], (now,)).fetchall()
+    if free:
+        leases += _take(connection, owner, now, lease_ms, free)
     return sorted(leases, key=lambda lease: lease.shard)
 
 
@@ -36,31 +51,45 @@ def release(connection: Connection, owner: str) -> None:
     """
     shards = [row[0] for row in connection.execute(SQL["held_shards"], (owner, 0)).fetchall()]
     connection.execute(SQL["give_up_shards"], (owner, shards))
+    _end_tails(connection, shards)
     connection.execute(SQL["forget_nodes"], (owner, _now(connection)))
 
 
-def _keep(connection: Connection, owner: str, now: int, lease_ms: int) -> tuple[list[Lease], int]:
+def _keep(connection: Connection, owner: str, now: int, lease_ms: int) -> tuple[list[Lease], int, bool]:
     """
-    Extend what is held, and return it with the fair share.
+    Extend what is held, and return it, how many shards are missing, and whether there are free tails.
     """
     connection.execute(SQL["see_node"], (owner, now + lease_ms))
     held = connection.execute(SQL["held_shards"], (owner, now)).fetchall()
-    held.sort(key=lambda row: not row[2])  # those in which nothing runs go first: what runs elsewhere is fired again
     row = connection.execute(SQL["fair_share"], {"owner": owner, "now": now}).fetchone()
     assert row is not None
-    share: int = row[0]
-    kept, surplus = held[:share], held[share:]
-    if surplus:
+    share, has_free_tails = row
+    shards = [row for row in held if row[0] < _FIRST_TAIL]
+    if surplus := shards[share:]:
+        if busy := [shard for shard, _, has_running in surplus if has_running]:
+            connection.execute(SQL["leave_tails"], (busy,))
         connection.execute(SQL["give_up_shards"], (owner, [row[0] for row in surplus]))
-    connection.execute(SQL["renew_shards"], (now + lease_ms, [row[0] for row in kept]))
+        held = connection.execute(SQL["held_shards"], (owner, now)).fetchall()
+    ended = _end_tails(connection, [row[0] for row in held])
+    kept = {shard: epoch for shard, epoch, _ in held if shard not in ended}
+    connection.execute(SQL["renew_shards"], (now + lease_ms, list(kept)))
     _gather_counts(connection)
-    return [Lease(shard, epoch, now + lease_ms, 0, now) for shard, epoch, _ in kept], share
+    leases = [Lease(shard, epoch, now + lease_ms, 0, now) for shard, epoch in kept.items()]
+    return leases, share - len(shards), has_free_tails
 
 
-def _take(connection: Connection, owner: str, now: int, lease_ms: int, number: int) -> list[Lease]:
-    free = connection.execute(SQL["free_shards"], (now, number)).fetchall()
-    if not free:
-        return []
+def _end_tails(connection: Connection, shards: list[int]) -> set[int]:
+    """
+    Delete those of the tails among *shards*, which are locked, that have no job any more; return them.
+    """
+    tails = [shard for shard in shards if shard >= _FIRST_TAIL]
+    return {row[0] for row in connection.execute(SQL["end_tails"], (tails,)).fetchall()} if tails else set()
+
+
+def _take(connection: Connection, owner: str, now: int, lease_ms: int, free: list[tuple[int, int]]) -> list[Lease]:
+    """
+    Take *free* shards, which are locked, and rescue the jobs that run there: as many as stand beside each.
+    """
     shards, running = map(list, zip(*free, strict=True))
     rescued: dict[int, int] = {}
     if any(running):

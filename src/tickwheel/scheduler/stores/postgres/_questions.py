@@ -19,8 +19,11 @@ _KEPT_MS: Final = 60_000
 def ask(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], int]) -> set[int]:
     """
     Leave a question about each of *jobs* that has an owner, and return the generations of the others.
+
+    What runs may stand in another shard than that of its key.
     """
     shards = {job.key: shard_of(job.key) for job in jobs}
+    shards.update(connection.execute(SQL["shards_of_running"], (list(shards),)).fetchall())
     rows = connection.execute(SQL["unowned_shards"], (sorted(set(shards.values())),)).fetchall()
     unowned = {row[0] for row in rows}
     connection.execute(SQL["forget_questions"], (_KEPT_MS,))

@@ -195,7 +195,11 @@ INSERT INTO tickwheel_question (shard, generation, due_at, attempt, key, asked_a
 SELECT shard, generation, due_at, attempt, key, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM unnest(%s::integer[], %s::bigint[], %s::bigint[], %s::integer[], %s::text[])
     AS q (shard, generation, due_at, attempt, key)
-ON CONFLICT (generation, due_at, attempt) DO UPDATE SET asked_at = excluded.asked_at;
+ON CONFLICT (generation, due_at, attempt) DO UPDATE SET asked_at = excluded.asked_at, shard = excluded.shard;
+
+-- name: shards_of_running
+SELECT key, shard FROM tickwheel_job
+WHERE key = ANY(%s) AND CASE WHEN state = 1 THEN true ELSE false END;
 
 -- name: unowned_shards
 SELECT shard FROM tickwheel_shard
@@ -218,9 +222,9 @@ JOIN unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at,
     ON q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt
 WHERE q.has_started;
 
-
 -- name: shards
-SELECT count(*) FROM tickwheel_shard;
+-- Without the tails: numbers from a million on.
+SELECT count(*) FROM tickwheel_shard WHERE shard < 1000000;
 
 -- name: owners
 SELECT s.shard, CASE WHEN s.lease_until >= t.now THEN s.owner END, s.epoch,
@@ -239,19 +243,28 @@ ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until;
 DELETE FROM tickwheel_node WHERE owner = %s OR seen_until < %s;
 
 -- name: fair_share
--- What is over goes to the first by name, one each: nobody has two more than another.
-SELECT (shards.number / nodes.number + CASE WHEN nodes.before < shards.number %% nodes.number THEN 1 ELSE 0 END)::integer
-FROM (SELECT count(*) AS number FROM tickwheel_shard) AS shards, (
+-- What is over goes to the first by name, one each: nobody has two more than another. And whether there are free tails.
+SELECT (shards.number / nodes.number + CASE WHEN nodes.before < shards.number %% nodes.number THEN 1 ELSE 0 END)::integer,
+    shards.has_free_tails
+FROM (
+    SELECT count(*) FILTER (WHERE shard < 1000000) AS number,
+        count(*) FILTER (WHERE shard >= 1000000 AND (owner IS NULL OR lease_until < %(now)s)) > 0 AS has_free_tails
+    FROM tickwheel_shard
+) AS shards, (
     SELECT greatest(count(*), 1) AS number, count(*) FILTER (WHERE owner < %(owner)s) AS before
     FROM tickwheel_node WHERE seen_until >= %(now)s
 ) AS nodes;
 
 -- name: held_shards
-SELECT shard, epoch, running FROM tickwheel_shard WHERE owner = %s AND lease_until >= %s ORDER BY shard FOR NO KEY UPDATE;
+SELECT shard, epoch, running > 0 FROM tickwheel_shard WHERE owner = %s AND lease_until >= %s ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: free_shards
-SELECT shard, running FROM tickwheel_shard WHERE owner IS NULL OR lease_until < %s
+SELECT shard, running FROM tickwheel_shard WHERE (owner IS NULL OR lease_until < %s) AND shard < 1000000
 ORDER BY shard LIMIT %s FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: free_tails
+SELECT shard, running FROM tickwheel_shard WHERE (owner IS NULL OR lease_until < %s) AND shard >= 1000000
+ORDER BY shard FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: rescue_jobs
 -- Those that run lie at the front: the search ends at the last of them, and not at the last job.
@@ -277,6 +290,32 @@ DELETE FROM tickwheel_note WHERE shard = ANY(%s);
 
 -- name: renew_shards
 UPDATE tickwheel_shard SET lease_until = %s WHERE shard = ANY(%s);
+
+-- name: leave_tails
+-- What runs in shards that are handed over goes into tails of them, which keep owner and epoch; found as by a rescue.
+WITH busy AS (
+    SELECT shard, owner, epoch, lease_until, running, (1000000 + epoch %% 1000000000)::integer AS tail
+    FROM tickwheel_shard WHERE shard = ANY(%s)
+), tails AS (
+    INSERT INTO tickwheel_shard (shard, owner, epoch, lease_until, running)
+    SELECT tail, owner, epoch, lease_until, running FROM busy
+), emptied AS (
+    UPDATE tickwheel_shard AS s SET running = 0, owner = NULL, lease_until = 0 FROM busy WHERE s.shard = busy.shard
+)
+UPDATE tickwheel_job AS j SET shard = found.tail
+FROM busy CROSS JOIN LATERAL (
+    SELECT r.key, r.generation, busy.tail FROM tickwheel_job AS r
+    WHERE r.shard = busy.shard AND r.state = 1 ORDER BY r.shard, r.due_at, r.generation LIMIT busy.running
+) AS found
+WHERE j.key = found.key AND j.generation = found.generation AND CASE WHEN j.state = 1 THEN true ELSE false END;
+
+-- name: end_tails
+-- Those in which nothing is left; the order keeps the server on the index, whatever it believes of the table.
+DELETE FROM tickwheel_shard AS s
+WHERE s.shard = ANY(%s) AND (
+    SELECT j.key FROM tickwheel_job AS j WHERE j.shard = s.shard ORDER BY j.shard, j.due_at, j.generation LIMIT 1
+) IS NULL
+RETURNING s.shard;
 
 -- name: give_up_shards
 UPDATE tickwheel_shard SET owner = NULL, lease_until = 0 WHERE owner = %s AND shard = ANY(%s);

@@ -12,8 +12,8 @@ from tickwheel.scheduler.stores.redis._connections import Connections
 
 __all__ = ["check_server", "loss_window", "make_schema"]
 
-VERSION: Final = 1
-"""Of the keys and their values, as scripts/_common.lua and _blob.py have them."""
+VERSION: Final = 2
+"""Of the keys and their values, as scripts/_common.lua and _blob.py have them; 1 had no tails, and needs no change."""
 
 _SERVER_MIN: Final = 7
 

@@ -61,7 +61,6 @@ class RedisStore:
         self._questions = f"{self._base}:questions"
         self._connections: Connections | None = None
         self._listener: Listener | None = None
-        self._shards = 1
         self._shard_of = sharding(1)
         self._epochs: dict[int, int] = {}
         """The epochs of shards as they were last seen; the server knows better, and says so."""
@@ -74,8 +73,7 @@ class RedisStore:
         connections = Connections(self._location, self.url, self._base)
         try:
             window = check_server(connections, self.url)
-            self._shards = make_schema(connections, self.url, self._wanted_shards)
-            self._shard_of = sharding(self._shards)
+            self._shard_of = sharding(make_schema(connections, self.url, self._wanted_shards))
             connections.notice_server()
         except BaseException:
             connections.close()
@@ -127,7 +125,7 @@ class RedisStore:
         return page(self._open_connections(), query)
 
     def count(self) -> dict[str, int]:
-        counts = self._open_connections().run("count", self._shards)
+        counts = self._open_connections().run("count")
         return dict(zip((state.value for state in State), counts, strict=True))
 
     def shard_of(self, key: str) -> int:
@@ -139,6 +137,8 @@ class RedisStore:
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         found: dict[int, list[Job]] = {}
+        if not shards:
+            return found
         for row in self._due_rows(b"-", until, limit, *shards):
             shard = self._shard_of(row.job.key) if row.shard is None else row.shard
             found.setdefault(shard, []).append(row.job)
@@ -152,12 +152,12 @@ class RedisStore:
         return Changes([job for job in jobs if job.state is State.PENDING and job.due_at < until], int(mark))
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
-        jobs = self._due(b"[" + instant(in_int64(since)), until, limit, *range(self._shards))
+        jobs = self._due(b"[" + instant(in_int64(since)), until, limit)
         return sorted(jobs, key=lambda job: (job.due_at, job.generation))[:limit]
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         bounds = [instant(in_int64(since + step_ms * step)) for step in range(steps + 1)]
-        counts: list[int] = self._open_connections().run("count_due", self._shards, *bounds)
+        counts: list[int] = self._open_connections().run("count_due", *bounds)
         return counts
 
     def acquire(self, owner: str) -> list[Lease]:
@@ -194,8 +194,8 @@ class RedisStore:
     def shards(self) -> list[Shard]:
         reply = self._open_connections().run("shards")
         return [
-            Shard(number, owner.decode() or None, int(epoch), int(until) or None)
-            for number, (owner, epoch, until) in enumerate(zip(reply[::3], reply[1::3], reply[2::3], strict=True))
+            Shard(int(number), owner.decode() or None, int(epoch), int(until) or None)
+            for number, owner, epoch, until in zip(*(reply[start::4] for start in range(4)), strict=True)
         ]
 
     def wait_for_change(self, timeout_s: float) -> bool:
@@ -208,15 +208,17 @@ class RedisStore:
     def ask(self, jobs: Sequence[Job]) -> set[int]:
         call, now = self._open_connections().call, self.now_ms()
         owned = {shard.number for shard in self.shards() if shard.owner is not None}
-        own = [job for job in jobs if self._shard_of(job.key) in owned]
+        shards = self._shards_of(jobs)
+        own = [job for job in jobs if shards[job.key] in owned]
         if own:
             _questions.ask(call, self._questions, own, now)
             call("PUBLISH", f"{self._base}:news", "")
-        return {job.generation for job in jobs if self._shard_of(job.key) not in owned}
+        return {job.generation for job in jobs if shards[job.key] not in owned}
 
     def asked(self, shards: Sequence[int]) -> list[Job]:
-        call, now = self._open_connections().call, self.now_ms()
-        return [job for job in _questions.asked(call, self._questions, now) if self._shard_of(job.key) in shards]
+        jobs = _questions.asked(self._open_connections().call, self._questions, self.now_ms())
+        found = self._shards_of(jobs)
+        return [job for job in jobs if found[job.key] in shards]
 
     def tell_started(self, jobs: Sequence[Job]) -> None:
         _questions.tell_started(self._open_connections().call, self._questions, jobs, self.now_ms())
@@ -250,6 +252,15 @@ class RedisStore:
         frames, now, generation = self._open_connections().run("read", wanted)
         return read_rows(frames), int(now), int(generation)
 
+    def _shards_of(self, jobs: Sequence[Job]) -> dict[str, int]:
+        """
+        Return the shards of *jobs* by their keys; what runs may stand in another one than that of its key.
+        """
+        shards = {job.key: self._shard_of(job.key) for job in jobs}
+        rows = self._read(list(shards))[0] if jobs else []
+        shards.update((row.job.key, row.shard) for row in rows if row.shard is not None)
+        return shards
+
     def _due(self, first: bytes, until: int, limit: int, *shards: int) -> list[Job]:
         return [row.job for row in self._due_rows(first, until, limit, *shards)]
 
@@ -266,7 +277,7 @@ class RedisStore:
             Lease(shard, epoch, until, rescued, now)
             for shard, epoch, until, rescued in zip(facts[::4], facts[1::4], facts[2::4], facts[3::4], strict=True)
         ]
-        self._epochs.update({lease.shard: lease.epoch for lease in leases})
+        self._epochs = {lease.shard: lease.epoch for lease in leases}
         return sorted(leases, key=lambda lease: lease.shard)
 
     @contextmanager

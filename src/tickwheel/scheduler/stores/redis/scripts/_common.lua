@@ -12,6 +12,7 @@
 --   dead          zset    the keys of dead jobs
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
 --   shard:SHARD   hash    owner, epoch, until
+--   tails         set     the numbers of shards that are tails: what ran in one that was handed over
 --   questions     hash    counted attempts that others ask about (see _questions.py)
 --   nodes         zset    who is there, by the instant until which they were seen
 local base = KEYS[1]
@@ -72,10 +73,31 @@ local function frames_of(keys, are_pending)
     return table.concat(frames)
 end
 
+-- The numbers of all shards, the tails last.
+local function all_shards()
+    local numbers = {}
+    for shard = 0, (redis.call('HGET', at('meta'), 'shards') or 0) - 1 do
+        numbers[shard + 1] = shard
+    end
+    for _, tail in ipairs(redis.call('SMEMBERS', at('tails'))) do
+        numbers[#numbers + 1] = tonumber(tail)
+    end
+    return numbers
+end
+
 -- Where the target of a blob ends, and where its handler does.
 local function ends_of(blob)
     local target_size, handler_size = struct.unpack('>I2I4', blob, 31)
     return 36 + target_size, 36 + target_size + handler_size
+end
+
+-- A blob with the number of the shard where its job is, which is not that of its key.
+local function placed(blob, shard)
+    local _, head_end = ends_of(blob)
+    local flags = blob:byte(22)
+    local rest = head_end + (flags >= 64 and 3 or 1)
+    return blob:sub(1, 21) .. string.char(flags % 64 + 64) .. blob:sub(23, head_end)
+        .. struct.pack('>I2', shard) .. blob:sub(rest)
 end
 
 -- The set in which a pending job of that blob lies; the shard of its key is for one that was neither set aside nor

@@ -8,7 +8,7 @@
 --         others          key, shard, head before, running mark before, blob, running mark, ...: nothing where there
 --                         was or is none
 -- Output: {'done', by how much generations are larger than the batch thought},
---         {'epochs', shard, epoch, ...} where they are not as assumed, {'changed'} where a job is not
+--         {'epochs', shard, epoch, ...} where they are not as assumed, with those of the owner's tails, {'changed'} where a job is not
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
@@ -31,6 +31,11 @@ for i = 1, #assumed, 2 do
     append(actual, assumed[i], epoch)
 end
 if not is_as_assumed then
+    for _, tail in ipairs(redis.call('SMEMBERS', at('tails'))) do
+        if owner_of(tail) == owner then
+            append(actual, tail, redis.call('HGET', at('shard:' .. tail), 'epoch'))
+        end
+    end
     return actual
 end
 

@@ -1,7 +1,6 @@
--- Input:  how many shards there are
 -- Output: how many jobs are pending, running, dead
 local pending = 0
-for shard = 0, ARGV[1] - 1 do
+for _, shard in ipairs(all_shards()) do
     pending = pending + redis.call('ZCARD', at('due:' .. shard))
 end
 for _, name in ipairs(redis.call('SMEMBERS', at('aside'))) do

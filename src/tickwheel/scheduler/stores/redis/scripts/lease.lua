@@ -1,6 +1,7 @@
--- Extends what an owner holds, gives up what is more than its share, and takes what is free up to it.
+-- Extends what an owner holds, gives up what is more than its share, and takes what is free up to it, and all free tails.
 -- Input:  owner, the lease's length in ms, 1 to take
 -- Output: the clock in ms; shard, epoch, end, how many were rescued, ...
+local FIRST_TAIL, TAILS = 40000, 25000
 local owner, length, may_take = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
 local now = now_ms()
 local lease_end = whole(now + length)
@@ -15,51 +16,80 @@ for i = 1, #nodes do
     end
 end
 local share = math.floor(shards / #nodes) + (before < shards % #nodes and 1 or 0)
-local leases, held, mine, free = {whole(now)}, 0, {}, {}
+local leases, mine, tails, free, free_tails = {whole(now)}, {}, {}, {}, {}
 
-for shard = 0, shards - 1 do
+for _, shard in ipairs(all_shards()) do
     local holder, epoch, till = unpack(redis.call('HMGET', at('shard:' .. shard), 'owner', 'epoch', 'until'))
-    if not holder or tonumber(till) < now then
-        free[#free + 1] = shard
-    elseif holder == owner then
-        mine[#mine + 1] = {shard, epoch}
+    local is_free, is_tail = not holder or tonumber(till) < now, shard >= FIRST_TAIL
+    if is_free or holder == owner then
+        local list = is_free and (is_tail and free_tails or free) or (is_tail and tails or mine)
+        list[#list + 1] = {shard, epoch}
     end
 end
-if #mine > share then
-    -- Those in which nothing runs go first: what runs elsewhere is fired again.
-    local busy, order = {}, {}
-    for _, mark in ipairs(redis.call('HVALS', at('running'))) do
-        busy[struct.unpack('>I2', mark, 21)] = true
-    end
-    for _, wanted in ipairs({true, false}) do
-        for _, lease in ipairs(mine) do
-            if (busy[lease[1]] or false) == wanted then
-                order[#order + 1] = lease
+
+local function keep(lease)
+    redis.call('HSET', at('shard:' .. lease[1]), 'until', lease_end)
+    append(leases, lease[1], lease[2])
+    append(leases, lease_end, 0)
+end
+
+-- What runs in shards that are handed over goes into tails of them, which keep owner and epoch.
+local is_surplus, tail_of, busy = {}, {}, {}
+for n = share + 1, #mine do
+    is_surplus[mine[n][1]] = mine[n][2]
+end
+local running = (#mine > share or #tails > 0) and redis.call('HGETALL', at('running')) or {}
+for i = 1, #running, 2 do
+    local key, mark = running[i], running[i + 1]
+    local shard = struct.unpack('>I2', mark, 21)
+    local epoch = is_surplus[shard]
+    if epoch then
+        if not tail_of[shard] then
+            local tail = FIRST_TAIL + tonumber(epoch) % TAILS
+            while redis.call('EXISTS', at('shard:' .. tail)) == 1 do
+                tail = FIRST_TAIL + (tail + 1 - FIRST_TAIL) % TAILS
             end
+            tail_of[shard] = tail
+            tails[#tails + 1] = {tail, epoch}
+            redis.call('SADD', at('tails'), tail)
+            redis.call('HSET', at('shard:' .. tail), 'owner', owner, 'epoch', epoch)
         end
+        shard = tail_of[shard]
+        redis.call('HSET', at('running'), key, mark:sub(1, 20) .. struct.pack('>I2', shard))
+        redis.call('HSET', at('jobs'), key, placed(redis.call('HGET', at('jobs'), key), shard))
     end
-    mine = order
+    busy[shard] = true
 end
-for _, lease in ipairs(mine) do
-    local place = at('shard:' .. lease[1])
-    if held < share then
-        held = held + 1
-        redis.call('HSET', place, 'until', lease_end)
-        append(leases, lease[1], lease[2])
-        append(leases, lease_end, 0)
+for n, lease in ipairs(mine) do
+    if n <= share then
+        keep(lease)
     else
-        redis.call('HDEL', place, 'owner', 'until')
+        redis.call('HDEL', at('shard:' .. lease[1]), 'owner', 'until')
     end
 end
-if not may_take or held >= share or #free == 0 then
+for _, lease in ipairs(tails) do
+    if busy[lease[1]] or redis.call('EXISTS', at('due:' .. lease[1])) == 1 then
+        keep(lease)
+    else
+        redis.call('SREM', at('tails'), lease[1])
+        redis.call('DEL', at('shard:' .. lease[1]), at('note:' .. lease[1]))
+    end
+end
+if not may_take then
     return leases
 end
 
-local rescued = {}
-for n = 1, math.min(share - held, #free) do
-    rescued[free[n]] = 0
+local rescued, is_any = {}, false
+for n = 1, math.min(math.max(share - #mine, 0), #free) do
+    rescued[free[n][1]], is_any = 0, true
 end
-local running = redis.call('HGETALL', at('running'))
+for _, lease in ipairs(free_tails) do
+    rescued[lease[1]], is_any = 0, true
+end
+if not is_any then
+    return leases
+end
+running = redis.call('HGETALL', at('running'))
 for i = 1, #running, 2 do
     local key, mark = running[i], running[i + 1]
     local shard = struct.unpack('>I2', mark, 21)

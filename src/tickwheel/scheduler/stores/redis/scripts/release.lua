@@ -1,7 +1,7 @@
 -- Frees what an owner holds, and counts it out.
 -- Input:  owner
 -- Output: 1
-for shard = 0, redis.call('HGET', at('meta'), 'shards') - 1 do
+for _, shard in ipairs(all_shards()) do
     local place = at('shard:' .. shard)
     if redis.call('HGET', place, 'owner') == ARGV[1] then
         redis.call('HDEL', place, 'owner', 'until')

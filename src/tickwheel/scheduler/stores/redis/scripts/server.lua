@@ -13,7 +13,7 @@ if not before then
 end
 redis.call('INCRBY', at('generation'), whole(leap))
 redis.call('INCRBY', at('epoch'), whole(leap))
-for shard = 0, redis.call('HGET', meta, 'shards') - 1 do
+for _, shard in ipairs(all_shards()) do
     redis.call('HDEL', at('shard:' .. shard), 'owner', 'until')
 end
 return 1

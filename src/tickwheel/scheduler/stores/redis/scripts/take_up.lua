@@ -17,7 +17,7 @@ for i = 1, #skills, 3 do
     has_skill[skills[i + 1] == '' and skills[i] or skills[i] .. '\0' .. skills[i + 2]] = true
 end
 
-local number, keys = struct.pack('>I2', tonumber(shard)), {}
+local keys = {}
 for _, name in ipairs(names) do
     local target = name:sub(1, name:find('\0', 1, true) - 1)
     if has_skill[name] or has_skill[target] then
@@ -25,11 +25,7 @@ for _, name in ipairs(names) do
         for _, member in ipairs(redis.call('ZRANGE', from, 0, limit - #keys - 1)) do
             local key = member:sub(21)
             local blob = redis.call('HGET', at('jobs'), key)
-            local _, head_end = ends_of(blob)
-            local flags = blob:byte(22)
-            local rest = head_end + (flags >= 64 and 3 or 1)
-            redis.call('HSET', at('jobs'), key, blob:sub(1, 20) .. '\0' .. string.char(flags % 64 + 64)
-                .. blob:sub(23, head_end) .. number .. blob:sub(rest))
+            redis.call('HSET', at('jobs'), key, placed(blob:sub(1, 20) .. '\0' .. blob:sub(22), shard))
             redis.call('ZREM', from, member)
             redis.call('ZADD', at('due:' .. shard), 0, member)
             keys[#keys + 1] = key
