@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from simulation._worlds import Cluster
+from simulation._cluster import Cluster
+from simulation._table import Table
 
 from tickwheel.scheduler import _core
 from tickwheel.scheduler._core import Core
@@ -23,10 +24,12 @@ from tickwheel.scheduler.engine._entry import Stage
 from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._near import Near
+from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._stager import Stager
+from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.recurrence import Recurrence
-from tickwheel.scheduler.stores import MemoryStore, _memory
+from tickwheel.scheduler.stores import _memory
 from tickwheel.scheduler.stores._contract import Changes
 from tickwheel.scheduler.verbs import _writer
 
@@ -39,22 +42,7 @@ def settles_without_epoch() -> Any:
     """
     The store takes begins and settles whatever their epoch.
     """
-    answer = MemoryStore._answer
-
-    def careless(self: Any, write: Any, now: int) -> Any:
-        if hasattr(write, "epoch"):
-            self._owner = self._owner or "nobody"
-            write = type(write)(*(self._epoch if name == "epoch" else getattr(write, name) for name in names(write)))
-        return answer(self, write, now)
-
-    return mock.patch.object(MemoryStore, "_answer", careless)
-
-
-def names(write: Any) -> list[str]:
-    """
-    Return the fields of *write*.
-    """
-    return list(type(write).__dataclass_fields__)
+    return mock.patch.object(Table, "is_fenced", return_value=False)
 
 
 def cursor_from_now() -> Any:
@@ -153,6 +141,27 @@ def takes_a_standby_for_its_primary() -> Any:
     A failover is not noticed: generations and epochs go on where the standby's sequences stand.
     """
     return mock.patch.object(Cluster, "_notices_failover", return_value=False)
+
+
+def hands_over_what_runs() -> Any:
+    """
+    A shard is handed over with all that runs in it.
+    """
+    return mock.patch.object(Cluster, "_leave_tail")
+
+
+def begins_what_it_cannot_run() -> Any:
+    """
+    A node takes every job for one that it can run.
+    """
+    return mock.patch.object(Registry, "can_run", return_value=True)
+
+
+def takes_nothing_up() -> Any:
+    """
+    What one node has set aside is left there by all others.
+    """
+    return mock.patch.object(Staging, "take_up")
 
 
 def never_looks_back() -> Any:
@@ -361,6 +370,9 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "hears_nothing": (hears_nothing, {"lost", "late"}),
     "takes_notes_unfenced": (takes_notes_unfenced, {"zombie"}),
     "takes_a_standby_for_its_primary": (takes_a_standby_for_its_primary, {"repeated"}),
+    "hands_over_what_runs": (hands_over_what_runs, {"beside"}),
+    "begins_what_it_cannot_run": (begins_what_it_cannot_run, {"handler"}),
+    "takes_nothing_up": (takes_nothing_up, {"silent"}),
     "never_looks_back": (never_looks_back, {"lost", "late"}),
     "answers_before_the_commit": (answers_before_the_commit, {"answer"}),
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),

@@ -4,11 +4,25 @@ The checker of histories, on a good one that was doctored.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from simulation import History, Plan, check_history, simulate
-from simulation.history import Answered, Called, Committed, Ended, Fault, Finished, Fired, Granted, Taken
+from simulation._day import QUEUEING, VERSIONED
+from simulation.history import (
+    Answered,
+    Called,
+    Committed,
+    Deployed,
+    Ended,
+    Fault,
+    Finished,
+    Fired,
+    Granted,
+    Taken,
+    TakenUp,
+)
 
 from tickwheel.scheduler.model import Answer, Begin, Outcome, Set, Settle, Settled
 
@@ -179,7 +193,9 @@ def test_settled_without_running(events):
     A job that is done without a firing of its own was dropped.
     """
     done = {(each.key, each.generation) for each in events if isinstance(each, Ended) and each.kind == "JobSucceeded"}
-    index = place(events, Fired, lambda event: event.attempt == 1 and (event.key, event.generation) in done)
+    fired = Counter((each.key, each.generation) for each in events if isinstance(each, Fired))
+    once = {life for life in done if fired[life] == 1}
+    index = place(events, Fired, lambda event: (event.key, event.generation) in once)
     assert "ended" in kinds((*events[:index], *events[index + 1 :]))
 
 
@@ -213,11 +229,78 @@ def test_late(events):
     A job that waits for minutes in calm weather is late.
     """
     calm = tuple(event for event in events if not isinstance(event, Fault))
-    index = place(calm, Committed, lambda event: isinstance(event.write, Begin) and not event.write.job.recurrence)
+    index = place(
+        calm,
+        Committed,
+        lambda event: (
+            isinstance(event.write, Begin)
+            and not event.write.job.recurrence
+            and event.write.job.handler not in (*VERSIONED, *QUEUEING)
+        ),
+    )
     begin = calm[index]
     minutes = 10**9 * 600
     late = replace(begin, at=begin.at + minutes, store_ms=begin.store_ms + 600_000)
     assert "late" in kinds(changed(calm, index, late))
+
+
+@pytest.mark.parametrize(("what", "found"), [("step n", True), ("pause n", False), ("failover", False)])
+def test_beside(events, what, found):
+    """
+    A job that begins on another node while it runs is found, unless its node could not keep its lease.
+    """
+    index = place(events, Fired)
+    fired = events[index]
+    node = fired.machine.partition(".")[0]
+    broken = Fault(fired.at, what.replace(" n", f" {node}"))
+    elsewhere = replace(fired, machine="n9.1")
+    assert ("beside" in kinds((*events[: index + 1], broken, elsewhere, *events[index + 1 :]))) is found
+
+
+def test_again_after_its_end_is_not_beside(events):
+    """
+    A job may begin elsewhere once its attempt has ended.
+    """
+    index = place(events, Committed, is_write(Settle, Outcome.SETTLED, how=Settled.AGAIN))
+    commit = events[index]
+    began = place(events, Fired, lambda event: event.key == commit.write.job.key)
+    elsewhere = replace(events[began], machine="n9.1")
+    assert began < index
+    assert "beside" not in kinds((*events[: index + 1], elsewhere, *events[index + 1 :]))
+
+
+def test_handler(events):
+    """
+    An attempt that was begun, or a job that was taken up, where its handler is missing is found.
+    """
+    nodes = {event.machine: event.handlers for event in events if isinstance(event, Deployed)}
+
+    def other(handler):
+        return next(machine for machine, handlers in nodes.items() if handler not in handlers)
+
+    begins = is_write(Begin, Outcome.BEGUN)
+    index = place(events, Committed, lambda event: begins(event) and event.write.job.handler in VERSIONED)
+    commit = events[index]
+    elsewhere = replace(commit, machine=other(commit.write.job.handler))
+    assert "handler" in kinds(changed(events, index, elsewhere))
+    index = place(events, TakenUp)
+    taken = events[index]
+    lacking = next(machine for machine, handlers in nodes.items() if handlers != nodes[taken.machine])
+    assert "handler" in kinds(changed(events, index, replace(taken, machine=lacking)))
+
+
+def test_silent_after_it_was_taken_up(events):
+    """
+    A job that begins a minute after it was taken up by a healthy node is found.
+    """
+    calm = tuple(event for event in events if not isinstance(event, Fault))
+    index = place(calm, TakenUp)
+    taken = calm[index]
+    begins = is_write(Begin, Outcome.BEGUN)
+    begin = place(calm[index:], Committed, lambda event: begins(event) and event.write.job.key in taken.keys) + index
+    commit = calm[begin]
+    late = replace(commit, at=max(commit.at, taken.at) + 60 * 10**9, store_ms=commit.store_ms + 60_000)
+    assert "silent" in kinds(changed(calm, begin, late))
 
 
 def test_payload(events):

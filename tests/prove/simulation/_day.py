@@ -12,7 +12,7 @@ from typing import Any, Final
 from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
 from tickwheel.scheduler.model import Answer
 
-__all__ = ["QUEUEING", "Ask", "Break", "asks", "breaks", "hangs", "races", "series", "storms"]
+__all__ = ["QUEUEING", "VERSIONED", "Ask", "Break", "asks", "breaks", "hangs", "races", "series", "storms", "versions"]
 
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 _PLANS: Final[list[list[str]]] = [[]] * 14 + [
@@ -26,6 +26,8 @@ _PLANS: Final[list[list[str]]] = [[]] * 14 + [
 ]
 QUEUEING: Final = ("single", "hung")
 """Handlers whose jobs wait for one another."""
+VERSIONED: Final = ("first", "second")
+"""Handlers of which a node has one or the other."""
 HERD: Final = 220
 """How many jobs hang: on a file, more than one node may have begun."""
 _HERD_S: Final = 1_800.0
@@ -138,6 +140,32 @@ def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Br
     return found
 
 
+def versions(dice: random.Random, length: float, count: int) -> list[Ask]:
+    """
+    Return requests for jobs whose handlers some nodes have and others have not; some of them recur.
+    """
+    found: list[Ask] = []
+    for number, handler in enumerate(VERSIONED * 2):
+        rule: dict[str, Any] = {
+            "every": dice.choice((900, 3600)),
+            "misfire": "once" if number < len(VERSIONED) else "all",
+        }
+        key = f"version/every/{number}"
+        found.append(
+            Ask(dice.uniform(0.0, 60.0), "set", key, _setter(key, dice.choice(([], ["fail"])), 0, handler, **rule))
+        )
+    for _ in range(count):
+        at, key = dice.uniform(1.0, length), f"version-{dice.randrange(20)}"
+        plan, takes = dice.choice(_PLANS), dice.choice((0.0, 0.0, 2.0, 30.0))
+        delay = dice.choice((0.0, 0.5, 12.0, 60.0)) * dice.random()
+        for _ in range(dice.choice((1, 1, 3))):
+            found.append(Ask(at, "set", key, _setter(key, plan, takes, dice.choice(VERSIONED), delay=delay)))
+            if dice.random() < 0.2:
+                found.append(Ask(at + dice.uniform(0.0, 60.0), "cancel", key, _canceller(key)))
+            key = f"version-{dice.randrange(20)}"
+    return found
+
+
 def _mover(key: str, delay: float) -> Callable[[Scheduler, int], Answer]:
     return lambda scheduler, _: scheduler.move(key, delay=delay)
 
@@ -203,7 +231,7 @@ def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) 
     """
     Yield some *count* breaks, in order, with an hour of calm now and then.
     """
-    kinds = ["kill", "kill", "pause", "pause", "cut", "weather", "weather", "stop", "step"]
+    kinds = ["kill", "kill", "pause", "pause", "cut", "weather", "weather", "stop", "step", "deploy"]
     if is_cluster:
         kinds.append("failover")
     else:
@@ -217,6 +245,7 @@ def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) 
             "cut": dice.choice((1.0, 20.0, 90.0)),
             "weather": dice.choice((60.0, 600.0)),
             "stop": dice.choice((0.0, 60.0)),
+            "deploy": dice.choice((5.0, 60.0)),
             "step": 0.0,
             "failover": 0.0,
         }[what]

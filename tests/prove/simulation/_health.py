@@ -2,7 +2,8 @@
 When an owner is healthy, from the events of a history: what the bar on silence needs to know.
 
 A shard is healthy while it has an owner whose node lives, is not paused, cut off or on a bad line, and has had the time
-to renew its lease since. The bar holds from then on, whatever was missed before.
+to renew its lease since. The bar holds from then on, whatever was missed before. For a job whose handler the owner
+lacks it holds from when a healthy node has the handler, and a shard to take the job up into.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from simulation.history import Committed, Ended, Fault, Freed, Granted
+from simulation.history import Committed, Deployed, Ended, Fault, Freed, Granted, Left
 from tickwheel.scheduler.model import Begin, Cancel, Job, Move, Outcome, Set, Settle, Standing
 
 __all__ = ["Health"]
@@ -35,9 +36,10 @@ class Health:
     What is known at the latest event.
     """
 
-    def __init__(self, shards: int) -> None:
-        self._owners: list[str | None] = [None] * shards
-        self._well_since = [0] * shards
+    def __init__(self) -> None:
+        self._owners: dict[int, str] = {}
+        self._well_since: defaultdict[int, int] = defaultdict(int)
+        self._handlers: dict[str, tuple[str, ...]] = {}
         self._broken: defaultdict[str, set[str]] = defaultdict(set)
         self._busy: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._orphans: set[tuple[str, int]] = set()
@@ -49,34 +51,73 @@ class Health:
         Yield what is wrong with how long the pending job *before* waited, from *start* to *event*, by kind.
         """
         name = f"{before.key}/{before.generation}"
-        free = self._since(shard, before.key, before.generation, event.at)
+        free = self._since(before, shard, event.at)
         if event.at - max(start, free) > _SILENT_NS:
             yield "silent", f"{name} waited {(event.at - max(start, free)) / 1e9:.1f} s for a healthy owner"
         if not isinstance(event.write, Begin):
             return
         due, owner = self._promised.pop((before.key, before.generation), (0, ""))
-        if owner == event.machine == self._owners[shard]:
+        if owner == event.machine == self._owners.get(shard):
             off = event.at - due
             if off < -_AHEAD_NS or event.at - max(due, free) > _SILENT_NS:
                 yield "clock", f"{name} began {off / 1e9:+.1f} s from the time that has to elapse"
 
-    def _since(self, shard: int, key: str, generation: int, at: int) -> int:
+    def _since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return since when nothing has kept the job from being begun; *at* if something still does.
+        Return since when nothing has kept *job* from being begun; *at* if something still does.
         """
-        owner = self._owners[shard]
-        if owner is None or self._broken[_node(owner)] or self._busy[key].keys() - {generation}:
+        if self._busy[job.key].keys() - {job.generation}:
             return at
-        return max(self._well_since[shard], self._free_since.get(key, 0))
+        since = at if job.lacks_handler else self._kept_since(shard, at)
+        owner = self._owners.get(shard, "")
+        if job.lacks_handler or job.handler not in self._handlers.get(owner, ()):
+            able = min((self._kept_since(each, at) for each in self._shards_of(job.handler)), default=at)
+            since = able if job.lacks_handler else max(since, able)
+        return max(since, self._free_since.get(job.key, 0))
+
+    def _kept_since(self, shard: int, at: int) -> int:
+        owner = self._owners.get(shard)
+        return at if owner is None or self._broken[_node(owner)] else self._well_since[shard]
+
+    def _shards_of(self, handler: str) -> list[int]:
+        """
+        Return the shards of nodes that have *handler*.
+        """
+        return [shard for shard, owner in self._owners.items() if handler in self._handlers.get(owner, ())]
+
+    def can_run(self, handler: str) -> bool:
+        """
+        Return whether some owner has *handler*.
+        """
+        return bool(self._shards_of(handler))
+
+    def passed_on(self, job: Job, shard: int, at: int) -> None:
+        """
+        Take notice that *job*, as it was in *shard*, was set aside or taken up: what kept it there is over.
+        """
+        self._free_since[job.key] = self._since(job, shard, at)
 
     def overlooked(self, job: Job, shard: int, at: int) -> Iterator[tuple[str, str]]:
         """
         Yield the running *job* if its node died, and a healthy owner has had the time to rescue it.
         """
-        waited = at - self._since(shard, job.key, job.generation, at)
+        waited = at - self._since(job, shard, at)
         if (job.key, job.generation) in self._orphans and waited > _SILENT_NS:
             self._orphans.discard((job.key, job.generation))
             yield "silent", f"{job.key}/{job.generation} was not rescued in {waited / 1e9:.1f} s by a healthy owner"
+
+    def deployed(self, event: Deployed) -> None:
+        """
+        Take notice of what a node can run.
+        """
+        self._handlers[event.machine] = event.handlers
+
+    def left(self, event: Left) -> None:
+        """
+        Take notice that a shard has a tail, of the same owner.
+        """
+        self._owners[event.tail] = self._owners[event.shard]
+        self._well_since[event.tail] = self._well_since[event.shard]
 
     def granted(self, event: Granted) -> None:
         """
@@ -89,7 +130,7 @@ class Health:
         """
         Take notice that nobody owns a shard.
         """
-        self._owners[event.shard] = None
+        self._owners.pop(event.shard, None)
 
     def broken(self, event: Fault) -> None:
         """
@@ -97,7 +138,8 @@ class Health:
         """
         what, _, node = event.what.partition(" ")
         if what == "step":
-            self._well_since = [max(since, event.at) for since in self._well_since]
+            for shard in self._owners:
+                self._well_since[shard] = max(self._well_since[shard], event.at)
             return
         if event.is_over:
             self._broken[node].discard(what)
@@ -105,8 +147,8 @@ class Health:
             self._broken[node].add(what)
         if what == "kill" and not event.is_over:
             self._bereave(node, event.at)
-        for shard, owner in enumerate(self._owners):
-            if what in _EVERYWHERE or (owner is not None and _node(owner) == node):
+        for shard, owner in self._owners.items():
+            if what in _EVERYWHERE or _node(owner) == node:
                 needed = _TAKEOVER_NS if what == "kill" else _RECOVERY_NS
                 self._well_since[shard] = max(self._well_since[shard], event.at + needed)
 
@@ -116,7 +158,12 @@ class Health:
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.era is not None else None
-        if job is not None and job.due_at == wanted and job.recurrence is None and self._owners[shard] == event.machine:
+        if (
+            job is not None
+            and job.due_at == wanted
+            and job.recurrence is None
+            and self._owners.get(shard) == event.machine
+        ):
             due = event.at + (job.due_at - event.store_ms) * 1_000_000
             self._promised[job.key, job.generation] = (due, event.machine)
         if isinstance(write, Begin) and event.answer.outcome is Outcome.BEGUN:

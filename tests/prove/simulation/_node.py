@@ -12,7 +12,7 @@ from simulation._executor import Executor
 from simulation._machine import SimulatedMachine
 from simulation._store import Line, SimulatedStore
 from simulation._worlds import World
-from simulation.history import Answered, Called, Ended, Fault, Fired, History
+from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, History
 from tickwheel.errors import ClosedError
 from tickwheel.observe._events import FiringEvent, JobFired
 from tickwheel.scheduler import Cancel, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
@@ -25,6 +25,8 @@ _S: Final = 10**9
 RUNNING_MAX: Final = 200
 """As many as there are keys that are asked for at once, but for those that hang."""
 _HUNG_S: Final = 1_000
+_EVERYWHERE: Final = ("work", "impatient", "single", "hung")
+_VERSIONS: Final = ("first", "second")
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 
 
@@ -54,8 +56,9 @@ class Node:
     One node, through all its lives.
     """
 
-    def __init__(self, name: str, around: Surroundings, *, drift_ppm: int, start_ns: int, skew_ns: int) -> None:
-        self.name = name
+    def __init__(self, number: int, around: Surroundings, *, drift_ppm: int, start_ns: int, skew_ns: int) -> None:
+        self._number = number
+        self.name = f"n{number}"
         self.line = Line()
         self._around = around
         self._clocks = (drift_ppm, start_ns)
@@ -71,6 +74,13 @@ class Node:
         Whether it can be asked for something.
         """
         return self.scheduler is not None and self.machine is not None and not self.machine.is_paused
+
+    @property
+    def version(self) -> str:
+        """
+        The handler that this life has and others may lack: each life is of the other version than the one before.
+        """
+        return _VERSIONS[(self._number + self._lives) % 2]
 
     def start(self) -> None:
         """
@@ -90,6 +100,7 @@ class Node:
             random.Random(around.dice.random()),
             (around.calls_made, around.failing),
         )
+        around.history.add(Deployed(around.run.now_ns, name, (*_EVERYWHERE, self.version)))
         options = SchedulerOptions(
             owner=f"{self.name}:1", horizon_s=10.0, workers=24, retry=RETRY, running_max=RUNNING_MAX
         )
@@ -214,6 +225,7 @@ class Node:
         scheduler.handler("impatient", timeout=20.0)(work)
         scheduler.handler("single", concurrency=1)(work)
         scheduler.handler("hung", timeout=60.0)(work)
+        scheduler.handler(self.version)(work)
 
     def _told(self, machine: SimulatedMachine, event: object) -> None:
         if isinstance(event, FiringEvent) and not isinstance(event, JobFired):

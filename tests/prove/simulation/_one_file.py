@@ -12,9 +12,9 @@ from typing import Any
 from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation._worlds import HINT_LOST, Connection, record
-from simulation.history import Freed, Granted, History
+from simulation.history import Freed, Granted, History, TakenUp
 from tickwheel.scheduler.model import Answer, Job, State, Write
-from tickwheel.scheduler.stores._contract import Abilities, Lease
+from tickwheel.scheduler.stores._contract import Abilities, Lease, Skill
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 
 __all__ = ["OneFile"]
@@ -94,6 +94,13 @@ class OneFile:
         if connection.owner:
             connection.owner = ""
             self._history.add(Freed(self._server.run.now_ns, 0))
+
+    def take_up(self, connection: Connection, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+        jobs: list[Job] = connection.store.take_up(shard, epoch, skills, limit)
+        if jobs:
+            keys = tuple(job.key for job in jobs)
+            self._history.add(TakenUp(self._server.run.now_ns, shard, epoch, connection.machine.name, keys))
+        return jobs
 
     def fail_over(self) -> None:
         """

@@ -13,13 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from simulation._day import Ask, Break, asks, breaks, hangs, races, series, storms
+from simulation._cluster import Cluster
+from simulation._day import Ask, Break, asks, breaks, hangs, races, series, storms, versions
 from simulation._executor import Executor, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
 from simulation._one_file import OneFile
 from simulation._patch import simulated
-from simulation._worlds import Cluster, World
+from simulation._worlds import World
 from simulation.history import Fault, Finished, History
 
 __all__ = ["Plan", "simulate"]
@@ -110,12 +111,10 @@ class _Day:
 
     def _node(self, number: int, around: Surroundings) -> Node:
         if not self.plan.is_cluster:  # one machine, one clock
-            return Node(f"n{number}", around, drift_ppm=0, start_ns=0, skew_ns=0)
+            return Node(number, around, drift_ppm=0, start_ns=0, skew_ns=0)
         dice = self.dice
         skew_ns = int(dice.choice((0.0, 0.05, 2.0, 300.0)) * dice.uniform(-1, 1) * _S)
-        return Node(
-            f"n{number}", around, drift_ppm=dice.randint(-100, 100), start_ns=dice.randrange(10**15), skew_ns=skew_ns
-        )
+        return Node(number, around, drift_ppm=dice.randint(-100, 100), start_ns=dice.randrange(10**15), skew_ns=skew_ns)
 
     def pass_by(self) -> None:
         """
@@ -132,6 +131,7 @@ class _Day:
             *storms(self.dice, broken),
             *racing,
             *hangs(self.dice, length, racing, broken),
+            *versions(self.dice, length, self.plan.asks // 6),
             *broken,
         ]
         for event in sorted(events, key=lambda each: each.at):
@@ -174,7 +174,8 @@ class _Day:
 
     def _break(self, what: Break) -> None:
         node = self.dice.choice(self.nodes)
-        let_break = self._fail_over if what.what == "failover" else partial(self._let_break, what, node)
+        others = {"failover": self._fail_over, "deploy": partial(self._roll, what)}
+        let_break = others.get(what.what, partial(self._let_break, what, node))
         self.run.spawn(f"{what.what} {node.name}", let_break, None)
 
     def _fail_over(self) -> None:
@@ -183,6 +184,14 @@ class _Day:
         self.world.fail_over()
         self.run.atomic -= 1
         self._note("failover", is_over=True)
+
+    def _roll(self, what: Break) -> None:
+        """
+        Give all nodes another version, one after the other, as a rolling deployment does.
+        """
+        for node in self.nodes:
+            self._let_break(Break(what.at, "stop", 0.0), node)
+            self.run.sleep(int(what.length * _S))
 
     def _let_break(self, what: Break, node: Node) -> None:
         if what.what == "step":
@@ -249,6 +258,8 @@ class _Day:
             self._clear(node)
             if node.machine is None:
                 node.start()
+        if len({node.version for node in self.nodes}) == 1:
+            self._let_break(Break(0.0, "stop", 0.0), self.nodes[0])
         self._note("the end", is_over=True)
 
     def _wait(self) -> None:

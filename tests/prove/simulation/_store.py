@@ -256,15 +256,16 @@ class SimulatedStore:
 
     def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
         """
-        Take nothing up: all nodes of these days have all handlers, so nothing is ever set aside.
+        Take up what was set aside.
         """
-        return []
+        return self._call("take_up", lambda: self._world.take_up(self._inner, shard, epoch, skills, limit))
 
     def aside(self) -> list[Aside]:
         """
-        Return nothing, as above.
+        Read what was set aside.
         """
-        return []
+        found: list[Aside] = self._read("aside")
+        return found
 
     def ask(self, jobs: Sequence[Job]) -> set[int]:
         """

@@ -7,7 +7,8 @@ One record a line, as text of the same bytes for the same seed:
     commit   one write took effect in the store         grant    a shard changed hands, or was freed
     fire     a handler began                            end      the engine told of an end that it had written
     take     a shard's notes of changes were read        fault    something broke, or was mended
-    finish   all was mended, and had its time
+    leave    what ran in a shard stays with its owner    take up  a node has got jobs that only it can run
+    deploy   a node has these handlers from now on       finish   all was mended, and had its time
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = [
     "Answered",
     "Called",
     "Committed",
+    "Deployed",
     "Ended",
     "Event",
     "Fault",
@@ -31,6 +33,9 @@ __all__ = [
     "Freed",
     "Granted",
     "History",
+    "Left",
+    "Taken",
+    "TakenUp",
 ]
 
 
@@ -101,6 +106,38 @@ class Freed(Event):
     """
 
     shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class Left(Event):
+    """
+    What runs in a shard is in a tail of it from now on, under the same owner and epoch: the shard is handed over.
+    """
+
+    shard: int
+    tail: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp(Event):
+    """
+    Jobs that were set aside are in a shard of a node that can run them.
+    """
+
+    shard: int
+    epoch: int
+    machine: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed(Event):
+    """
+    A node begins a life, and has these handlers.
+    """
+
+    machine: str
+    handlers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

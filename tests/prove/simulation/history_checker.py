@@ -13,6 +13,8 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     repeated    a generation or an epoch was given twice
     payload     a handler got what was set for another life
     silent      a job whose store and owner were healthy was more than five seconds overdue
+    beside      a handler began beside itself: the node where it had begun lived, and its lease was not lost
+    handler     an attempt was begun where its handler is missing
     clock       a delay was not counted in elapsed time by the owner that knew it
 """
 
@@ -23,13 +25,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from zlib import crc32
 
-from simulation._day import QUEUEING
+from simulation._beside import Beside
+from simulation._day import QUEUEING, VERSIONED
 from simulation._health import Health
 from simulation._series import follows, may_be_left_out
 from simulation.history import (
     Answered,
     Called,
     Committed,
+    Deployed,
     Ended,
     Event,
     Fault,
@@ -38,7 +42,9 @@ from simulation.history import (
     Freed,
     Granted,
     History,
+    Left,
     Taken,
+    TakenUp,
 )
 from tickwheel.scheduler._checks import decode_payload
 from tickwheel.scheduler.model import (
@@ -108,11 +114,10 @@ class _Call:
 class _Checker:
     def __init__(self, shards: int) -> None:
         self.violations: list[Violation] = []
-        self._shards = shards
-        self._models = [StoreModel(_only(shard)) for shard in range(shards)]
-        for shard, model in enumerate(self._models):
-            model.epochs[shard] = _NOBODY
-        self._epochs = [0] * shards
+        self._model = StoreModel(lambda key: crc32(key.encode()) % shards)
+        self._model.epochs = dict.fromkeys(range(shards), _NOBODY)
+        self._epochs: defaultdict[int, int] = defaultdict(int)
+        self._handlers: dict[str, tuple[str, ...]] = {}
         self._granted: set[int] = set()
         self._generations: set[int] = set()
         self._lives: dict[tuple[str, int], Any] = {}
@@ -128,10 +133,11 @@ class _Checker:
         self._unrest: list[tuple[int, int]] = []
         self._broken: dict[str, int] = {}
         self._stepped = 0
-        self._health = Health(shards)
+        self._health = Health()
+        self._beside = Beside()
         self._end: Finished | None = None
 
-    def take(self, event: Event) -> None:  # noqa: C901 - one for each kind of event
+    def take(self, event: Event) -> None:  # noqa: C901, PLR0912 - one for each kind of event
         """
         Take the next event.
         """
@@ -145,6 +151,7 @@ class _Checker:
             case Ended():
                 self._ended(event)
                 self._health.ended(event)
+                self._beside.ended(event.key, event.generation)
             case Granted():
                 self._grant(event)
                 self._health.granted(event)
@@ -152,7 +159,15 @@ class _Checker:
                 self._take(event)
             case Freed():
                 self._health.freed(event)
-                self._models[event.shard].epochs[event.shard] = _NOBODY
+                self._model.epochs[event.shard] = _NOBODY
+            case Left():
+                self._leave(event)
+                self._health.left(event)
+            case TakenUp():
+                self._take_up(event)
+            case Deployed():
+                self._handlers[event.machine] = event.handlers
+                self._health.deployed(event)
             case Called():
                 self._calls[event.call] = _Call(event)
             case Answered():
@@ -161,6 +176,7 @@ class _Checker:
             case Fault():
                 self._fault(event)
                 self._health.broken(event)
+                self._beside.broken(event)
             case Finished():
                 self._end = event
 
@@ -176,38 +192,59 @@ class _Checker:
         if self._end is None:
             self._add("lost", 0, "the history has no end")
             return
-        for model in self._models:
-            for job in model.jobs.values():
-                is_overdue = job.state == "pending" and job.due_at < self._end.store_ms - _OVERDUE_MS
-                if is_overdue or job.state == "running":
-                    self._add("lost", self._end.at, f"{_name(job)} is {job.state.value}, due at {job.due_at}")
+        for job in self._model.jobs.values():
+            is_overdue = job.state == "pending" and job.due_at < self._end.store_ms - _OVERDUE_MS
+            is_overdue = is_overdue and (not job.lacks_handler or self._health.can_run(job.handler))
+            if is_overdue or job.state == "running":
+                self._add("lost", self._end.at, f"{_name(job)} is {job.state.value}, due at {job.due_at}")
 
     # ---- the store -------------------------------------------------------------------------------------------------
 
     def _grant(self, event: Granted) -> None:
-        model = self._models[event.shard]
+        model = self._model
         if event.epoch in self._granted:
             self._add("repeated", event.at, f"epoch {event.epoch} was granted twice, now of shard {event.shard}")
         self._granted.add(event.epoch)
         if event.epoch <= self._epochs[event.shard]:
-            self._add("zombie", event.at, f"shard {event.shard} got epoch {event.epoch} after {self._epochs}")
+            older = self._epochs[event.shard]
+            self._add("zombie", event.at, f"shard {event.shard} got epoch {event.epoch} after {older}")
         self._epochs[event.shard] = model.epochs[event.shard] = event.epoch
-        rescued = model.rescue()
+        rescued = model.rescue(event.shard)
         if rescued != event.rescued:
             self._add("lost", event.at, f"shard {event.shard}: {event.rescued} of {rescued} running jobs were rescued")
         for job in model.jobs.values():
-            self._await(job, event.at)
+            if model.shard_of(job.key) == event.shard:
+                self._await(job, event.at)
 
     def _take(self, event: Taken) -> None:
-        if self._models[event.shard].epochs[event.shard] != event.epoch:
+        if self._model.epochs[event.shard] != event.epoch:
             text = f"{event.machine} took notes of shard {event.shard} under epoch {event.epoch}"
             self._add("zombie", event.at, text)
+
+    def _leave(self, event: Left) -> None:
+        model = self._model
+        for job in model.jobs.values():
+            if job.state == "running" and model.shard_of(job.key) == event.shard:
+                model.away[job.key] = event.tail
+        model.epochs[event.tail] = self._epochs[event.tail] = model.epochs[event.shard]
+
+    def _take_up(self, event: TakenUp) -> None:
+        model = self._model
+        if model.epochs[event.shard] != event.epoch:
+            self._add("zombie", event.at, f"{event.machine} took up jobs under epoch {event.epoch}")
+        for key in event.keys:
+            job = model.jobs[key]
+            if not job.lacks_handler or job.handler not in self._handlers[event.machine]:
+                self._add("handler", event.at, f"{event.machine} took up {_name(job)}, which is not for it")
+            self._health.passed_on(job, model.shard_of(key), event.at)
+            model.jobs[key] = replace(job, lacks_handler=False)
+            model.away[key] = event.shard
 
     def _commit(self, event: Committed) -> None:
         write, answer = event.write, event.answer
         key = _key(write)
-        model = self._models[crc32(key.encode()) % self._shards]
-        before = model.jobs.get(key)
+        model = self._model
+        before, shard = model.jobs.get(key), model.shard_of(key)
         outcome, job = model.expect(_dated(write, event.store_ms))
         if answer.outcome != outcome:
             is_zombie = outcome is Outcome.NOT_OWNER and answer.outcome in (Outcome.BEGUN, Outcome.SETTLED)
@@ -220,13 +257,17 @@ class _Checker:
             model.jobs.pop(key, None)
         else:
             model.jobs[key] = job
-        if job is not before:
-            self._judge_late(before, event)
+        if job != before and not isinstance(write, Begin):
+            model.away.pop(key, None)
+        if isinstance(write, SetAside) and before is not None and job is not before:
+            self._health.passed_on(before, shard, event.at)
+        elif job is not before:
+            self._judge_late(before, event, shard)
             self._waiting.pop(key, None)
             if job is not None:
                 self._await(job, event.at)
         self._note(event, before)
-        self._health.committed(event, crc32(key.encode()) % self._shards)
+        self._health.committed(event, shard)
 
     def _named(self, job: Job, answer: Answer, event: Committed) -> Job:
         told = answer.job
@@ -249,8 +290,11 @@ class _Checker:
         elif isinstance(write, Begin) and outcome is Outcome.BEGUN:
             job = write.job
             self._counted[event.machine, job.key, job.generation, job.attempt + 1, job.due_at] += 1
+            if before is not None and before.handler not in self._handlers[event.machine]:
+                self._add("handler", event.at, f"{_name(job)} was begun on {event.machine}")
         elif isinstance(write, Settle) and outcome is Outcome.SETTLED and before is not None:
             self._settle(event, write, before)
+            self._beside.ended(before.key, before.generation)
 
     def _settle(self, event: Committed, write: Settle, before: Job) -> None:
         firing = (event.machine, before.key, before.generation, before.attempt)
@@ -278,6 +322,8 @@ class _Checker:
         self._counted[counted] -= 1
         if event.store_ms < event.due_at - _EARLY_MS:
             self._add("early", event.at, f"{name} began {event.due_at - event.store_ms} ms before its instant")
+        if (former := self._beside.begun(event)) is not None:
+            self._add("beside", event.at, f"{name} began while it ran on {former}, which was well")
         if event.payload != self._lives.get((event.key, event.generation)):
             self._add("payload", event.at, f"{name} got {event.payload}")
         ended, answered_at = self._final.get(event.key, (0, 0))
@@ -306,20 +352,19 @@ class _Checker:
         if job.state == "pending":
             self._waiting[job.key] = (at, job.due_at)
 
-    def _judge_late(self, before: Job | None, event: Committed) -> None:
+    def _judge_late(self, before: Job | None, event: Committed, shard: int) -> None:
         since, due_at = self._waiting.get(_key(event.write), (event.at, event.store_ms))
         # Where the clock was stepped, a job became due with the step.
         start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._stepped)
-        if event.at - start > _LATE_NS and before is not None and before.handler not in QUEUEING:
+        if event.at - start > _LATE_NS and before is not None and before.handler not in (*QUEUEING, *VERSIONED):
             self._begun_late.append((start, event.at, f"{_name(before)} waited {(event.at - start) / 1e9:.0f} s"))
         if before is not None and before.state == "pending" and before.handler not in QUEUEING:
-            shard = crc32(before.key.encode()) % self._shards
             for kind, what in self._health.judge(before, start, event, shard):
                 self._add(kind, event.at, what)
 
     def _look_back(self, at: int) -> None:
-        for job in (job for model in self._models for job in model.jobs.values() if job.state == "running"):
-            for kind, what in self._health.overlooked(job, crc32(job.key.encode()) % self._shards, at):
+        for job in (job for job in self._model.jobs.values() if job.state == "running"):
+            for kind, what in self._health.overlooked(job, self._model.shard_of(job.key), at):
                 self._add(kind, at, what)
 
     # ---- callers ---------------------------------------------------------------------------------------------------
@@ -365,10 +410,6 @@ class _Checker:
 
     def _add(self, kind: str, at: int, what: str) -> None:
         self.violations.append(Violation(kind, at, what))
-
-
-def _only(shard: int) -> Any:
-    return lambda _key: shard
 
 
 def _key(write: Write) -> str:

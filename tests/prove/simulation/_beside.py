@@ -1,0 +1,67 @@
+"""
+What began beside itself: the same life of a job, on a node while it still ran on another, or on the same.
+
+That is nobody's fault where the node died or was stopped, or could not keep its lease: it was paused, cut off, or on a
+bad line, or another server took over.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from simulation.history import Fault, Fired
+
+__all__ = ["Beside"]
+
+_AFTER_NS: Final = 85 * 10**9
+"""How long after a fault a lease may be lost by it, or a write arrive: a lease of 60 s, and a renewal each 20 s."""
+_EVERYWHERE: Final = ("the", "failover", "after")
+
+
+class Beside:
+    """
+    What runs where, by the events so far.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[str, int], Fired] = {}
+        self._broken: defaultdict[str, set[str]] = defaultdict(set)
+        self._broken_at: defaultdict[str, int] = defaultdict(lambda: -_AFTER_NS)
+
+    def begun(self, event: Fired) -> str | None:
+        """
+        Take notice of a start; return where the job was running already, if that has no excuse.
+        """
+        life = (event.key, event.generation)
+        former = self._running.get(life)
+        self._running[life] = event
+        if former is None or self._is_excused(former):
+            return None
+        return former.machine
+
+    def ended(self, key: str, generation: int) -> None:
+        """
+        Take notice that an attempt has ended, and that this is written.
+        """
+        self._running.pop((key, generation), None)
+
+    def broken(self, event: Fault) -> None:
+        """
+        Take notice of a fault, or of its end.
+        """
+        what, _, node = event.what.partition(" ")
+        if what == "step":  # leases count on the monotonic clock
+            return
+        node = "" if what in _EVERYWHERE else node.partition(" ")[0]
+        self._broken_at[node] = event.at
+        if event.is_over:
+            self._broken[node].discard(what)
+        elif node:
+            self._broken[node].add(what)
+
+    def _is_excused(self, former: Fired) -> bool:
+        node = former.machine.partition(".")[0]
+        if self._broken[node]:
+            return True
+        return max(self._broken_at[node], self._broken_at[""]) + _AFTER_NS >= former.at

@@ -1,0 +1,101 @@
+"""
+The rows of a database that leases shards: a store in memory, which also knows in which shard each job is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from simulation._machine import SimulatedMachine
+from tickwheel.scheduler.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write
+from tickwheel.scheduler.stores import MemoryStore, _memory
+from tickwheel.scheduler.stores._contract import Skill
+from tickwheel.scheduler.stores._rules import NOT_OWNER, key_of
+
+__all__ = ["Table"]
+
+
+class Table(MemoryStore):
+    """
+    Jobs, each in the shard of its key, or where it was taken up, or left when that shard was handed over.
+    """
+
+    def __init__(self, server: SimulatedMachine, home_of: Callable[[str], int]) -> None:
+        super().__init__(server)
+        self._home_of = home_of
+        self._away: dict[str, int] = {}
+        self.epochs: dict[int, int] = {}
+        """Of the shards that have an owner."""
+        self.open()
+
+    def place_of(self, key: str) -> int:
+        """
+        Return the shard in which the job of *key* is.
+        """
+        return self._away.get(key, self._home_of(key))
+
+    def in_shard(self, shard: int, state: State) -> list[Job]:
+        """
+        Return the jobs of *shard* in *state*.
+        """
+        return [job for job in self._jobs.values() if job.state is state and self.place_of(job.key) == shard]
+
+    def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
+        keys = (key for key in self._keys_from(after) if self.place_of(key) == shard)
+        jobs = (self._jobs[key] for key in keys)
+        return [job for job in islice(jobs, limit) if job.due_at < until]
+
+    def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
+        return super().due(0, until, (since, -1), limit)
+
+    def rescue(self, shard: int) -> int:
+        """
+        Make pending what runs in *shard*; return how many did.
+        """
+        running = self.in_shard(shard, State.RUNNING)
+        for job in running:
+            self._replace(job, _memory.rescued(job))
+        return len(running)
+
+    def leave(self, shard: int, tail: int) -> int:
+        """
+        Put what runs in *shard* into its *tail*; return how many did.
+        """
+        running = self.in_shard(shard, State.RUNNING)
+        self._away.update((job.key, tail) for job in running)
+        return len(running)
+
+    def take_up_into(self, shard: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+        """
+        Put what was set aside and *skills* can run into *shard*, and return it.
+        """
+        wanted = set(skills)
+        found = [
+            job
+            for job in self._aside.values()
+            if not wanted.isdisjoint(((job.target, job.handler), (job.target, None)))
+        ]
+        taken = [replace(job, lacks_handler=False) for job in found[:limit]]
+        for old, job in zip(found, taken, strict=False):
+            self._replace(old, job)
+            self._away[job.key] = shard
+        return taken
+
+    def is_fenced(self, write: Begin | SetAside | Settle | Redate) -> bool:
+        """
+        Return whether *write* does not come from the owner of the shard in which its job is.
+        """
+        return self.epochs.get(self.place_of(write.job.key)) != write.epoch
+
+    def _answer(self, write: Write, now: int) -> Answer:
+        if isinstance(write, Begin | SetAside | Settle | Redate):
+            if self.is_fenced(write):
+                return NOT_OWNER
+            self._owner, self._epoch = "whoever it is", write.epoch
+        before = self._jobs.get(key_of(write))
+        answer = super()._answer(write, now)
+        if self._jobs.get(key_of(write)) != before and not isinstance(write, Begin):
+            self._away.pop(key_of(write), None)
+        return answer
