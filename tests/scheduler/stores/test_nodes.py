@@ -176,7 +176,7 @@ def test_two_schedulers_of_one_process(address, until):
         assert stats[0]["owner"].rpartition(":")[0] == stats[1]["owner"].rpartition(":")[0]
 
 
-def test_a_node_joins_while_every_shard_is_busy(address):
+def test_a_node_joins_while_every_shard_is_busy(address, until):
     """
     What runs while a node joins runs once, where it was begun, and its owner still says that it has started.
     """
