@@ -26,7 +26,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cpython::record::register(module)?;
     module.add_class::<aio::alarm::Alarm>()?;
     module.add_class::<aio::deadlines::Deadlines>()?;
-    module.add_class::<cache::core::Cache>()?;
+    module.add_class::<cache::object::Cache>()?;
     module.add_class::<cache::iter::CacheIterator>()?;
     module.add_class::<timers::waiter::Waiter>()?;
     module.add_class::<timers::wheel::Wheel>()

@@ -78,7 +78,7 @@ mod system {
             frequency
         });
         let mut count = 0;
-        // SAFETY: as above.
+        // SAFETY: `count` is valid for writing, and where the frequency could be read, so can the counter.
         unsafe { QueryPerformanceCounter(&raw mut count) };
         (i128::from(count) * 1_000_000_000 / i128::from(frequency)) as u64
     }

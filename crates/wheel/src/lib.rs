@@ -30,21 +30,36 @@
 //! `insert`, `cancel`, `reschedule`: O(1), or O(log m) for a deadline that has already begun, where m counts those.
 //! `pop`: O(1) amortised over at most nine cascades and one sort in an entry's life.
 
+//! # What a cache adds
+//!
+//! A [table] that finds entries by the hashes of keys that it never sees, the [order] of their use, and the [writes](watches) that a
+//! load looks back at. All know entries by index, as the wheel does, so whoever has keys and values keeps them in the wheel alone.
+
 #![forbid(unsafe_code)]
 
 mod access;
 mod check;
 pub mod due;
 pub mod geometry;
+mod memory;
 mod occupancy;
 mod opening;
+pub mod order;
 pub mod slab;
 mod slots;
+mod spares;
 mod stats;
+pub mod table;
+pub mod watches;
 mod wheel;
 
 pub use geometry::coalesce;
+pub use memory::Memory;
 pub use occupancy::Occupancy;
+pub use order::Order;
 pub use slab::Id;
+pub use spares::Spares;
 pub use stats::Stats;
+pub use table::{tag_of, Table};
+pub use watches::{Ticket, Watches};
 pub use wheel::{Expired, Pop, Wheel, NEVER};

@@ -3,6 +3,9 @@
 //! The handle is armed for the earliest deadline and left alone when that one ends before its time: it then finds nothing due, and is
 //! armed anew. So a timeout that is entered and left costs the loop nothing.
 
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
@@ -10,9 +13,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 use tickwheel_core::{Id, Pop, Wheel};
 
-use crate::aio::event_loop::{deadline_of, TimerLoop};
-use crate::aio::time::Time;
-use crate::aio::timeout::TimeoutObject;
+use crate::aio::event_loop::TimerLoop;
+use crate::aio::time::{deadline_of, Time};
+use crate::aio::timeout_object::TimeoutObject;
 use crate::clock::seconds;
 use crate::cpython::cell::GilCell;
 use crate::system_clock::SystemClock;
@@ -21,15 +24,21 @@ use crate::system_clock::SystemClock;
 #[derive(Debug)]
 struct Pending(*mut TimeoutObject);
 
-// SAFETY: only a thread that holds the GIL touches what it points to.
+// SAFETY: an address is a number; only a thread that holds the GIL follows it to the timeout.
 unsafe impl Send for Pending {}
 
 /// Nothing is armed: earlier than this is everything.
 const UNARMED: u64 = u64::MAX;
 
 /// The loop that was asked for last, and its deadlines; borrowed.
-static mut LAST_HOME: *mut ffi::PyObject = std::ptr::null_mut();
-static mut LAST: *mut ffi::PyObject = std::ptr::null_mut();
+static LAST_HOME: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
+static LAST: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
+
+/// Remember, with the GIL held, whose deadlines were asked for.
+fn remember(home: *mut ffi::PyObject, found: *mut ffi::PyObject) {
+    LAST_HOME.store(home, Ordering::Relaxed);
+    LAST.store(found, Ordering::Relaxed);
+}
 
 /// Where the loop's time comes from.
 enum Source {
@@ -77,13 +86,12 @@ impl Drop for State {
 
 impl Drop for Deadlines {
     fn drop(&mut self) {
-        // SAFETY: objects are freed with the GIL held. Whichever was asked for last is looked up anew.
-        unsafe { (LAST_HOME, LAST) = (std::ptr::null_mut(), std::ptr::null_mut()) };
+        remember(null_mut(), null_mut()); // whichever was asked for last is looked up again
     }
 }
 
 fn release(pending: &Pending) {
-    // SAFETY: the GIL is held, and the wheel's reference is the caller's to give up.
+    // SAFETY: the entry is out of the wheel, so its reference is the caller's to give up.
     unsafe {
         (*pending.0).id = 0;
         ffi::Py_DECREF(pending.0.cast());
@@ -108,15 +116,13 @@ impl Deadlines {
     /// AttributeError if the loop takes no attributes.
     #[inline]
     pub(crate) fn of<'py>(home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-        // SAFETY: what was found last is forgotten when it is freed, and until then it keeps its loop.
-        unsafe {
-            if LAST_HOME == home.as_ptr() {
-                return Ok(Bound::from_borrowed_ptr(home.py(), LAST).cast_into_unchecked());
-            }
+        if LAST_HOME.load(Ordering::Relaxed) == home.as_ptr() {
+            let last = LAST.load(Ordering::Relaxed);
+            // SAFETY: what was found last is forgotten when it is freed, and until then it keeps its loop.
+            return Ok(unsafe { Bound::from_borrowed_ptr(home.py(), last).cast_into_unchecked() });
         }
         let found = Self::find(home)?;
-        // SAFETY: the GIL is held.
-        unsafe { (LAST_HOME, LAST) = (home.as_ptr(), found.as_ptr()) };
+        remember(home.as_ptr(), found.as_ptr());
         Ok(found)
     }
 
@@ -175,7 +181,7 @@ impl Deadlines {
     pub(crate) unsafe fn insert(slf: &Bound<'_, Self>, timeout: *mut TimeoutObject, deadline: u64) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         let is_earlier = this.state.with(py, |state| {
-            // SAFETY: as the caller says.
+            // SAFETY: the timeout is alive, and the reference that is taken is the wheel's.
             unsafe {
                 ffi::Py_INCREF(timeout.cast());
                 (*timeout).id = state.wheel.insert(deadline, Pending(timeout)).to_u64();
@@ -195,7 +201,7 @@ impl Deadlines {
     /// `timeout` is one that is pending here, and the caller has a reference to it.
     #[inline]
     pub(crate) unsafe fn withdraw(&self, py: Python<'_>, timeout: *mut TimeoutObject) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's reference keeps the timeout.
         let id = unsafe { Id::from_u64((*timeout).id) };
         if let Some(pending) = self.state.with(py, |state| state.wheel.cancel(id)) {
             release(&pending);
@@ -245,7 +251,7 @@ impl Deadlines {
             state.wheel.end_turn();
             due
         });
-        // SAFETY: the wheel's references are ours now.
+        // SAFETY: what has expired is out of the wheel, and its references are given up to `expire`.
         let due: Vec<_> = due.iter().map(|pending| unsafe { TimeoutObject::expire(py, pending.0) }).collect();
         for outcome in due {
             if let Err(error) = outcome {

@@ -7,11 +7,15 @@
 
 use std::mem::{offset_of, replace};
 use std::os::raw::c_int;
-use std::ptr::{addr_of_mut, null_mut};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
 
 use pyo3::exceptions::PySystemError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::cpython::free_list::FreeList;
 
 /// What every `asyncio.Handle` begins with; `loop_type` verifies it against the base's members.
 #[repr(C)]
@@ -40,28 +44,23 @@ pub(crate) struct Tail {
 }
 
 /// Where things stand that differ between versions; from the base's members, once.
+#[derive(Debug)]
 pub(crate) struct Layout {
-    pub(crate) kind: *mut ffi::PyTypeObject,
+    pub(crate) kind: Py<PyType>,
     /// `asyncio.Handle` and `asyncio.TimerHandle`.
-    pub(crate) bases: [*mut ffi::PyTypeObject; 2],
+    pub(crate) bases: [Py<PyType>; 2],
     pub(crate) scheduled: usize,
     pub(crate) when: usize,
     pub(crate) tail: usize,
     pub(crate) weakrefs: isize,
 }
 
-static mut LAYOUT: Layout =
-    Layout { kind: null_mut(), bases: [null_mut(); 2], scheduled: 0, when: 0, tail: 0, weakrefs: 0 };
+static LAYOUT: OnceLock<Layout> = OnceLock::new();
 
 /// How many dead handles are kept for reuse.
 const KEPT: usize = 1024;
 
-struct FreeList {
-    handles: [*mut HandleObject; KEPT],
-    len: usize,
-}
-
-static mut FREE: FreeList = FreeList { handles: [null_mut(); KEPT], len: 0 };
+static DEAD: FreeList<HandleObject> = FreeList::new(KEPT);
 
 /// The members of `asyncio.Handle` and where `HandleObject` has them.
 pub(crate) const MEMBERS: [(&str, usize); 7] = [
@@ -74,34 +73,38 @@ pub(crate) const MEMBERS: [(&str, usize); 7] = [
     ("_source_traceback", offset_of!(HandleObject, source_traceback)),
 ];
 
-/// The layout; nothing may be made before `set_layout`.
-///
-/// # Safety
-///
-/// The GIL is held.
-#[inline]
-pub(crate) unsafe fn layout() -> &'static Layout {
-    // SAFETY: written once, before the first loop is made.
-    unsafe { &*addr_of_mut!(LAYOUT) }
+impl Layout {
+    /// The type of our handles.
+    #[inline]
+    pub(crate) fn kind(&self) -> *mut ffi::PyTypeObject {
+        self.kind.as_ptr().cast()
+    }
 }
 
-/// Tell this room the layout, once.
-///
-/// # Safety
-///
-/// The GIL is held, and no handle was made.
-pub(crate) unsafe fn set_layout(found: Layout) {
-    // SAFETY: as the caller says.
-    unsafe { *addr_of_mut!(LAYOUT) = found };
+/// Whether the layout is known, so that handles can be made.
+pub(crate) fn is_prepared() -> bool {
+    LAYOUT.get().is_some()
+}
+
+/// The layout, which is found out when the first loop is made.
+#[inline]
+pub(crate) fn layout() -> &'static Layout {
+    LAYOUT.get().expect("there is no handle before there is a loop")
+}
+
+/// Keep the layout; only the first one counts.
+pub(crate) fn set_layout(found: Layout) {
+    let _ = LAYOUT.set(found);
 }
 
 /// Make a pending handle, with one reference. Takes over `args`, and `context`, which is private to it if that is said.
 ///
 /// # Safety
 ///
-/// The GIL is held, the layout is set; `home` is the loop.
+/// All are living objects; `home` is the loop.
 #[inline]
 pub(crate) unsafe fn new(
+    py: Python<'_>,
     home: *mut ffi::PyObject,
     when: f64,
     callback: *mut ffi::PyObject,
@@ -109,27 +112,17 @@ pub(crate) unsafe fn new(
     context: *mut ffi::PyObject,
     is_context_private: bool,
 ) -> PyResult<*mut HandleObject> {
-    // SAFETY: the free list holds dead handles of this very type; every field is written before anyone sees the handle.
+    // SAFETY: the list holds dead handles of this very type; every field is written before anyone sees the handle.
     unsafe {
         let layout = layout();
-        let free = &mut *addr_of_mut!(FREE);
-        let handle = if free.len > 0 {
-            free.len -= 1;
-            let handle = free.handles[free.len];
-            ffi::PyObject_Init(handle.cast(), layout.kind);
-            handle
-        } else {
-            let handle = ffi::PyObject_GC_New::<HandleObject>(layout.kind);
-            if handle.is_null() {
+        let made = DEAD.object(py, layout.kind(), || fresh(layout));
+        let handle = match made {
+            Ok(handle) => handle,
+            Err(error) => {
                 ffi::Py_DECREF(args);
                 ffi::Py_DECREF(context);
-                return Err(PyErr::fetch(Python::assume_attached()));
+                return Err(error);
             }
-            *word(handle, layout.when) = null_mut();
-            if layout.weakrefs > 0 {
-                *handle.byte_offset(layout.weakrefs).cast::<*mut ffi::PyObject>() = null_mut();
-            }
-            handle
         };
         let (none, no) = (ffi::Py_None(), ffi::Py_False());
         (*handle).args = args;
@@ -145,6 +138,20 @@ pub(crate) unsafe fn new(
         }
         *tail(handle) = Tail { id: 0, when, is_tracked: false, is_context_private };
         Ok(handle)
+    }
+}
+
+/// A handle whose fields that are not always written are empty; null with an exception set if there is no memory.
+#[cold]
+unsafe fn fresh(layout: &Layout) -> *mut HandleObject {
+    // SAFETY: the layout says where those fields are in an object of its type.
+    unsafe {
+        let handle = ffi::PyObject_GC_New::<HandleObject>(layout.kind());
+        if !handle.is_null() {
+            *word(handle, layout.when) = null_mut();
+            *handle.byte_offset(layout.weakrefs).cast::<*mut ffi::PyObject>() = null_mut();
+        }
+        handle
     }
 }
 
@@ -177,7 +184,7 @@ pub(crate) unsafe fn tail<'a>(handle: *mut HandleObject) -> &'a mut Tail {
 /// The GIL is held, and `place` is a field of a living handle.
 #[inline]
 pub(crate) unsafe fn put(place: *mut *mut ffi::PyObject, value: *mut ffi::PyObject) {
-    // SAFETY: as the caller says; the field is written before anything runs.
+    // SAFETY: `place` can be written, and is before anything runs.
     unsafe { ffi::Py_XDECREF(replace(&mut *place, value)) };
 }
 
@@ -185,10 +192,10 @@ pub(crate) unsafe fn put(place: *mut *mut ffi::PyObject, value: *mut ffi::PyObje
 ///
 /// # Safety
 ///
-/// The GIL is held and `handle` is one of ours.
+/// `handle` is a living one of ours, and the GIL is held.
 #[inline]
 pub(crate) unsafe fn leave(handle: *mut HandleObject) {
-    // SAFETY: as the caller says; True and False do not end.
+    // SAFETY: the handle is alive, and True and False are always.
     unsafe {
         let tail = tail(handle);
         tail.id = 0;
@@ -203,7 +210,7 @@ pub(crate) unsafe fn leave(handle: *mut HandleObject) {
 ///
 /// # Safety
 ///
-/// The GIL is held and `handle` is one of ours.
+/// `handle` is a living one of ours, and the GIL is held.
 #[inline]
 pub(crate) unsafe fn share_context(handle: *mut HandleObject) {
     // SAFETY: a private context is an untracked object of a type with collection.
@@ -223,7 +230,7 @@ pub(crate) unsafe fn visit_fields<E>(
     handle: *mut HandleObject,
     show: &mut impl FnMut(*mut ffi::PyObject) -> Result<(), E>,
 ) -> Result<(), E> {
-    // SAFETY: as the caller says; a relay lives as long as the context's own traversal.
+    // SAFETY: fields are objects or null; a relay lives as long as the context's own traversal.
     unsafe {
         let (this, layout) = (&*handle, layout());
         let seen = [this.args, this.callback, this.home, this.repr, this.source_traceback, *word(handle, layout.when)];
@@ -300,7 +307,7 @@ pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
 
 /// `tp_dealloc`: keep the handle for reuse. One in a wheel is referred to by it, so this one is out of it.
 pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: nobody refers to the handle any more.
+    // SAFETY: objects are freed with the GIL held, when nobody refers to them any more: the fields are ours to empty.
     unsafe {
         let (handle, layout) = (object.cast::<HandleObject>(), layout());
         if tail(handle).is_tracked {
@@ -313,14 +320,8 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         clear(object);
         put(&raw mut (*handle).cancelled, null_mut());
         put(word(handle, layout.scheduled), null_mut());
-        let free = &mut *addr_of_mut!(FREE);
-        if free.len < KEPT {
-            free.handles[free.len] = handle;
-            free.len += 1;
-        } else {
-            ffi::PyObject_GC_Del(object.cast());
-        }
-        ffi::Py_DECREF(layout.kind.cast());
+        DEAD.keep(Python::assume_attached(), handle, ffi::PyObject_GC_Del);
+        ffi::Py_DECREF(layout.kind().cast());
     }
 }
 

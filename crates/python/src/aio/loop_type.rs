@@ -1,23 +1,24 @@
 //! The type of `handle`: how it is derived from `asyncio.TimerHandle`, its methods and attributes.
 
 use std::ffi::{c_int, c_void};
-use std::mem::size_of;
-use std::ptr::null_mut;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyType;
 use tickwheel_core::Id;
 
 use crate::aio::event_loop::TimerLoop;
 use crate::aio::handle::{
-    clear, dealloc, layout, leave, put, set_layout, share_context, tail, traverse, unknown_layout, word, HandleObject,
-    Layout, Tail, MEMBERS,
+    clear, dealloc, is_prepared, layout, leave, put, set_layout, share_context, tail, traverse, unknown_layout, word,
+    HandleObject, Layout, Tail, MEMBERS,
 };
 use crate::cpython::cell::guard;
+use crate::cpython::fast_methods::{plain, FastMethods};
+use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
 
+/// None, with a reference for whoever gets it.
 fn none() -> *mut ffi::PyObject {
-    // SAFETY: None is always there.
+    // SAFETY: None is always there, and every caller holds the GIL.
     unsafe { ffi::Py_NewRef(ffi::Py_None()) }
 }
 
@@ -62,7 +63,7 @@ unsafe fn withdraw(py: Python<'_>, home: &TimerLoop, handle: *mut HandleObject) 
 }
 
 unsafe extern "C" fn get_when(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a handle.
+    // SAFETY: called by the interpreter on a handle, whose fields the layout knows.
     unsafe {
         let given = *word(object.cast(), layout().when);
         if given.is_null() {
@@ -74,13 +75,13 @@ unsafe extern "C" fn get_when(object: *mut ffi::PyObject, _: *mut c_void) -> *mu
 }
 
 unsafe extern "C" fn set_when(object: *mut ffi::PyObject, value: *mut ffi::PyObject, _: *mut c_void) -> c_int {
-    // SAFETY: as above. As with the base's own field, this does not move the timer.
+    // SAFETY: called by the interpreter on a handle, with a value or null. As with the base's own field, this does not move the timer.
     unsafe { put(word(object.cast(), layout().when), ffi::Py_XNewRef(value)) };
     0
 }
 
 unsafe extern "C" fn get_context(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a handle, whose context is seen by the collector before it is given out.
     unsafe {
         let handle = object.cast::<HandleObject>();
         share_context(handle);
@@ -92,7 +93,7 @@ unsafe extern "C" fn get_context(object: *mut ffi::PyObject, _: *mut c_void) -> 
 }
 
 unsafe extern "C" fn set_context(object: *mut ffi::PyObject, value: *mut ffi::PyObject, _: *mut c_void) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a handle, with a value or null; the former context is let go as one that is shared.
     unsafe {
         share_context(object.cast());
         put(&raw mut (*object.cast::<HandleObject>()).context, ffi::Py_XNewRef(value));
@@ -100,44 +101,20 @@ unsafe extern "C" fn set_context(object: *mut ffi::PyObject, value: *mut ffi::Py
     0
 }
 
-/// The tables live as long as the type does: for ever.
-struct Tables {
-    methods: [ffi::PyMethodDef; 2],
-    attributes: [ffi::PyGetSetDef; 3],
-}
+static METHODS: FastMethods<2> = Table([
+    plain(
+        c"cancel",
+        cancel,
+        c"cancel($self, /)\n--\n\nEnd this timer, in O(1); it leaves the loop at once. Never raises.",
+    ),
+    ffi::PyMethodDef::zeroed(),
+]);
 
-// SAFETY: never written.
-unsafe impl Sync for Tables {}
-
-static TABLES: Tables = Tables {
-    methods: [
-        ffi::PyMethodDef {
-            ml_name: c"cancel".as_ptr(),
-            ml_meth: ffi::PyMethodDefPointer { PyCFunction: cancel },
-            ml_flags: ffi::METH_NOARGS,
-            ml_doc: c"cancel($self, /)\n--\n\nEnd this timer, in O(1); it leaves the loop at once. Never raises."
-                .as_ptr(),
-        },
-        ffi::PyMethodDef::zeroed(),
-    ],
-    attributes: [
-        ffi::PyGetSetDef {
-            name: c"_when".as_ptr(),
-            get: Some(get_when),
-            set: Some(set_when),
-            doc: c"The deadline in seconds of the loop's time.".as_ptr(),
-            closure: null_mut(),
-        },
-        ffi::PyGetSetDef {
-            name: c"_context".as_ptr(),
-            get: Some(get_context),
-            set: Some(set_context),
-            doc: c"The context that the callback runs in.".as_ptr(),
-            closure: null_mut(),
-        },
-        ffi::PyGetSetDef { name: std::ptr::null(), get: None, set: None, doc: std::ptr::null(), closure: null_mut() },
-    ],
-};
+static ATTRIBUTES: Table<ffi::PyGetSetDef, 3> = Table([
+    attribute(c"_when", get_when, Some(set_when), c"The deadline in seconds of the loop's time."),
+    attribute(c"_context", get_context, Some(set_context), c"The context that the callback runs in."),
+    LAST_ATTRIBUTE,
+]);
 
 /// Where a member of a class with slots stands in its objects.
 fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
@@ -145,7 +122,7 @@ fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
     if member.get_type().name()? != "member_descriptor" {
         return Err(unknown_layout(name));
     }
-    // SAFETY: the type was checked; its layout is public.
+    // SAFETY: the type was checked; its structure is public.
     let offset = unsafe { (*(*member.as_ptr().cast::<ffi::PyMemberDescrObject>()).d_member).offset };
     usize::try_from(offset).map_err(|_| unknown_layout(name))
 }
@@ -156,8 +133,7 @@ fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
 ///
 /// SystemError if `asyncio.TimerHandle` is not laid out as it is in CPython 3.11 to 3.13.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
-    // SAFETY: the GIL is held.
-    if unsafe { !layout().kind.is_null() } {
+    if is_prepared() {
         return Ok(());
     }
     let events = py.import("asyncio.events")?;
@@ -172,44 +148,22 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     // SAFETY: a type object outlives the call.
     let base_size = unsafe { (*timer.as_type_ptr()).tp_basicsize };
     let tail = usize::try_from(base_size).map_err(|_| unknown_layout("size"))?;
-    let kind = make(py, &timer, tail)?;
+    let builder = TypeBuilder::new(c"tickwheel.aio.TimerHandle", tail + size_of::<Tail>())
+        .flags(ffi::Py_TPFLAGS_HAVE_GC)
+        .doc(c"The handle of a timer of `EventLoop`: an `asyncio.TimerHandle` with a place in the wheel.")
+        .methods(&METHODS)
+        .attributes(&ATTRIBUTES)
+        .slot(ffi::Py_tp_dealloc, dealloc as *mut c_void)
+        .slot(ffi::Py_tp_traverse, traverse as *mut c_void)
+        .slot(ffi::Py_tp_clear, clear as *mut c_void);
+    // SAFETY: the functions are what their slots want, and take an object that begins as the base's do, with a `Tail` behind.
+    let kind = unsafe { builder.build(py, Some(&timer))? };
     // SAFETY: a fresh type object.
-    let weakrefs = unsafe { (*kind).tp_weaklistoffset };
-    if weakrefs == 0 || tail % align_of::<Tail>() != 0 {
+    let weakrefs = unsafe { (*kind.as_type_ptr()).tp_weaklistoffset };
+    if weakrefs <= 0 || tail % align_of::<Tail>() != 0 {
         return Err(unknown_layout("weak references"));
     }
-    let bases = [handle.as_type_ptr(), timer.as_type_ptr()];
-    // SAFETY: `asyncio.events` keeps its classes; ours is never freed.
-    unsafe { set_layout(Layout { kind, bases, scheduled, when, tail, weakrefs }) };
-    std::mem::forget((handle, timer));
+    let bases = [handle.unbind(), timer.unbind()];
+    set_layout(Layout { kind: kind.unbind(), bases, scheduled, when, tail, weakrefs });
     Ok(())
-}
-
-fn make(py: Python<'_>, base: &Bound<'_, PyType>, base_size: usize) -> PyResult<*mut ffi::PyTypeObject> {
-    let slot = |slot: c_int, pointer: *mut c_void| ffi::PyType_Slot { slot, pfunc: pointer };
-    let doc = c"The handle of a timer of `EventLoop`: an `asyncio.TimerHandle` with a place in the wheel.";
-    let mut slots = [
-        slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),
-        slot(ffi::Py_tp_traverse, traverse as *mut c_void),
-        slot(ffi::Py_tp_clear, clear as *mut c_void),
-        slot(ffi::Py_tp_methods, TABLES.methods.as_ptr().cast_mut().cast()),
-        slot(ffi::Py_tp_getset, TABLES.attributes.as_ptr().cast_mut().cast()),
-        slot(ffi::Py_tp_doc, doc.as_ptr().cast_mut().cast()),
-        slot(0, null_mut()),
-    ];
-    let flags = ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
-    let mut spec = ffi::PyType_Spec {
-        name: c"tickwheel.aio.TimerHandle".as_ptr(),
-        basicsize: (base_size + size_of::<Tail>()) as c_int,
-        itemsize: 0,
-        flags: flags as _,
-        slots: slots.as_mut_ptr(),
-    };
-    let bases = PyTuple::new(py, [base])?;
-    // SAFETY: the spec is complete.
-    let kind = unsafe { ffi::PyType_FromSpecWithBases(&raw mut spec, bases.as_ptr()) };
-    if kind.is_null() {
-        return Err(PyErr::fetch(py));
-    }
-    Ok(kind.cast())
 }

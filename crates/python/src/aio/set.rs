@@ -6,11 +6,13 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::aio::event_loop::{deadline_of, TimerLoop};
+use crate::aio::event_loop::TimerLoop;
 use crate::aio::handle::{self, layout, put, word};
+use crate::aio::time::deadline_of;
 use crate::cpython::cell::guard;
 use crate::cpython::errors::raise;
 use crate::cpython::fast_methods::{fast, FastMethods};
+use crate::cpython::type_builder::Table;
 
 unsafe extern "C" fn call_at(
     slf: *mut ffi::PyObject,
@@ -18,7 +20,7 @@ unsafe extern "C" fn call_at(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a `TimerLoop`, as its method descriptor sees to.
+    // SAFETY: the method's descriptor lets the interpreter call it on a `TimerLoop` only, with the words that `count` and `names` say.
     unsafe {
         guard(|py| {
             let arguments = Arguments::read(py, "call_at", "when", args, count as usize, names)?;
@@ -34,7 +36,8 @@ unsafe extern "C" fn call_later(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a `TimerLoop`, with `count` words at `args` and one more for each name; an exact float
+    // is checked before it is read.
     unsafe {
         guard(|py| {
             let arguments = Arguments::read(py, "call_later", "delay", args, count as usize, names)?;
@@ -134,10 +137,10 @@ impl<'a> Arguments<'a> {
         values: *const *mut ffi::PyObject,
         names: *mut ffi::PyObject,
     ) -> PyResult<()> {
-        // SAFETY: as above.
+        // SAFETY: the names of a call are a tuple.
         let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
         for (at, name) in names.iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: the values lie in a row, one for each name.
             let value = unsafe { *values.add(at) };
             let name = name.extract::<String>()?;
             let place = match name.as_str() {
@@ -203,7 +206,7 @@ unsafe fn file(
             ffi::Py_XDECREF(context);
             return Err(PyErr::fetch(py));
         }
-        let handle = handle::new(slf.as_ptr(), when, arguments.callback, args, context, is_private)?;
+        let handle = handle::new(py, slf.as_ptr(), when, arguments.callback, args, context, is_private)?;
         if let Some(given) = given {
             put(word(handle, layout().when), given.clone().into_ptr());
         }
@@ -235,7 +238,7 @@ fn not_seconds(object: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("when is {shown}: pass seconds as a number (inf means never)"))
 }
 
-static METHODS: FastMethods<2> = FastMethods([
+static METHODS: FastMethods<2> = Table([
     fast(
         c"call_at",
         call_at,

@@ -5,15 +5,18 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::{offset_of, replace, size_of};
-use std::ptr::{addr_of_mut, null_mut};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::aio::handle::put;
-use crate::aio::timeout::TimeoutObject;
+use crate::aio::timeout_object::TimeoutObject;
 use crate::cpython::cell::guard;
+use crate::cpython::free_list::FreeList;
+use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
 
 /// Where a step is: what it was made for, then whether it was called.
 #[derive(Clone, Copy, PartialEq)]
@@ -47,15 +50,10 @@ struct StepMaker {
 /// How many dead steps are kept for reuse.
 const KEPT: usize = 256;
 
-struct FreeList {
-    steps: [*mut StepObject; KEPT],
-    len: usize,
-}
-
-static mut TYPE: *mut ffi::PyTypeObject = null_mut();
-static mut FREE: FreeList = FreeList { steps: [null_mut(); KEPT], len: 0 };
+static TYPE: KnownType = KnownType::new();
+static DEAD: FreeList<StepObject> = FreeList::new(KEPT);
 /// A StopIteration that is used again and again, as long as nobody keeps it.
-static mut STOP: *mut ffi::PyStopIterationObject = null_mut();
+static STOP: AtomicPtr<ffi::PyStopIterationObject> = AtomicPtr::new(null_mut());
 
 /// `tp_descr_get` of a maker: a step of `timeout`; of the class itself, the maker.
 unsafe extern "C" fn make(
@@ -63,27 +61,19 @@ unsafe extern "C" fn make(
     timeout: *mut ffi::PyObject,
     _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a maker that stands in `Timeout` only; the free list holds dead steps of this very type.
+    // SAFETY: called by the interpreter on a maker that stands in `Timeout` only; the list holds dead steps of this very type.
     unsafe {
         if timeout.is_null() || timeout == ffi::Py_None() {
             return ffi::Py_NewRef(maker);
         }
-        let free = &mut *addr_of_mut!(FREE);
-        let step = if free.len > 0 {
-            free.len -= 1;
-            let step = free.steps[free.len];
-            ffi::PyObject_Init(step.cast(), TYPE);
-            step
-        } else {
-            ffi::PyObject_GC_New::<StepObject>(TYPE)
-        };
-        if !step.is_null() {
+        guard(|py| {
+            let step = DEAD.object(py, TYPE.get(), || ffi::PyObject_GC_New(TYPE.get()))?;
             (*step).vectorcall = Some(call);
             (*step).timeout = ffi::Py_NewRef(timeout).cast();
             (*step).stage = (*maker.cast::<StepMaker>()).stage;
             ffi::PyObject_GC_Track(step.cast());
-        }
-        step.cast()
+            Ok(step.cast())
+        })
     }
 }
 
@@ -94,7 +84,7 @@ unsafe extern "C" fn call(
     count: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a step.
+    // SAFETY: called by the interpreter on a step, which refers to its timeout, with `count` words at `args`.
     unsafe {
         guard(|py| {
             let this = step.cast::<StepObject>();
@@ -122,7 +112,7 @@ unsafe extern "C" fn call(
 
 /// `tp_iternext`: there is nothing to wait for, so the first step is the last.
 unsafe extern "C" fn next(step: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above. Null without an exception is StopIteration(None).
+    // SAFETY: called by the interpreter on a step, which refers to its timeout. Null without an exception is StopIteration(None).
     unsafe {
         guard(|py| {
             let this = step.cast::<StepObject>();
@@ -145,15 +135,17 @@ unsafe extern "C" fn next(step: *mut ffi::PyObject) -> *mut ffi::PyObject {
 unsafe fn stop_with(py: Python<'_>, timeout: *mut TimeoutObject) -> PyResult<()> {
     // SAFETY: an exception that nobody else has may be given another value.
     unsafe {
-        if STOP.is_null() || ffi::Py_REFCNT(STOP.cast()) != 1 {
+        let mut stop = STOP.load(Ordering::Relaxed);
+        if stop.is_null() || ffi::Py_REFCNT(stop.cast()) != 1 {
             let made = ffi::PyObject_CallNoArgs(ffi::PyExc_StopIteration);
             if made.is_null() {
                 return Err(PyErr::fetch(py));
             }
-            ffi::Py_XDECREF(replace(&mut *addr_of_mut!(STOP), made.cast()).cast());
+            ffi::Py_XDECREF(STOP.swap(made.cast(), Ordering::Relaxed).cast());
+            stop = made.cast();
         }
-        put(&raw mut (*STOP).value, ffi::Py_NewRef(timeout.cast()));
-        ffi::PyErr_Restore(ffi::Py_NewRef(ffi::PyExc_StopIteration), ffi::Py_NewRef(STOP.cast()), null_mut());
+        put(&raw mut (*stop).value, ffi::Py_NewRef(timeout.cast()));
+        ffi::PyErr_Restore(ffi::Py_NewRef(ffi::PyExc_StopIteration), ffi::Py_NewRef(stop.cast()), null_mut());
     }
     Ok(())
 }
@@ -163,8 +155,9 @@ unsafe fn stop_with(py: Python<'_>, timeout: *mut TimeoutObject) -> PyResult<()>
 unsafe fn forget(timeout: *mut TimeoutObject) {
     // SAFETY: the exception is ours; the caller has a reference to the timeout.
     unsafe {
-        if !STOP.is_null() && (*STOP).value == timeout.cast() {
-            put(&raw mut (*STOP).value, ffi::Py_NewRef(ffi::Py_None()));
+        let stop = STOP.load(Ordering::Relaxed);
+        if !stop.is_null() && (*stop).value == timeout.cast() {
+            put(&raw mut (*stop).value, ffi::Py_NewRef(ffi::Py_None()));
         }
     }
 }
@@ -182,28 +175,17 @@ unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi::visitproc,
 }
 
 unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: nobody refers to the step any more.
+    // SAFETY: objects are freed with the GIL held, when nobody refers to them any more: the timeout is ours to let go.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let step = object.cast::<StepObject>();
         ffi::Py_DECREF(replace(&mut (*step).timeout, null_mut()).cast());
-        let free = &mut *addr_of_mut!(FREE);
-        if free.len < KEPT {
-            free.steps[free.len] = step;
-            free.len += 1;
-        } else {
-            ffi::PyObject_GC_Del(object.cast());
-        }
-        ffi::Py_DECREF(TYPE.cast());
+        DEAD.keep(Python::assume_attached(), step, ffi::PyObject_GC_Del);
+        ffi::Py_DECREF(TYPE.get().cast());
     }
 }
 
-struct Members([ffi::PyMemberDef; 2]);
-
-// SAFETY: never written.
-unsafe impl Sync for Members {}
-
-static MEMBERS: Members = Members([
+static MEMBERS: Table<ffi::PyMemberDef, 2> = Table([
     ffi::PyMemberDef {
         name: c"__vectorcalloffset__".as_ptr(),
         type_code: ffi::Py_T_PYSSIZET,
@@ -211,55 +193,32 @@ static MEMBERS: Members = Members([
         flags: ffi::Py_READONLY,
         doc: std::ptr::null(),
     },
-    // SAFETY: zeros end the table.
+    // SAFETY: null pointers and zeros are a member, the one that ends a table.
     unsafe { std::mem::zeroed() },
 ]);
 
-fn slot(slot: c_int, pointer: *mut c_void) -> ffi::PyType_Slot {
-    ffi::PyType_Slot { slot, pfunc: pointer }
-}
-
-fn type_of<'py>(
-    py: Python<'py>,
-    name: &'static std::ffi::CStr,
-    size: usize,
-    flags: std::ffi::c_ulong,
-    slots: &mut [ffi::PyType_Slot],
-) -> PyResult<Bound<'py, PyAny>> {
-    let own = ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION | ffi::Py_TPFLAGS_IMMUTABLETYPE;
-    let mut spec = ffi::PyType_Spec {
-        name: name.as_ptr(),
-        basicsize: size as c_int,
-        itemsize: 0,
-        flags: (own | flags) as _,
-        slots: slots.as_mut_ptr(),
-    };
-    // SAFETY: the spec is complete.
-    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec)) }
-}
-
 /// The descriptors `__aenter__` and `__aexit__`; to be called once, by the module's import.
 pub(crate) fn makers(py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 2]> {
-    let mut step_slots = [
-        slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),
-        slot(ffi::Py_tp_traverse, traverse as *mut c_void),
-        slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *mut c_void),
-        slot(ffi::Py_tp_members, MEMBERS.0.as_ptr().cast_mut().cast()),
-        slot(ffi::Py_am_await, ffi::PyObject_SelfIter as *mut c_void),
-        slot(ffi::Py_tp_iter, ffi::PyObject_SelfIter as *mut c_void),
-        slot(ffi::Py_tp_iternext, next as *mut c_void),
-        slot(0, null_mut()),
-    ];
-    let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL;
-    let step = type_of(py, c"tickwheel._core.TimeoutStep", size_of::<StepObject>(), flags, &mut step_slots)?;
-    // SAFETY: the GIL is held; the type is kept for ever.
-    unsafe { TYPE = step.into_ptr().cast() };
-    let mut maker_slots = [slot(ffi::Py_tp_descr_get, make as *mut c_void), slot(0, null_mut())];
-    let maker = type_of(py, c"tickwheel._core.TimeoutMethod", size_of::<StepMaker>(), 0, &mut maker_slots)?;
+    let step = TypeBuilder::new(c"tickwheel._core.TimeoutStep", size_of::<StepObject>())
+        .flags(ffi::Py_TPFLAGS_IMMUTABLETYPE | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL)
+        .members(&MEMBERS)
+        .slot(ffi::Py_tp_dealloc, dealloc as *mut c_void)
+        .slot(ffi::Py_tp_traverse, traverse as *mut c_void)
+        .slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *mut c_void)
+        .slot(ffi::Py_am_await, ffi::PyObject_SelfIter as *mut c_void)
+        .slot(ffi::Py_tp_iter, ffi::PyObject_SelfIter as *mut c_void)
+        .slot(ffi::Py_tp_iternext, next as *mut c_void);
+    // SAFETY: the functions are what their slots want, and take a `StepObject`; the member is the field of one.
+    TYPE.set(&unsafe { step.build(py, None)? });
+    let maker = TypeBuilder::new(c"tickwheel._core.TimeoutMethod", size_of::<StepMaker>())
+        .flags(ffi::Py_TPFLAGS_IMMUTABLETYPE)
+        .slot(ffi::Py_tp_descr_get, make as *mut c_void);
+    // SAFETY: the function is that of a descriptor, and takes a `StepMaker`.
+    let maker = unsafe { maker.build(py, None)? };
     let made = |stage| -> PyResult<Bound<'_, PyAny>> {
         // SAFETY: a fresh object of the type, which has no other field.
         unsafe {
-            let object = ffi::PyType_GenericAlloc(maker.as_ptr().cast(), 0);
+            let object = ffi::PyType_GenericAlloc(maker.as_type_ptr(), 0);
             let object = Bound::from_owned_ptr_or_err(py, object)?;
             (*object.as_ptr().cast::<StepMaker>()).stage = stage;
             Ok(object)

@@ -1,7 +1,7 @@
 //! A loop's time, read natively unless somebody has replaced it: a subclass, a test that freezes `loop.time`, or one that freezes
 //! `time.monotonic`.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use pyo3::ffi;
 use pyo3::intern;
@@ -9,8 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 use tickwheel_core::NEVER;
 
-use crate::aio::event_loop::deadline_of;
-use crate::clock::seconds;
+use crate::clock::{float_to_ns, seconds};
 use crate::system_clock::SystemClock;
 
 /// Whether a class still has the attribute that was found at the start, patched neither there nor in a base nor overridden.
@@ -18,12 +17,9 @@ pub(crate) struct Genuine {
     name: Py<PyString>,
     original: Py<PyAny>,
     /// The version of the class that was looked at last; 0 is none. The interpreter gives a class a new one whenever it changes.
-    version: Cell<u32>,
-    is_so: Cell<bool>,
+    version: AtomicU32,
+    is_so: AtomicBool,
 }
-
-// SAFETY: only touched with the GIL held.
-unsafe impl Sync for Genuine {}
 
 impl Genuine {
     /// Watch for `name`, which is `original` in the classes that are not changed.
@@ -31,8 +27,8 @@ impl Genuine {
         Self {
             name: name.clone().unbind(),
             original: original.unbind(),
-            version: Cell::new(0),
-            is_so: Cell::new(false),
+            version: AtomicU32::new(0),
+            is_so: AtomicBool::new(false),
         }
     }
 
@@ -43,24 +39,24 @@ impl Genuine {
     /// `kind` is a living type.
     #[inline]
     pub(crate) unsafe fn is_in(&self, py: Python<'_>, kind: *mut ffi::PyTypeObject) -> PyResult<bool> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller keeps the type alive.
         let version = unsafe { (*kind).tp_version_tag };
-        if version != 0 && version == self.version.get() {
-            return Ok(self.is_so.get());
+        if version != 0 && version == self.version.load(Ordering::Relaxed) {
+            return Ok(self.is_so.load(Ordering::Relaxed));
         }
-        // SAFETY: as above.
+        // SAFETY: it is alive for as long as it is looked at.
         unsafe { self.look(py, kind) }
     }
 
     #[cold]
     unsafe fn look(&self, py: Python<'_>, kind: *mut ffi::PyTypeObject) -> PyResult<bool> {
-        // SAFETY: as the caller says; the look-up gives the class a version.
+        // SAFETY: a living type may be looked into; doing so gives the class a version.
         unsafe {
             let class = PyType::from_borrowed_type_ptr(py, kind);
-            self.is_so.set(class.getattr(&self.name)?.is(&self.original));
-            self.version.set((*kind).tp_version_tag);
+            self.is_so.store(class.getattr(&self.name)?.is(&self.original), Ordering::Relaxed);
+            self.version.store((*kind).tp_version_tag, Ordering::Relaxed);
         }
-        Ok(self.is_so.get())
+        Ok(self.is_so.load(Ordering::Relaxed))
     }
 }
 
@@ -131,4 +127,16 @@ impl Reader {
 pub(crate) fn find(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> *mut ffi::PyObject {
     // SAFETY: both are alive. A string's hash and comparison cannot fail.
     unsafe { ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr()) }
+}
+
+/// The deadline of an instant in seconds; NaN is refused.
+#[inline]
+pub(crate) fn deadline_of(py: Python<'_>, when: f64) -> PyResult<u64> {
+    if when == f64::INFINITY {
+        return Ok(NEVER);
+    }
+    if when <= 0.0 {
+        return Ok(0);
+    }
+    float_to_ns(py, when, "when")
 }

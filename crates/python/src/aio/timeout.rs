@@ -1,6 +1,6 @@
-//! `Timeout`: what `tickwheel.aio.timeout` returns; `asyncio.Timeout` with its bookkeeping in a wheel.
+//! What a `Timeout` does, which is what `tickwheel.aio.timeout` returns: `asyncio.Timeout` with its bookkeeping in a wheel.
 
-use std::ptr::{addr_of_mut, null_mut};
+use std::ptr::null_mut;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
@@ -8,84 +8,20 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::aio::deadlines::Deadlines;
-use crate::aio::event_loop::deadline_of;
 use crate::aio::handle::put;
 use crate::aio::running::{current_task, running_loop};
+use crate::aio::time::deadline_of;
+use crate::aio::timeout_object::{new, Phase, TimeoutObject};
 use crate::cpython::errors::raise;
-
-/// Where a timeout is in its life; the names are those that its `repr` shows.
-#[derive(Clone, Copy, PartialEq)]
-#[repr(u8)]
-pub(crate) enum Phase {
-    Created,
-    Active,
-    Expiring,
-    Expired,
-    Finished,
-}
-
-impl Phase {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Active => "active",
-            Self::Expiring => "expiring",
-            Self::Expired => "expired",
-            Self::Finished => "finished",
-        }
-    }
-}
-
-/// The layout of a `Timeout`. Every field is touched with the GIL held only; pointers are owned or null.
-#[repr(C)]
-pub(crate) struct TimeoutObject {
-    ob_base: ffi::PyObject,
-    /// The deadline where it is no float: None, or what was given.
-    pub(crate) given: *mut ffi::PyObject,
-    pub(crate) task: *mut ffi::PyObject,
-    /// The wheel of the loop that it was made on; null before `timeout_at` is entered.
-    pub(crate) deadlines: *mut ffi::PyObject,
-    /// The handle of a timeout that was due when it was set.
-    pub(crate) soon: *mut ffi::PyObject,
-    pub(crate) when: f64,
-    /// The entry's id while it is in the wheel, else 0.
-    pub(crate) id: u64,
-    /// How many cancellations of the task were under way when it entered.
-    pub(crate) cancelling: i64,
-    pub(crate) phase: Phase,
-    /// Whether the deadline was later than the loop's time when it was computed, a moment ago.
-    is_ahead: bool,
-}
-
-/// How many dead timeouts are kept for reuse.
-const KEPT: usize = 256;
-
-struct FreeList {
-    timeouts: [*mut TimeoutObject; KEPT],
-    len: usize,
-}
-
-static mut TYPE: *mut ffi::PyTypeObject = null_mut();
-static mut FREE: FreeList = FreeList { timeouts: [null_mut(); KEPT], len: 0 };
-
-/// Tell this room what the type is, once.
-///
-/// # Safety
-///
-/// The GIL is held.
-pub(crate) unsafe fn set_type(kind: *mut ffi::PyTypeObject) {
-    // SAFETY: as the caller says.
-    unsafe { TYPE = kind };
-}
 
 /// `timeout(delay)`; `delay` is borrowed.
 ///
 /// # Safety
 ///
-/// The GIL is held, `delay` is an object.
+/// `delay` is an object.
 #[inline]
 pub(crate) unsafe fn after(py: Python<'_>, delay: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: as the caller says; an exact float is checked before it is read.
+    // SAFETY: `delay` is an object, and an exact float before it is read as one.
     unsafe {
         let deadlines = Deadlines::of(&running_loop(py)?)?;
         if ffi::PyFloat_CheckExact(delay) != 0 {
@@ -94,10 +30,10 @@ pub(crate) unsafe fn after(py: Python<'_>, delay: *mut ffi::PyObject) -> PyResul
                 return Err(raise(py, "InvalidDelayError", ("delay", delay)));
             }
             let now = deadlines.get().time(py)?;
-            return new(py, Some(deadlines), now + delay, null_mut(), delay > 0.0);
+            return new(py, Some(deadlines.into_any()), now + delay, null_mut(), delay > 0.0);
         }
         if delay == ffi::Py_None() {
-            return new(py, Some(deadlines), f64::INFINITY, delay, false);
+            return new(py, Some(deadlines.into_any()), f64::INFINITY, delay, false);
         }
         let when = deadlines.get().time_object(py)?.add(Borrowed::from_ptr(py, delay))?;
         at(py, when.as_ptr())
@@ -108,9 +44,9 @@ pub(crate) unsafe fn after(py: Python<'_>, delay: *mut ffi::PyObject) -> PyResul
 ///
 /// # Safety
 ///
-/// As `after`.
+/// `when` is an object.
 pub(crate) unsafe fn at(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: as the caller says.
+    // SAFETY: `when` is an object, and so is what is read of it, or null.
     unsafe {
         let (seconds, given) = read(py, when)?;
         new(py, None, seconds, given, false)
@@ -130,38 +66,6 @@ unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut 
     }
 }
 
-unsafe fn new(
-    py: Python<'_>,
-    deadlines: Option<Bound<'_, Deadlines>>,
-    when: f64,
-    given: *mut ffi::PyObject,
-    is_ahead: bool,
-) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the free list holds dead timeouts of this very type; every field is written before the collector sees it.
-    unsafe {
-        let free = &mut *addr_of_mut!(FREE);
-        let timeout = if free.len > 0 {
-            free.len -= 1;
-            let timeout = free.timeouts[free.len];
-            ffi::PyObject_Init(timeout.cast(), TYPE);
-            timeout
-        } else {
-            ffi::PyObject_GC_New::<TimeoutObject>(TYPE)
-        };
-        if timeout.is_null() {
-            return Err(PyErr::fetch(py));
-        }
-        let this = &mut *timeout;
-        this.given = ffi::Py_XNewRef(given);
-        (this.task, this.deadlines, this.soon) =
-            (null_mut(), deadlines.map_or(null_mut(), Bound::into_ptr), null_mut());
-        (this.when, this.id, this.cancelling) = (when, 0, 0);
-        (this.phase, this.is_ahead) = (Phase::Created, is_ahead);
-        ffi::PyObject_GC_Track(timeout.cast());
-        Ok(timeout.cast())
-    }
-}
-
 /// A method of an object that takes nothing and returns a number.
 unsafe fn count(py: Python<'_>, object: *mut ffi::PyObject, name: &Bound<'_, pyo3::types::PyString>) -> PyResult<i64> {
     // SAFETY: the object is alive.
@@ -173,9 +77,9 @@ impl TimeoutObject {
     ///
     /// # Safety
     ///
-    /// The GIL is held and the caller has a reference; likewise below.
+    /// The caller has a reference to the timeout.
     pub(crate) unsafe fn enter(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: as the caller says; no reference into the object lives across a call into Python.
+        // SAFETY: the timeout is alive, and no reference into it lives across a call into Python.
         unsafe {
             if (*timeout).phase != Phase::Created {
                 return Err(PyRuntimeError::new_err("Timeout has already been entered"));
@@ -205,7 +109,7 @@ impl TimeoutObject {
     /// File the timeout under its deadline; one that is due is called in the loop's next turn.
     #[inline]
     unsafe fn set(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's reference keeps the timeout, which has its wheel once it was entered.
         unsafe {
             if (*timeout).given == ffi::Py_None() {
                 return Ok(());
@@ -225,7 +129,7 @@ impl TimeoutObject {
     /// Take the timeout out of the wheel, or its handle out of the loop.
     #[inline]
     unsafe fn unset(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: as above.
+        // SAFETY: the caller's reference keeps the timeout; the handle is taken out before it is let go.
         unsafe {
             if (*timeout).id != 0 {
                 Self::deadlines(py, timeout).get().withdraw(py, timeout);
@@ -239,8 +143,12 @@ impl TimeoutObject {
     }
 
     /// `reschedule(when)`; `when` is borrowed.
+    ///
+    /// # Safety
+    ///
+    /// The caller has a reference to the timeout and to `when`.
     pub(crate) unsafe fn reschedule(py: Python<'_>, timeout: *mut Self, when: *mut ffi::PyObject) -> PyResult<()> {
-        // SAFETY: as above.
+        // SAFETY: both are alive, and the fields are written with no reference into the timeout left.
         unsafe {
             match (*timeout).phase {
                 Phase::Active => {}
@@ -259,39 +167,18 @@ impl TimeoutObject {
         }
     }
 
-    /// The time is up: cancel the task.
-    pub(crate) unsafe fn ring(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: as above.
-        unsafe {
-            drop(Bound::from_owned_ptr_or_opt(py, std::mem::replace(&mut (*timeout).soon, null_mut())));
-            if (*timeout).phase == Phase::Active {
-                let task = Bound::from_borrowed_ptr(py, (*timeout).task);
-                task.call_method0(intern!(py, "cancel"))?;
-                (*timeout).phase = Phase::Expiring;
-            }
-            Ok(())
-        }
-    }
-
-    /// The timeout has left the wheel as due; takes over the wheel's reference.
-    pub(crate) unsafe fn expire(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: as above, with the wheel's reference.
-        unsafe {
-            (*timeout).id = 0;
-            let rung = Self::ring(py, timeout);
-            ffi::Py_DECREF(timeout.cast());
-            rung
-        }
-    }
-
     /// `__aexit__`; the exception is borrowed.
+    ///
+    /// # Safety
+    ///
+    /// The caller has a reference to the timeout, `kind` and `error`.
     pub(crate) unsafe fn exit(
         py: Python<'_>,
         timeout: *mut Self,
         kind: *mut ffi::PyObject,
         error: *mut ffi::PyObject,
     ) -> PyResult<()> {
-        // SAFETY: as above.
+        // SAFETY: all three are alive, and a timeout that was entered has a task until it is left.
         unsafe {
             Self::unset(py, timeout)?;
             match (*timeout).phase {
@@ -310,56 +197,5 @@ impl TimeoutObject {
             put(&raw mut (*timeout).task, null_mut());
             Ok(())
         }
-    }
-}
-
-/// `tp_clear`.
-pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> std::ffi::c_int {
-    // SAFETY: the collector found the timeout unreachable, or it is being freed. Its wheel it keeps: the wheel lets go of it.
-    unsafe {
-        let this = &mut *object.cast::<TimeoutObject>();
-        for field in [&mut this.given, &mut this.task, &mut this.soon] {
-            put(field, null_mut());
-        }
-    }
-    0
-}
-
-/// `tp_traverse`.
-pub(crate) unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut std::ffi::c_void,
-) -> std::ffi::c_int {
-    // SAFETY: called by the collector on a timeout.
-    unsafe {
-        let this = &*object.cast::<TimeoutObject>();
-        for field in [ffi::Py_TYPE(object).cast(), this.given, this.task, this.deadlines, this.soon] {
-            if !field.is_null() {
-                let answer = visit(field, arg);
-                if answer != 0 {
-                    return answer;
-                }
-            }
-        }
-        0
-    }
-}
-
-/// `tp_dealloc`: keep the timeout for reuse. One in a wheel is referred to by it.
-pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: nobody refers to the timeout any more.
-    unsafe {
-        ffi::PyObject_GC_UnTrack(object.cast());
-        clear(object);
-        put(&raw mut (*object.cast::<TimeoutObject>()).deadlines, null_mut());
-        let free = &mut *addr_of_mut!(FREE);
-        if free.len < KEPT {
-            free.timeouts[free.len] = object.cast();
-            free.len += 1;
-        } else {
-            ffi::PyObject_GC_Del(object.cast());
-        }
-        ffi::Py_DECREF(TYPE.cast());
     }
 }

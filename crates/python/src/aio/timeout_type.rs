@@ -1,7 +1,6 @@
 //! The methods of `Timeout`, its type, and the functions `timeout` and `timeout_at`.
 
-use std::ffi::{c_int, c_void};
-use std::mem::size_of;
+use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use pyo3::exceptions::PyTypeError;
@@ -9,27 +8,25 @@ use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::aio::timeout::{after, at, clear, dealloc, set_type, traverse, Phase, TimeoutObject};
+use crate::aio::step::makers;
+use crate::aio::timeout::{after, at};
+use crate::aio::timeout_object::{clear, dealloc, traverse, Phase, TimeoutObject, TYPE};
 use crate::cpython::cell::guard;
-use crate::cpython::fast_methods::{fast, method, FastMethods};
-
-fn none() -> *mut ffi::PyObject {
-    // SAFETY: None is always there.
-    unsafe { ffi::Py_NewRef(ffi::Py_None()) }
-}
+use crate::cpython::fast_methods::{fast, of_one, plain, FastMethods};
+use crate::cpython::type_builder::{Table, TypeBuilder};
 
 unsafe extern "C" fn reschedule(object: *mut ffi::PyObject, when: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timeout, with a reference to it; likewise below.
-    unsafe { guard(|py| TimeoutObject::reschedule(py, object.cast(), when).map(|()| none())) }
+    // SAFETY: called by the interpreter on a timeout, which the caller keeps, with an object.
+    unsafe { guard(|py| TimeoutObject::reschedule(py, object.cast(), when).map(|()| py.None().into_ptr())) }
 }
 
 unsafe extern "C" fn on_timeout(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe { guard(|py| TimeoutObject::ring(py, object.cast()).map(|()| none())) }
+    // SAFETY: called by the interpreter on a timeout, which the caller keeps.
+    unsafe { guard(|py| TimeoutObject::ring(py, object.cast()).map(|()| py.None().into_ptr())) }
 }
 
 unsafe extern "C" fn when(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a timeout; nothing runs while the reference into it lasts.
     unsafe {
         let this = &*object.cast::<TimeoutObject>();
         if this.given.is_null() {
@@ -41,7 +38,7 @@ unsafe extern "C" fn when(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> 
 }
 
 unsafe extern "C" fn expired(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a timeout, whose phase is copied.
     unsafe {
         let phase = (*object.cast::<TimeoutObject>()).phase;
         ffi::PyBool_FromLong(matches!(phase, Phase::Expiring | Phase::Expired).into())
@@ -49,7 +46,7 @@ unsafe extern "C" fn expired(object: *mut ffi::PyObject, _: *mut ffi::PyObject) 
 }
 
 unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a timeout; `when` is a function of ours that takes one.
     unsafe {
         guard(|py| {
             let phase = (*object.cast::<TimeoutObject>()).phase;
@@ -92,7 +89,7 @@ unsafe extern "C" fn timeout(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter.
+    // SAFETY: called by the interpreter with as many words as `count` and `names` say.
     unsafe { guard(|py| after(py, argument(py, "timeout", "delay", args, count as usize, names)?)) }
 }
 
@@ -102,39 +99,23 @@ unsafe extern "C" fn timeout_at(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: the words are the caller's for the length of the call, as many as `count` and `names` say.
     unsafe { guard(|py| at(py, argument(py, "timeout_at", "when", args, count as usize, names)?)) }
 }
 
-static METHODS: FastMethods<5> = FastMethods([
-    method(
+static METHODS: FastMethods<5> = Table([
+    of_one(
         c"reschedule",
-        ffi::PyMethodDefPointer { PyCFunction: reschedule },
-        ffi::METH_O,
+        reschedule,
         c"reschedule($self, when, /)\n--\n\nMove the deadline of a timeout that is active; None is never.",
     ),
-    method(
-        c"when",
-        ffi::PyMethodDefPointer { PyCFunction: when },
-        ffi::METH_NOARGS,
-        c"when($self, /)\n--\n\nReturn the deadline in seconds of the loop's time, or None.",
-    ),
-    method(
-        c"expired",
-        ffi::PyMethodDefPointer { PyCFunction: expired },
-        ffi::METH_NOARGS,
-        c"expired($self, /)\n--\n\nReturn whether the time was up before the block ended.",
-    ),
-    method(
-        c"_on_timeout",
-        ffi::PyMethodDefPointer { PyCFunction: on_timeout },
-        ffi::METH_NOARGS,
-        c"_on_timeout($self, /)\n--\n\nCancel the task: the time is up.",
-    ),
+    plain(c"when", when, c"when($self, /)\n--\n\nReturn the deadline in seconds of the loop's time, or None."),
+    plain(c"expired", expired, c"expired($self, /)\n--\n\nReturn whether the time was up before the block ended."),
+    plain(c"_on_timeout", on_timeout, c"_on_timeout($self, /)\n--\n\nCancel the task: the time is up."),
     ffi::PyMethodDef::zeroed(),
 ]);
 
-static FUNCTIONS: FastMethods<2> = FastMethods([
+static FUNCTIONS: FastMethods<2> = Table([
     fast(
         c"timeout",
         timeout,
@@ -150,34 +131,20 @@ static FUNCTIONS: FastMethods<2> = FastMethods([
 
 /// Make the type, and put it and the functions into the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let slot = |slot: c_int, pointer: *mut c_void| ffi::PyType_Slot { slot, pfunc: pointer };
-    let doc = c"What `timeout` and `timeout_at` return: an asynchronous context manager, as `asyncio.Timeout`.";
-    let mut slots = [
-        slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),
-        slot(ffi::Py_tp_traverse, traverse as *mut c_void),
-        slot(ffi::Py_tp_clear, clear as *mut c_void),
-        slot(ffi::Py_tp_repr, repr as *mut c_void),
-        slot(ffi::Py_tp_methods, METHODS.0.as_ptr().cast_mut().cast()),
-        slot(ffi::Py_tp_doc, doc.as_ptr().cast_mut().cast()),
-        slot(0, null_mut()),
-    ];
-    let flags = ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
-    let mut spec = ffi::PyType_Spec {
-        name: c"tickwheel._core.Timeout".as_ptr(),
-        basicsize: size_of::<TimeoutObject>() as c_int,
-        itemsize: 0,
-        flags: flags as _,
-        slots: slots.as_mut_ptr(),
-    };
-    let py = module.py();
-    // SAFETY: the spec is complete, the tables static; the module's import holds the GIL and happens once.
-    unsafe {
-        let kind = Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec))?;
-        set_type(kind.as_ptr().cast());
-        let [enter, exit] = crate::aio::step::makers(py)?;
-        kind.setattr("__aenter__", enter)?;
-        kind.setattr("__aexit__", exit)?;
-        module.add("Timeout", kind)?;
-    }
+    let builder = TypeBuilder::new(c"tickwheel._core.Timeout", size_of::<TimeoutObject>())
+        .flags(ffi::Py_TPFLAGS_HAVE_GC)
+        .doc(c"What `timeout` and `timeout_at` return: an asynchronous context manager, as `asyncio.Timeout`.")
+        .methods(&METHODS)
+        .slot(ffi::Py_tp_dealloc, dealloc as *mut c_void)
+        .slot(ffi::Py_tp_traverse, traverse as *mut c_void)
+        .slot(ffi::Py_tp_clear, clear as *mut c_void)
+        .slot(ffi::Py_tp_repr, repr as *mut c_void);
+    // SAFETY: the functions are what their slots want, and take a `TimeoutObject`.
+    let kind = unsafe { builder.build(module.py(), None)? };
+    TYPE.set(&kind);
+    let [enter, exit] = makers(module.py())?;
+    kind.setattr("__aenter__", enter)?;
+    kind.setattr("__aexit__", exit)?;
+    module.add("Timeout", kind)?;
     FUNCTIONS.add_to_module(module)
 }

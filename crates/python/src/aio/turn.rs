@@ -1,11 +1,13 @@
 //! One turn of an `EventLoop`: what is due goes into `_ready`, and what was ready is run.
 
+use std::sync::atomic::Ordering;
+
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyType};
 use tickwheel_core::Pop;
 
 use crate::aio::event_loop::{Pending, TimerLoop};
@@ -52,7 +54,7 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
             match state.wheel.pop(&mut work) {
                 Pop::Expired(entry) => {
                     let handle = entry.payload.0;
-                    // SAFETY: the wheel's reference keeps it.
+                    // SAFETY: the entry's reference keeps the handle.
                     if unsafe { tail(handle).when } > now {
                         early.push((handle, entry.deadline));
                     } else {
@@ -63,14 +65,14 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
             }
         };
         state.wheel.end_turn();
-        this.is_behind.set(matches!(pop, Pop::Busy));
+        this.is_behind.store(matches!(pop, Pop::Busy), Ordering::Relaxed);
         // A loop's own clock may stand inside a nanosecond: what is due later in the same one waits, in its order.
         for (handle, deadline) in early {
             let id = state.wheel.insert(deadline, Pending(handle));
-            // SAFETY: as above.
+            // SAFETY: the wheel has its reference to the handle back.
             unsafe { tail(handle).id = id.to_u64() };
         }
-        // SAFETY: as above.
+        // SAFETY: what is due keeps the reference that the wheel had.
         let when = |handle: &*mut HandleObject| unsafe { tail(*handle).when };
         // The wheel orders by nanoseconds; floats tell finer ones apart. A stable sort keeps first set, first fired.
         if !due.is_sorted_by(|one, other| when(one) <= when(other)) {
@@ -82,35 +84,28 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
 
 /// Whether `Handle._run` is asyncio's own, for the three kinds of handles that are run natively.
 struct RunWatch {
-    kinds: [*mut ffi::PyTypeObject; 3],
+    kinds: [Py<PyType>; 3],
     genuine: [Genuine; 3],
 }
-
-// SAFETY: types that are never freed; only touched with the GIL held.
-unsafe impl Send for RunWatch {}
-// SAFETY: as above.
-unsafe impl Sync for RunWatch {}
 
 static RUN_WATCH: PyOnceLock<RunWatch> = PyOnceLock::new();
 
 impl RunWatch {
     fn get(py: Python<'_>) -> PyResult<&Self> {
         RUN_WATCH.get_or_try_init(py, || {
-            // SAFETY: a loop was made, so the layout is known.
-            let layout = unsafe { layout() };
-            let kinds = [layout.bases[0], layout.kind, layout.bases[1]];
+            let layout = layout();
+            let kinds = [&layout.bases[0], &layout.kind, &layout.bases[1]].map(|kind| kind.clone_ref(py));
             let name = intern!(py, "_run");
-            // SAFETY: the types live for ever.
-            let original = unsafe { pyo3::types::PyType::from_borrowed_type_ptr(py, kinds[0]) }.getattr(name)?;
+            let original = kinds[0].bind(py).getattr(name)?;
             Ok(Self { kinds, genuine: std::array::from_fn(|_| Genuine::new(name, original.clone())) })
         })
     }
 
     /// The kinds whose `_run` nobody has replaced; null for the others.
     fn untouched(&self, py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
-        let mut kinds = self.kinds;
+        let mut kinds = std::array::from_fn(|at| self.kinds[at].as_ptr().cast());
         for (kind, genuine) in kinds.iter_mut().zip(&self.genuine) {
-            // SAFETY: as above.
+            // SAFETY: the watch has a reference to each of its types.
             if unsafe { !genuine.is_in(py, *kind)? } {
                 *kind = std::ptr::null_mut();
             }
@@ -127,14 +122,13 @@ pub(crate) fn run_ready(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
     let kinds = RunWatch::get(py)?.untouched(py)?;
     for _ in 0..ready.len()? {
         let handle = popleft.call0()?;
-        // SAFETY: the handle is kept by our reference.
-        if !kinds.contains(&unsafe { ffi::Py_TYPE(handle.as_ptr()) }) {
+        if !kinds.contains(&handle.get_type_ptr()) {
             if !handle.getattr(intern!(py, "_cancelled"))?.is_truthy()? {
                 handle.call_method0(intern!(py, "_run"))?;
             }
             continue;
         }
-        // SAFETY: as above, and the type is one that begins with the fields of a handle.
+        // SAFETY: a reference of ours keeps the handle, and its type is one that begins with the fields of a handle.
         unsafe { run(slf, &handle, kinds[1])? };
     }
     Ok(())
@@ -150,7 +144,7 @@ unsafe fn run(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, ours: *mut 
         if (*this).cancelled == ffi::Py_True() {
             return Ok(());
         }
-        if ffi::Py_TYPE(handle.as_ptr()) == ours {
+        if handle.get_type_ptr() == ours {
             share_context(this);
         }
         let words = [(*this).context, (*this).callback, (*this).args];

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::cache::core::{Cache, Entry, Life, Unless};
+use crate::cache::object::{Cache, Entry, Life, Unless};
 
 impl Cache {
     /// What those of the keys have that live, by key. Each counts as a lookup.

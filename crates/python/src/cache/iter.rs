@@ -4,7 +4,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use tickwheel_core::Id;
 
-use crate::cache::core::Cache;
+use crate::cache::object::Cache;
 
 /// Goes through what was in a cache when it was made, leaving out what has left or expired by the time its turn comes.
 ///

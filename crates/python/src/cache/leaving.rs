@@ -1,10 +1,8 @@
 //! How entries leave a cache: taken out, due, making room, all at once.
 
-use tickwheel_core::{Pop, NEVER};
+use tickwheel_core::{Order, Pop, Table, NEVER};
 
-use crate::cache::order::Order;
 use crate::cache::store::{Item, Left, Reason, Store};
-use crate::cache::table::Table;
 use crate::memory::prefetch;
 
 /// How many entries before its turn memory is asked for one that expires.

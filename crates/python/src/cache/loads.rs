@@ -2,11 +2,9 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use tickwheel_core::NEVER;
+use tickwheel_core::{tag_of, Ticket, NEVER};
 
-use crate::cache::core::{Cache, Entry, Life, Put, Unless};
-use crate::cache::table::tag_of;
-use crate::cache::watch::Ticket;
+use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 
 impl Cache {
     /// The value of a key, also after its life as long as it is kept, and how many nanoseconds of that are left: none, or fewer, when it

@@ -5,14 +5,14 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
+use tickwheel_core::{tag_of, Ticket};
 
-use crate::cache::core::{Cache, Entry, Life, Put, Unless};
 use crate::cache::iter::CacheIterator;
+use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Reason, Store};
-use crate::cache::table::tag_of;
-use crate::cache::watch::Ticket;
 use crate::cpython::cell::GilCell;
+use crate::cpython::reports::checked;
 
 #[pymethods]
 impl Cache {
@@ -311,7 +311,7 @@ impl Cache {
 
     /// Verify the invariants; raises AssertionError.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.store.with(py, |store| crate::timers::wheel::checked(|| store.check()))
+        self.store.with(py, |store| checked(|| store.check()))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -1,15 +1,14 @@
 //! The storage of caches.
 
 pub(crate) mod bulk;
-pub(crate) mod core;
+
 pub(crate) mod iter;
 pub(crate) mod leaving;
 pub(crate) mod loads;
 pub(crate) mod methods;
-pub(crate) mod order;
+pub(crate) mod object;
+
 pub(crate) mod probe;
 pub(crate) mod rules;
 pub(crate) mod span;
 pub(crate) mod store;
-pub(crate) mod table;
-pub(crate) mod watch;

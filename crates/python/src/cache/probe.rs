@@ -2,10 +2,9 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tickwheel_core::Id;
+use tickwheel_core::{tag_of, Id};
 
 use crate::cache::store::Store;
-use crate::cache::table::tag_of;
 
 /// What looking for a key came to.
 pub(crate) enum Probe {

@@ -3,7 +3,7 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::cache::core::Cache;
+use crate::cache::object::Cache;
 use crate::clock::to_ns;
 
 impl Cache {

@@ -3,12 +3,9 @@
 //! Nothing here runs Python: objects are moved in and out, and what has left is handed to the caller, who drops it outside.
 
 use pyo3::prelude::*;
-use tickwheel_core::{Id, Wheel, NEVER};
+use tickwheel_core::{tag_of, Id, Order, Table, Watches, Wheel, NEVER};
 
-use crate::cache::order::Order;
-use crate::cache::table::{tag_of, Table};
-use crate::cache::watch::Watches;
-use crate::memory::prefetch;
+use crate::memory::{prefetch, Hints};
 use crate::system_clock::SystemClock;
 
 /// Why an entry left; `tickwheel.cache.Reason` has the same order.
@@ -57,8 +54,8 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) wheel: Wheel<Item>,
-    pub(crate) table: Table,
-    pub(crate) order: Order,
+    pub(crate) table: Table<Hints>,
+    pub(crate) order: Order<Hints>,
     /// The sizes of values by index; where it ends, and so in most caches from the start, all are 1.
     pub(crate) sizes: Vec<f64>,
     /// The sum of all sizes.

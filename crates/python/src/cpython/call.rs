@@ -1,12 +1,12 @@
 //! A callback with its arguments, in one reference: the callable itself, or, where there are arguments or a context, a pack of all.
 
 use std::alloc::{handle_alloc_error, Layout};
-use std::ptr::{addr_of_mut, null_mut};
+use std::ptr::null_mut;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::cpython::spares::Spares;
+use crate::cpython::free_list::FreeList;
 
 /// Marks a pointer to a `Pack`.
 const PACKED: usize = 1;
@@ -36,7 +36,10 @@ const _: () = assert!(size_of::<Pack>() == size_of::<*mut ffi::PyObject>(), "the
 /// The words of a callback with one argument; packs of that size are kept for reuse.
 const USUAL: usize = 2;
 
-static mut SPARES: Spares = Spares::new();
+/// How many of them: as many as there are dead handles that had one.
+const KEPT: usize = 16 * 1024;
+
+static DEAD: FreeList<Pack> = FreeList::new(KEPT);
 
 extern "C-unwind" {
     /// As `ffi::PyObject_Vectorcall`, but declared as what it is: a call that may unwind, see `Park`.
@@ -84,7 +87,7 @@ pub(crate) unsafe fn call(
     let guard = Park;
     // Behind a pointer that the compiler cannot see through: it also knows the function as one that never unwinds.
     let vectorcall = std::hint::black_box(PyObject_Vectorcall as Vectorcall);
-    // SAFETY: as the caller says.
+    // SAFETY: the caller keeps all that is passed alive; without names, null is right for them.
     let result = unsafe { vectorcall(callback, args, count, std::ptr::null_mut()) };
     std::mem::forget(guard);
     result
@@ -101,16 +104,16 @@ impl Call {
     ///
     /// # Safety
     ///
-    /// The GIL is held; `words` has at least the callback.
+    /// `words` are living objects, of which the first is the callback.
     #[inline]
-    pub(crate) unsafe fn new(words: &[*mut ffi::PyObject]) -> Self {
-        // SAFETY: the words are borrowed from the caller's arguments.
+    pub(crate) unsafe fn new(py: Python<'_>, words: &[*mut ffi::PyObject]) -> Self {
+        // SAFETY: the words are objects, borrowed from the caller's arguments, and the first is there.
         unsafe {
             if let [callback] = words {
                 ffi::Py_INCREF(*callback);
                 return Self(*callback);
             }
-            Self::packed(words, words.len() as u32)
+            Self::packed(py, words, words.len() as u32)
         }
     }
 
@@ -118,26 +121,26 @@ impl Call {
     ///
     /// # Safety
     ///
-    /// As `new`.
+    /// `words` are living objects, of which the first is the callback.
     pub(crate) unsafe fn in_context(context: &Bound<'_, PyAny>, words: &[*mut ffi::PyObject]) -> Self {
         let all = [&[context.as_ptr()], words].concat();
-        // SAFETY: all words are borrowed from the caller.
-        unsafe { Self::packed(&all, all.len() as u32 | IN_CONTEXT) }
+        // SAFETY: all words, the context among them, are borrowed from the caller.
+        unsafe { Self::packed(context.py(), &all, all.len() as u32 | IN_CONTEXT) }
     }
 
     /// Fill a fresh pack.
     ///
     /// # Safety
     ///
-    /// As `new`.
+    /// `words` are living objects, as many as `len` says.
     #[inline]
-    unsafe fn packed(words: &[*mut ffi::PyObject], len: u32) -> Self {
-        // SAFETY: the words are borrowed from the caller's arguments; a fresh pack is filled before anyone sees it.
+    unsafe fn packed(py: Python<'_>, words: &[*mut ffi::PyObject], len: u32) -> Self {
+        // SAFETY: the words are alive, and a fresh pack, which has room for them, is filled before anyone sees it.
         unsafe {
             for &word in words {
                 ffi::Py_INCREF(word);
             }
-            let pack = Self::room_for(words.len());
+            let pack = Self::room_for(py, words.len());
             pack.write(Pack { references: 1, len });
             std::ptr::copy_nonoverlapping(words.as_ptr(), pack.add(1).cast(), words.len());
             Self((pack as usize | PACKED) as *mut ffi::PyObject)
@@ -145,29 +148,22 @@ impl Call {
     }
 
     /// Room for a pack, uninitialised.
-    ///
-    /// # Safety
-    ///
-    /// The GIL is held.
     #[inline]
-    unsafe fn room_for(words: usize) -> *mut Pack {
-        // SAFETY: a layout is never empty; the spares were packs of this size.
-        unsafe {
-            let mut pack: *mut Pack = null_mut();
-            if words == USUAL {
-                pack = (*addr_of_mut!(SPARES)).take();
+    fn room_for(py: Python<'_>, words: usize) -> *mut Pack {
+        if words == USUAL {
+            if let Some(dead) = DEAD.take(py) {
+                return dead.as_ptr();
             }
-            if pack.is_null() {
-                // From the interpreter's pools, where packs lie side by side: the system's allocator puts them into the gaps between
-                // the wheel's blocks, each on a page of its own, which cost 120 ns to set and fire a timer with a million waiting.
-                let layout = Self::layout(words);
-                pack = ffi::PyMem_Malloc(layout.size()).cast();
-                if pack.is_null() {
-                    handle_alloc_error(layout);
-                }
-            }
-            pack
         }
+        // From the interpreter's pools, where packs lie side by side: the system's allocator puts them into the gaps between the
+        // wheel's blocks, each on a page of its own, which cost 120 ns to set and fire a timer with a million waiting.
+        let layout = Self::layout(words);
+        // SAFETY: the GIL is held, which the interpreter's pools want.
+        let pack: *mut Pack = unsafe { ffi::PyMem_Malloc(layout.size()) }.cast();
+        if pack.is_null() {
+            handle_alloc_error(layout);
+        }
+        pack
     }
 
     fn layout(words: usize) -> Layout {
@@ -187,7 +183,7 @@ impl Call {
     /// The GIL is held and the call is not none.
     #[inline]
     pub(crate) unsafe fn retain(self) {
-        // SAFETY: as the caller says.
+        // SAFETY: what is not none is an object or a living pack, which only threads with the GIL touch.
         unsafe {
             match self.pack() {
                 None => ffi::Py_INCREF(self.0),
@@ -208,9 +204,9 @@ impl Call {
     /// The call is not none and outlives the slice; the GIL is held.
     #[inline]
     pub(crate) unsafe fn all_words(&self) -> &[*mut ffi::PyObject] {
-        // SAFETY: the words lie behind the head.
         match self.pack() {
             None => std::slice::from_ref(&self.0),
+            // SAFETY: the words of a living pack lie behind its head.
             Some(pack) => unsafe { std::slice::from_raw_parts(pack.add(1).cast(), (*pack).words()) },
         }
     }
@@ -219,7 +215,7 @@ impl Call {
     ///
     /// # Safety
     ///
-    /// As `all_words`.
+    /// The call is not none and outlives the slice; the GIL is held.
     #[inline]
     pub(crate) unsafe fn words(&self) -> &[*mut ffi::PyObject] {
         // SAFETY: a pack with a context begins with that.
@@ -236,7 +232,7 @@ impl Call {
     ///
     /// # Safety
     ///
-    /// As `words`; the caller keeps the call alive meanwhile. `settle` takes over the result.
+    /// The GIL is held, and the call is not none; the caller keeps it alive meanwhile. `settle` takes over the result.
     #[inline]
     pub(crate) unsafe fn call(
         self,
@@ -261,7 +257,7 @@ impl Call {
         self,
         settle: impl FnOnce(*mut ffi::PyObject) -> *mut ffi::PyObject,
     ) -> *mut ffi::PyObject {
-        // SAFETY: as `call`.
+        // SAFETY: a call with a context has that as its first word and the callback as its second; what was entered is left.
         unsafe {
             let (context, words) = (self.all_words()[0], self.words());
             if ffi::PyContext_Enter(context) != 0 {
@@ -283,10 +279,10 @@ impl Call {
     ///
     /// # Safety
     ///
-    /// The GIL is held and the reference is owned.
+    /// The reference is owned.
     #[inline]
-    pub(crate) unsafe fn release(self) {
-        // SAFETY: as the caller says; the words of the last reference are nobody else's.
+    pub(crate) unsafe fn release(self, py: Python<'_>) {
+        // SAFETY: the reference is the caller's to give up; the words of the last reference are nobody else's.
         unsafe {
             let Some(pack) = self.pack() else {
                 return ffi::Py_XDECREF(self.0);
@@ -299,7 +295,9 @@ impl Call {
                 ffi::Py_DECREF(word);
             }
             let words = (*pack).words();
-            if words != USUAL || !(*addr_of_mut!(SPARES)).keep(pack) {
+            if words == USUAL {
+                DEAD.keep(py, pack, ffi::PyMem_Free);
+            } else {
                 ffi::PyMem_Free(pack.cast());
             }
         }

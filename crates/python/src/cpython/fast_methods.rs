@@ -6,23 +6,32 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::cpython::type_builder::Table;
+
 /// Flags of a function that gets its arguments where the caller has them, and their names.
 const NAMED: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
 
-/// A table of definitions, which the interpreter only reads, and for ever.
-pub(crate) struct FastMethods<const N: usize>(pub(crate) [ffi::PyMethodDef; N]);
-
-// SAFETY: never written.
-unsafe impl<const N: usize> Sync for FastMethods<N> {}
+/// A table of functions; the last may be zeros, which end the table of a type.
+pub(crate) type FastMethods<const N: usize> = Table<ffi::PyMethodDef, N>;
 
 /// Return a definition.
-pub(crate) const fn method(
+const fn method(
     name: &'static CStr,
     body: ffi::PyMethodDefPointer,
     flags: c_int,
     doc: &'static CStr,
 ) -> ffi::PyMethodDef {
     ffi::PyMethodDef { ml_name: name.as_ptr(), ml_meth: body, ml_flags: flags, ml_doc: doc.as_ptr() }
+}
+
+/// Return the definition of a method that takes nothing.
+pub(crate) const fn plain(name: &'static CStr, body: ffi::PyCFunction, doc: &'static CStr) -> ffi::PyMethodDef {
+    method(name, ffi::PyMethodDefPointer { PyCFunction: body }, ffi::METH_NOARGS, doc)
+}
+
+/// Return the definition of a method that takes one argument by place.
+pub(crate) const fn of_one(name: &'static CStr, body: ffi::PyCFunction, doc: &'static CStr) -> ffi::PyMethodDef {
+    method(name, ffi::PyMethodDefPointer { PyCFunction: body }, ffi::METH_O, doc)
 }
 
 /// Return the definition of a method that is called millions of times a second.
@@ -51,7 +60,7 @@ impl<const N: usize> FastMethods<N> {
     /// Give `module` them as functions.
     pub(crate) fn add_to_module(&'static self, module: &Bound<'_, PyModule>) -> PyResult<()> {
         for (name, definition) in self.definitions() {
-            // SAFETY: as above.
+            // SAFETY: the interpreter keeps a pointer to the definition, which is static.
             let function = unsafe {
                 let made = ffi::PyCFunction_NewEx(definition, std::ptr::null_mut(), module.name()?.as_ptr());
                 Bound::from_owned_ptr_or_err(module.py(), made)?
@@ -63,7 +72,7 @@ impl<const N: usize> FastMethods<N> {
 
     fn definitions(&'static self) -> impl Iterator<Item = (&'static str, *mut ffi::PyMethodDef)> {
         self.0.iter().map(|definition| {
-            // SAFETY: the name is static.
+            // SAFETY: a name is a static string, and `zeroed` tables are never asked for theirs.
             let name = unsafe { CStr::from_ptr(definition.ml_name) };
             (name.to_str().expect("names are ASCII"), std::ptr::from_ref(definition).cast_mut())
         })

@@ -7,8 +7,9 @@
 //! interpreter does with its tuples.
 
 use std::ffi::c_void;
-use std::ptr::{addr_of, null_mut};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -16,6 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use crate::cpython::cell::guard;
+use crate::cpython::type_builder::KnownType;
 
 /// So many classes can be fast: each has a function of its own, which knows its fields without a search.
 const CLASSES: usize = 32;
@@ -23,21 +25,21 @@ const CLASSES: usize = 32;
 /// One field: where its word lies in an object, how it is called, and what it is if nobody says.
 struct Field {
     offset: usize,
-    name: *mut ffi::PyObject,
-    default: *mut ffi::PyObject,
+    name: Py<PyString>,
+    default: Option<Py<PyAny>>,
 }
 
 /// What is known of a class.
-#[derive(Clone, Copy)]
 struct Known {
-    kind: *mut ffi::PyTypeObject,
-    fields: &'static [Field],
+    fields: Vec<Field>,
     is_frozen: bool,
 }
 
-static mut KNOWN: [Known; CLASSES] = [Known { kind: null_mut(), fields: &[], is_frozen: false }; CLASSES];
+static KNOWN: [OnceLock<Known>; CLASSES] = [const { OnceLock::new() }; CLASSES];
+/// The classes themselves, in a row: a field's is looked for among them.
+static KINDS: [AtomicPtr<ffi::PyTypeObject>; CLASSES] = [const { AtomicPtr::new(null_mut()) }; CLASSES];
 /// The type of all enumerations, whose members are harmless.
-static mut ENUM: *mut ffi::PyTypeObject = null_mut();
+static ENUM: KnownType = KnownType::new();
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
 static MAKERS: [ffi::vectorcallfunc; CLASSES] = {
@@ -54,7 +56,10 @@ unsafe extern "C" fn make<const NUMBER: usize>(
     // SAFETY: called by the interpreter on the class with this number, whose fields were found out before.
     unsafe {
         let count = ffi::PyVectorcall_NARGS(flags) as usize;
-        let object = fill(class.cast(), KNOWN[NUMBER], args, count, names);
+        let Some(known) = KNOWN[NUMBER].get() else {
+            return by_init(class, args, count, names);
+        };
+        let object = fill(class.cast(), known, args, count, names);
         if object.is_null() && ffi::PyErr_Occurred().is_null() {
             return by_init(class, args, count, names);
         }
@@ -66,12 +71,12 @@ unsafe extern "C" fn make<const NUMBER: usize>(
 #[inline]
 unsafe fn fill(
     class: *mut ffi::PyTypeObject,
-    known: Known,
+    known: &Known,
     args: *const *mut ffi::PyObject,
     count: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    let fields = known.fields;
+    let fields = &known.fields;
     // SAFETY: the words of a new object are null until they are written, and each is within it.
     unsafe {
         if count > fields.len() {
@@ -89,7 +94,7 @@ unsafe fn fill(
         if !names.is_null() {
             for at in 0..ffi::PyTuple_GET_SIZE(names) {
                 let name = ffi::PyTuple_GET_ITEM(names, at);
-                match fields[count..].iter().find(|field| field.name == name) {
+                match fields[count..].iter().find(|field| field.name.as_ptr() == name) {
                     Some(field) if (*word(field)).is_null() => {
                         *word(field) = ffi::Py_NewRef(*args.add(count + at as usize));
                     }
@@ -99,8 +104,8 @@ unsafe fn fill(
         }
         for field in &fields[count..] {
             if (*word(field)).is_null() {
-                is_good &= !field.default.is_null();
-                *word(field) = ffi::Py_XNewRef(field.default);
+                is_good &= field.default.is_some();
+                *word(field) = ffi::Py_XNewRef(field.default.as_ref().map_or(null_mut(), Py::as_ptr));
             }
         }
         if !is_good {
@@ -120,12 +125,12 @@ unsafe fn leads_nowhere(object: *mut ffi::PyObject) -> bool {
     // SAFETY: called with the GIL held on a field of a new object.
     unsafe {
         let kind = ffi::Py_TYPE(object);
-        if ffi::PyType_GetFlags(kind) & ffi::Py_TPFLAGS_HAVE_GC == 0 || ffi::Py_TYPE(kind.cast()) == ENUM {
+        if ffi::PyType_GetFlags(kind) & ffi::Py_TPFLAGS_HAVE_GC == 0 || ffi::Py_TYPE(kind.cast()) == ENUM.get() {
             return true;
         }
         // A tuple or a record of ours that is hidden stays hidden: neither changes.
         let is_fixed =
-            ffi::PyTuple_CheckExact(object) != 0 || (*addr_of!(KNOWN)).iter().any(|known| known.kind == kind);
+            ffi::PyTuple_CheckExact(object) != 0 || KINDS.iter().any(|known| known.load(Ordering::Relaxed) == kind);
         is_fixed && ffi::PyObject_GC_IsTracked(object) == 0
     }
 }
@@ -175,7 +180,7 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
     let refuse = |why: &str| PyTypeError::new_err(format!("{cls} cannot be made fast: {why}"));
     let (mut fields, probe, marks) = fields_of(cls, &refuse)?;
     // Where the words lie is found out with an object whose fields are known.
-    // SAFETY: the words between the head and the basic size are the object's own; the table is written with the GIL held.
+    // SAFETY: the words between the head and the basic size are the object's own; the class is never freed, and its maker knows it.
     unsafe {
         let kind = cls.as_type_ptr();
         let words = (size_of::<ffi::PyObject>()..(*kind).tp_basicsize as usize).step_by(size_of::<usize>());
@@ -192,7 +197,8 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
         if let Some(&maker) = MAKERS.get(number) {
             MADE.store(number + 1, Ordering::Relaxed);
             let is_frozen = cls.getattr("__dataclass_params__")?.getattr("frozen")?.is_truthy()?;
-            KNOWN[number] = Known { kind, fields: Vec::leak(fields), is_frozen };
+            let _ = KNOWN[number].set(Known { fields, is_frozen });
+            KINDS[number].store(cls.clone().into_ptr().cast(), Ordering::Relaxed);
             (*kind).tp_vectorcall = Some(maker);
         }
     }
@@ -217,8 +223,8 @@ fn fields_of<'py>(cls: &Bound<'py, PyType>, refuse: &impl Fn(&str) -> PyErr) -> 
         }
         let name = PyString::intern(py, field.getattr("name")?.cast::<PyString>()?.to_str()?);
         let default = field.getattr("default")?;
-        let default = if default.is(&missing) { null_mut() } else { default.into_ptr() };
-        fields.push(Field { offset: 0, name: name.into_ptr(), default });
+        let default = (!default.is(&missing)).then(|| default.unbind());
+        fields.push(Field { offset: 0, name: name.unbind(), default });
         marks.push(py.import("builtins")?.getattr("object")?.call0()?);
     }
     let probe = cls.call1(PyTuple::new(py, &marks)?)?;
@@ -227,7 +233,6 @@ fn fields_of<'py>(cls: &Bound<'py, PyType>, refuse: &impl Fn(&str) -> PyErr) -> 
 
 /// Put the function into the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // SAFETY: the type is never freed: it is not let go.
-    unsafe { ENUM = module.py().import("enum")?.getattr("EnumType")?.into_ptr().cast() };
+    ENUM.set(module.py().import("enum")?.getattr("EnumType")?.cast()?);
     module.add_function(wrap_pyfunction!(make_fast, module)?)
 }

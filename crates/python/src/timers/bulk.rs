@@ -11,9 +11,11 @@ use tickwheel_core::{Id, NEVER};
 use crate::clock::to_ns;
 use crate::timers::coroutine;
 use crate::timers::engine::Engine;
+use crate::timers::handle::TimerObject;
 use crate::timers::id_array::{number, IdArray};
 use crate::timers::payload::Payload;
-use crate::timers::timer::{self, TimerObject};
+use crate::timers::pending::release;
+use crate::timers::timer;
 
 /// `Engine.call_later_many`.
 pub(crate) fn set<'py>(
@@ -26,7 +28,7 @@ pub(crate) fn set<'py>(
         let text = format!("callback is {}: pass something that can be called", callback.repr()?);
         return Err(PyTypeError::new_err(text));
     }
-    if !this.manners.awaits.get() {
+    if !this.manners.awaits() {
         // SAFETY: the callback is an object of the caller's.
         unsafe { coroutine::check(py, callback.as_ptr()) }?;
     }
@@ -61,15 +63,16 @@ pub(crate) fn cancel(engine: &Bound<'_, Engine>, timers: &Bound<'_, PyAny>) -> P
     let mut cancelled = 0;
     for name in names(timers)? {
         match name {
-            // SAFETY: `name` has a reference to the timer, which may be any engine's.
             Name::Timer(timer) => {
-                cancelled += usize::from(unsafe { timer::cancel(py, timer.as_ptr().cast()) });
+                let object = timer.as_ptr().cast::<TimerObject>();
+                // SAFETY: `timer` is a reference of ours; the timer may be any engine's.
+                cancelled += usize::from(unsafe { timer::cancel(py, object) });
             }
             Name::Id(id) => {
                 let Some(payload) = this.state.with(py, |state| state.cancel_batched(Id::from_u64(id))) else {
                     continue;
                 };
-                payload.release(py);
+                release(py, &payload);
                 cancelled += 1;
             }
         }
@@ -133,7 +136,7 @@ fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
     }
     let names = timers.try_iter()?.map(|name| {
         let name = name?;
-        if timer::is_timer(&name) {
+        if timer::TYPE.is_of(&name) {
             return Ok(Name::Timer(name));
         }
         if let Ok(id) = name.extract::<u64>() {
@@ -167,7 +170,7 @@ fn all_ns(delays: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
         return values.into_iter().map(|value| crate::clock::float_to_ns(py, value, "delay")).collect();
     }
     if let Ok(list) = delays.cast_exact::<PyList>() {
-        // SAFETY: as below.
+        // SAFETY: the iterator gives a reference of our own to each, for as long as it is read.
         return list.iter().map(|delay| unsafe { to_ns(py, delay.as_ptr(), "delay") }).collect();
     }
     // SAFETY: each delay is an object of ours for as long as it is read.

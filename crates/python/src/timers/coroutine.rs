@@ -1,41 +1,30 @@
 //! Coroutines: what a callback that was written with `async def` returns, and who awaits it.
 
-use std::cell::Cell;
-use std::ptr::{addr_of_mut, null_mut};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use crate::cpython::type_builder::KnownType;
 use crate::timers::engine::Engine;
 
 extern "C" {
-    static mut PyMethod_Type: ffi::PyTypeObject;
     fn PyMethod_Function(method: *mut ffi::PyObject) -> *mut ffi::PyObject;
 }
-
-/// How an engine treats callbacks, read at every set.
-#[derive(Default)]
-pub(crate) struct Manners {
-    /// Whether somebody awaits coroutines: the hook `on_coroutine` is set.
-    pub(crate) awaits: Cell<bool>,
-    /// Whether a callback runs in a copy of the context in which it was set.
-    pub(crate) captures: Cell<bool>,
-}
-
-// SAFETY: only touched with the GIL held.
-unsafe impl Sync for Manners {}
 
 /// How many code objects are known to be no coroutine's.
 const KNOWN: usize = 64;
 
 /// Code objects that were looked at, by address, and found plain. Not kept alive: should one die and another, of a coroutine, take its
 /// place, that is noticed when it is called.
-static mut PLAIN: [*mut ffi::PyObject; KNOWN] = [null_mut(); KNOWN];
+static PLAIN: [AtomicPtr<ffi::PyObject>; KNOWN] = [const { AtomicPtr::new(null_mut()) }; KNOWN];
 
-/// The type `functools.partial`.
-static mut PARTIAL: *mut ffi::PyTypeObject = null_mut();
+/// The type of bound methods, and `functools.partial`.
+static METHOD: KnownType = KnownType::new();
+static PARTIAL: KnownType = KnownType::new();
 
 /// Refuse a coroutine function where nobody awaits it.
 ///
@@ -43,21 +32,21 @@ static mut PARTIAL: *mut ffi::PyTypeObject = null_mut();
 ///
 /// # Safety
 ///
-/// The GIL is held and `callback` is an object.
+/// `callback` is an object.
 #[inline]
 pub(crate) unsafe fn check(py: Python<'_>, callback: *mut ffi::PyObject) -> PyResult<()> {
     // SAFETY: the types are compared before anything is read.
     unsafe {
         let kind = ffi::Py_TYPE(callback);
-        let function =
-            if std::ptr::eq(kind, &raw const PyMethod_Type) { PyMethod_Function(callback) } else { callback };
+        let function = if std::ptr::eq(kind, METHOD.get()) { PyMethod_Function(callback) } else { callback };
         if ffi::PyFunction_Check(function) != 0 {
             let code = (*function.cast::<ffi::PyFunctionObject>()).func_code;
-            if (*addr_of_mut!(PLAIN))[place(code)] != code {
+            let known = &PLAIN[place(code)];
+            if known.load(Ordering::Relaxed) != code {
                 look(&Bound::from_borrowed_ptr(py, callback))?;
-                (*addr_of_mut!(PLAIN))[place(code)] = code;
+                known.store(code, Ordering::Relaxed);
             }
-        } else if std::ptr::eq(kind, PARTIAL) {
+        } else if std::ptr::eq(kind, PARTIAL.get()) {
             let partial = Bound::from_borrowed_ptr(py, callback);
             check(py, partial.getattr(intern!(py, "func"))?.as_ptr())?;
         }
@@ -93,7 +82,7 @@ fn refusal(callback: &Bound<'_, PyAny>) -> PyResult<PyErr> {
 ///
 /// # Safety
 ///
-/// The GIL is held, no cell is entered, and `source`, the timer or the callback of a batch, is alive.
+/// No cell is entered, and `source`, the timer or the callback of a batch, is alive.
 #[inline]
 pub(crate) unsafe fn settle(
     engine: &Engine,
@@ -102,7 +91,7 @@ pub(crate) unsafe fn settle(
     callback: *mut ffi::PyObject,
     source: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as the caller says; the result is ours.
+    // SAFETY: the caller keeps callback and source alive, and gives us the result.
     unsafe {
         let methods = (*ffi::Py_TYPE(result)).tp_as_async;
         if methods.is_null() || (*methods).am_await.is_none() {
@@ -143,8 +132,7 @@ fn hand_on(
 
 /// Look up what is compared with.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let partial = module.py().import("functools")?.getattr("partial")?;
-    // SAFETY: the type is never freed: it is not let go.
-    unsafe { PARTIAL = partial.into_ptr().cast() };
+    METHOD.set(module.py().import("types")?.getattr("MethodType")?.cast()?);
+    PARTIAL.set(module.py().import("functools")?.getattr("partial")?.cast()?);
     Ok(())
 }

@@ -1,20 +1,46 @@
 //! `Engine`: the native wheel with a clock and callbacks, behind `tickwheel.timers._contract.Engine`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pyo3::ffi;
-use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
-use tickwheel_core::{Expired, Id, Wheel, NEVER};
+use tickwheel_core::{Expired, Id};
 
 use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
-use crate::timers::bulk;
-use crate::timers::coroutine::Manners;
-use crate::timers::payload::{self, Held, Payload};
-use crate::timers::pending::{self, describe, release};
+use crate::timers::handle::{TimerObject, FIRING};
+use crate::timers::payload::Payload;
 use crate::timers::state::{Living, State};
-use crate::timers::timer::{TimerObject, FIRING};
+
+/// How an engine treats callbacks, read at every set.
+#[derive(Default)]
+pub(crate) struct Manners {
+    awaits: AtomicBool,
+    captures: AtomicBool,
+}
+
+impl Manners {
+    /// Whether somebody awaits coroutines: the hook `on_coroutine` is set.
+    #[inline]
+    pub(crate) fn awaits(&self) -> bool {
+        self.awaits.load(Ordering::Relaxed)
+    }
+
+    /// Whether a callback runs in a copy of the context in which it was set.
+    #[inline]
+    pub(crate) fn captures(&self) -> bool {
+        self.captures.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_awaits(&self, awaits: bool) {
+        self.awaits.store(awaits, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_captures(&self, captures: bool) {
+        self.captures.store(captures, Ordering::Relaxed);
+    }
+}
 
 /// The objects that the engine refers to, replaceable from Python.
 #[derive(Default)]
@@ -34,8 +60,8 @@ pub(crate) struct Hooks {
 /// Every method may be called from any thread. `tickwheel.timers` describes the protocol.
 #[pyclass(frozen, weakref, module = "tickwheel._core")]
 pub(crate) struct Engine {
-    kind: Clock,
-    clock: Py<PyAny>,
+    pub(crate) kind: Clock,
+    pub(crate) clock: Py<PyAny>,
     pub(crate) state: GilCell<State>,
     pub(crate) hooks: GilCell<Hooks>,
     pub(crate) living: Living,
@@ -61,7 +87,7 @@ impl Engine {
             if state.is_closed || state.wheel.len() >= state.max_pending {
                 return None;
             }
-            // SAFETY: the caller holds the timer; the GIL is held.
+            // SAFETY: the caller holds the timer, which is in no wheel yet.
             unsafe {
                 (*timer).deadline = deadline;
                 (*timer).id = state.wheel.insert(deadline, Payload::timer(timer)).to_u64();
@@ -78,7 +104,7 @@ impl Engine {
     /// The caller has a reference to `timer`, which is one of this engine's.
     #[inline]
     pub(crate) unsafe fn shift(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
-        // SAFETY: as the caller says; the state is read after the clock was, with no Python in between.
+        // SAFETY: the caller's reference keeps the timer; its state is read after the clock was, with no Python in between.
         let is_earlier = unsafe {
             if (*timer).is_pending() {
                 (*timer).deadline = deadline;
@@ -136,263 +162,10 @@ impl Engine {
     }
 
     /// Take everything out of the wheel; the payloads are the caller's to release.
-    fn take_all(&self, py: Python<'_>, is_closing: bool) -> Vec<Expired<Payload>> {
+    pub(crate) fn take_all(&self, py: Python<'_>, is_closing: bool) -> Vec<Expired<Payload>> {
         self.state.with(py, |state| {
             state.is_closed |= is_closing;
             state.take_all()
         })
-    }
-}
-
-#[pymethods]
-impl Engine {
-    #[new]
-    #[pyo3(signature = (clock=None, *, max_pending=None))]
-    fn new(py: Python<'_>, clock: Option<Bound<'_, PyAny>>, max_pending: Option<usize>) -> PyResult<Self> {
-        let clock = match clock {
-            Some(clock) => clock,
-            None => py.import("tickwheel.clock")?.getattr("MonotonicClock")?.call0()?,
-        };
-        let kind = Clock::of(&clock)?;
-        let clock = clock.unbind();
-        let now = kind.now(&clock, py)?;
-        let state = State {
-            wheel: Wheel::new(now),
-            armed: 0,
-            max_pending: max_pending.unwrap_or(usize::MAX),
-            is_closed: false,
-            firing: 0,
-            lateness: [0; 64],
-        };
-        Ok(Self {
-            kind,
-            clock,
-            state: GilCell::new(state),
-            hooks: GilCell::new(Hooks::default()),
-            living: Living::default(),
-            manners: Manners::default(),
-        })
-    }
-
-    /// Where time comes from.
-    #[getter]
-    fn clock<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
-        self.clock.bind(py)
-    }
-
-    /// Called, once for each arming, when a timer is set or moved before the armed deadline.
-    #[getter]
-    fn on_earlier(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| hooks.on_earlier.as_ref().map(|hook| hook.clone_ref(py)))
-    }
-
-    #[setter]
-    fn set_on_earlier(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_earlier, hook));
-        drop(former);
-    }
-
-    /// Gets every `Exception` that a callback raises, and the timer; None: `sys.unraisablehook`.
-    #[getter]
-    fn on_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| hooks.on_error.as_ref().map(|hook| hook.clone_ref(py)))
-    }
-
-    #[setter]
-    fn set_on_error(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_error, hook));
-        drop(former);
-    }
-
-    /// Gets every coroutine that a callback returns, and the timer; None: nobody awaits, so coroutine functions are refused.
-    #[getter]
-    fn on_coroutine(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| hooks.on_coroutine.as_ref().map(|hook| hook.clone_ref(py)))
-    }
-
-    #[setter]
-    fn set_on_coroutine(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        self.manners.awaits.set(hook.is_some());
-        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_coroutine, hook));
-        drop(former);
-    }
-
-    /// Whether a callback runs in a copy of the context in which it was set, rather than in that of whoever fires.
-    #[getter]
-    fn captures_context(&self) -> bool {
-        self.manners.captures.get()
-    }
-
-    #[setter]
-    fn set_captures_context(&self, captures: bool) {
-        self.manners.captures.set(captures);
-    }
-
-    /// Where set, gets every due timer instead of its being called.
-    #[getter]
-    fn runner(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| hooks.runner.as_ref().map(|hook| hook.clone_ref(py)))
-    }
-
-    #[setter]
-    fn set_runner(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.runner, hook));
-        drop(former);
-    }
-
-    /// Set a timer for each of *delays*, a million in one call, and return their ids as an `array("q")`.
-    ///
-    /// When some expire, *callback* gets their ids in one array. `cancel_many` and `move_many` take ids.
-    ///
-    /// Args:
-    ///     delays: Seconds; an array of doubles (`array("d")`, NumPy) or any iterable of numbers.
-    ///     callback: Called with an `array("q")` of the ids that expired one after the other.
-    ///
-    /// Raises:
-    ///     InvalidDelayError: If one of *delays* is NaN. Nothing was set, as with every error.
-    ///     TooManyTimersError: If not all of them fit below max_pending.
-    ///     ClosedError: After close.
-    fn call_later_many<'py>(
-        slf: &Bound<'py, Self>,
-        delays: &Bound<'py, PyAny>,
-        callback: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        bulk::set(slf, delays, callback)
-    }
-
-    /// Cancel many timers and return how many of them were pending.
-    ///
-    /// Args:
-    ///     timers: Ids (`array("q")`, NumPy int64) or an iterable of ids and handles.
-    fn cancel_many(slf: &Bound<'_, Self>, timers: &Bound<'_, PyAny>) -> PyResult<usize> {
-        bulk::cancel(slf, timers)
-    }
-
-    /// Move many timers to new delays from now, and return how many of them are going to fire.
-    ///
-    /// Args:
-    ///     timers: As in `cancel_many`.
-    ///     delays: One number of seconds for all, or as many as there are timers.
-    ///
-    /// Raises:
-    ///     InvalidDelayError: If a delay is NaN. Nothing was moved.
-    ///     ValueError: If there are neither one delay nor as many as timers. Nothing was moved.
-    fn move_many(slf: &Bound<'_, Self>, timers: &Bound<'_, PyAny>, delays: &Bound<'_, PyAny>) -> PyResult<usize> {
-        bulk::shift(slf, timers, delays)
-    }
-
-    /// Return when to call `fire_due` next, in clock nanoseconds, or None; see the protocol.
-    fn arm(&self, py: Python<'_>) -> Option<u64> {
-        self.state.with(py, |state| {
-            let next = if state.wheel.is_busy() { Some(0) } else { state.wheel.next_expiration() };
-            state.armed = next.unwrap_or(NEVER);
-            next
-        })
-    }
-
-    /// Call what is due by the clock and return how many were called; see the protocol.
-    #[pyo3(signature = (limit=None))]
-    fn fire_due(slf: &Bound<'_, Self>, limit: Option<isize>) -> PyResult<usize> {
-        crate::timers::firing::fire_due(slf, limit)
-    }
-
-    /// Return what is pending, at most *limit* of it, in order.
-    #[pyo3(signature = (limit=None))]
-    fn pending<'py>(&self, py: Python<'py>, limit: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
-        pending::list(py, self, limit)
-    }
-
-    /// Cancel everything that is pending and return it, in order.
-    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let now = self.now(py)?;
-        describe(py, now, self.take_all(py, false))
-    }
-
-    /// Drain, and refuse to set from now on; twice is allowed.
-    fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let now = self.now(py)?;
-        describe(py, now, self.take_all(py, true))
-    }
-
-    /// Return whether the engine was closed.
-    fn closed(&self, py: Python<'_>) -> bool {
-        self.state.with(py, |state| state.is_closed)
-    }
-
-    /// Begin anew in the child of a fork; see the protocol.
-    fn after_fork(&self, py: Python<'_>) {
-        let taken = self.take_all(py, false);
-        release(py, taken);
-        let here = crate::timers::firing::this_thread();
-        self.state.with(py, |state| {
-            if state.firing != here {
-                state.firing = 0;
-                state.wheel.end_turn();
-            }
-        });
-    }
-
-    /// Return the counters of engine and wheel.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (stats, pending, bytes, lateness, levels) = self.state.with(py, |state| {
-            let wheel = &state.wheel;
-            (*wheel.stats(), wheel.len(), wheel.bytes(), state.lateness, wheel.occupancy())
-        });
-        let dict = crate::timers::wheel::stats_dict(py, &stats, pending, bytes)?;
-        dict.set_item("lateness", lateness.to_vec())?;
-        dict.set_item("levels", crate::timers::wheel::levels_list(py, levels)?)?;
-        Ok(dict)
-    }
-
-    /// Verify the invariants of the wheel; raises AssertionError.
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.state.with(py, |state| crate::timers::wheel::checked(|| state.wheel.check()))
-    }
-
-    fn __len__(&self, py: Python<'_>) -> usize {
-        self.state.with(py, |state| state.wheel.len())
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.clock)?;
-        let hooks = self.hooks.try_with(|hooks| -> Result<(), PyTraverseError> {
-            visit.call(&hooks.on_earlier)?;
-            visit.call(&hooks.on_error)?;
-            visit.call(&hooks.on_coroutine)?;
-            visit.call(&hooks.runner)
-        });
-        hooks.unwrap_or(Ok(()))?;
-        let show = |object: *mut ffi::PyObject| {
-            // SAFETY: a `Py` is a pointer to an object; it is only looked at, for as long as the wheel's reference lasts.
-            visit.call(unsafe { &*(&raw const object).cast::<Py<PyAny>>() })
-        };
-        let entries = self.state.try_with(|state| {
-            let (mut pending, mut engine) = (0, std::ptr::null_mut());
-            payload::walk(state.wheel.payloads(), |payload| match payload.held() {
-                // SAFETY: a pending timer is alive, and refers to its call and to this engine.
-                Held::Timer(timer) => unsafe {
-                    engine = (*timer).engine_pointer();
-                    pending += 1;
-                    (*timer).call.all_words().iter().try_for_each(|&word| show(word))
-                },
-                Held::Batch(callback) => show(callback),
-            })?;
-            // The reference that living timers share is the wheel's own, unless one is firing: that one keeps the engine from outside.
-            if pending > 0 && pending == self.living.count() {
-                show(engine)?;
-            }
-            Ok(())
-        });
-        entries.unwrap_or(Ok(()))
-    }
-
-    fn __clear__(&self, py: Python<'_>) {
-        // The collector found the engine unreachable: no one can fire its timers any more.
-        let taken = self.state.try_with(|state| {
-            state.is_closed = true;
-            state.take_all()
-        });
-        release(py, taken.unwrap_or_default());
-        drop(self.hooks.try_with(std::mem::take));
     }
 }

@@ -10,9 +10,10 @@ use crate::cpython::call::Call;
 use crate::cpython::errors::raise;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
+use crate::timers::handle::{TimerObject, FIRED, FIRING};
 use crate::timers::id_array::{number, IdArray};
 use crate::timers::payload::{Held, Payload};
-use crate::timers::timer::{self, TimerObject, FIRING};
+use crate::timers::timer;
 
 /// Entries that a turn with a limit may file anew before it gives way: about a millisecond's worth.
 const WORK: usize = 16_384;
@@ -86,7 +87,7 @@ impl Turn<'_, '_> {
             let Some(entry) = self.take() else { break };
             fired += 1;
             match entry.payload.held() {
-                // SAFETY: the wheel's reference is ours now.
+                // SAFETY: `take` has marked the timer as firing, and the wheel's reference is ours now.
                 Held::Timer(timer) => unsafe { self.fire(timer) }?,
                 Held::Batch(callback) => self.gather(callback, entry.id),
             }
@@ -141,7 +142,7 @@ impl Turn<'_, '_> {
                     Err(error) => {
                         let told = refuse(py, timer);
                         if (*timer).id == FIRING {
-                            TimerObject::end(timer, timer::FIRED);
+                            TimerObject::end(py, timer, FIRED);
                         }
                         engine.report(py, error, &object)?;
                         told.or_else(|error| engine.report(py, error, &object))
@@ -159,7 +160,7 @@ impl Turn<'_, '_> {
 
     /// Add an entry to the group, which is empty or of the same callback.
     fn gather(&mut self, callback: *mut ffi::PyObject, id: Id) {
-        // SAFETY: the wheel's reference is ours now.
+        // SAFETY: the entry is out of the wheel, so its reference to the callback is ours.
         let callback = unsafe { Bound::from_owned_ptr(self.engine.py(), callback) }.unbind();
         self.group.callback.get_or_insert(callback);
         self.group.ids.push(id);
@@ -181,8 +182,8 @@ impl Turn<'_, '_> {
         if has_runner {
             // SAFETY: the words live for the length of the call; `fire` takes over the reference.
             unsafe {
-                let call = Call::new(&[callback.as_ptr(), array.as_ptr()]);
-                let timer = timer::new(self.engine.as_ptr(), call, self.now)?;
+                let call = Call::new(py, &[callback.as_ptr(), array.as_ptr()]);
+                let timer = timer::new(py, self.engine.as_ptr(), call, self.now)?;
                 return self.fire(timer);
             }
         }
@@ -202,10 +203,10 @@ impl Turn<'_, '_> {
 ///
 /// # Safety
 ///
-/// The GIL is held and the caller has a reference to `timer`.
+/// The caller has a reference to `timer`.
 #[cold]
 unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
-    // SAFETY: as the caller says; a firing timer has its call, and the callback is kept while it is told.
+    // SAFETY: the caller's reference keeps the timer; a firing one has its call, and the callback is kept while it is told.
     unsafe {
         if (*timer).id != FIRING {
             return Ok(());

@@ -3,7 +3,9 @@
 pub(crate) mod bulk;
 pub(crate) mod coroutine;
 pub(crate) mod engine;
+pub(crate) mod engine_methods;
 pub(crate) mod firing;
+pub(crate) mod handle;
 pub(crate) mod id_array;
 pub(crate) mod payload;
 pub(crate) mod pending;

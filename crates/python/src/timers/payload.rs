@@ -1,10 +1,9 @@
 //! What the wheel holds for an entry, in one word: which object, and which kind.
 
 use pyo3::ffi;
-use pyo3::prelude::*;
 
 use crate::memory::prefetch;
-use crate::timers::timer::{TimerObject, CANCELLED};
+use crate::timers::handle::TimerObject;
 
 /// Marks a `Timer`, which has the callback; a word without it is the callback of a batch.
 const TIMER: usize = 1;
@@ -13,7 +12,7 @@ const TIMER: usize = 1;
 #[derive(Debug)]
 pub(crate) struct Payload(std::num::NonZeroUsize);
 
-// SAFETY: only a thread that holds the GIL touches what it points to.
+// SAFETY: a payload is a number; only a thread that holds the GIL follows it to the object.
 unsafe impl Send for Payload {}
 
 /// What a payload is.
@@ -38,20 +37,6 @@ impl Payload {
     #[inline]
     fn tagged(word: usize) -> Self {
         Self(std::num::NonZeroUsize::new(word).expect("objects are not at address 0"))
-    }
-
-    /// Let go of what an entry of the wheel referred to, and end its timer. Runs Python: no cell may be entered.
-    pub(crate) fn release(&self, _py: Python<'_>) {
-        // SAFETY: the GIL is held, and the wheel's reference is the caller's to give up.
-        unsafe {
-            match self.held() {
-                Held::Timer(timer) => {
-                    TimerObject::end(timer, CANCELLED);
-                    ffi::Py_DECREF(timer.cast());
-                }
-                Held::Batch(callback) => ffi::Py_DECREF(callback),
-            }
-        }
     }
 
     #[inline]

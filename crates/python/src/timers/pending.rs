@@ -7,10 +7,10 @@ use pyo3::types::{PyList, PyTuple};
 use tickwheel_core::{Expired, Id, NEVER};
 
 use crate::clock::seconds;
+use crate::cpython::reports::checked_limit;
 use crate::timers::engine::Engine;
+use crate::timers::handle::{TimerObject, CANCELLED};
 use crate::timers::payload::{Held, Payload};
-use crate::timers::timer::{TimerObject, CANCELLED};
-use crate::timers::wheel::checked_limit;
 
 /// End what was taken out and describe it.
 pub(crate) fn describe(py: Python<'_>, now: u64, taken: Vec<Expired<Payload>>) -> PyResult<Bound<'_, PyList>> {
@@ -37,7 +37,7 @@ impl Seen {
     /// Look at an entry. Runs no Python.
     pub(crate) fn new(id: Id, deadline: u64, payload: &Payload) -> Self {
         let held = payload.held();
-        // SAFETY: the wheel keeps both alive; the GIL is held, as whoever looks into the wheel holds it.
+        // SAFETY: the wheel that is being looked into, with the GIL held, keeps both alive.
         unsafe {
             match held {
                 Held::Timer(timer) => ffi::Py_INCREF(timer.cast()),
@@ -49,7 +49,7 @@ impl Seen {
 
     /// The objects that `Pending` is made of: callback, arguments and handle.
     fn into_parts(self, py: Python<'_>) -> PyResult<(Bound<'_, PyAny>, Bound<'_, PyTuple>, Bound<'_, PyAny>)> {
-        // SAFETY: the references are this one's to give up.
+        // SAFETY: `new` took the references, which become those of what is returned.
         unsafe {
             match self.held {
                 Held::Timer(timer) => {
@@ -69,12 +69,12 @@ impl Seen {
 ///
 /// # Safety
 ///
-/// The GIL is held and the timer is alive.
+/// The timer is alive.
 pub(crate) unsafe fn parts(
     py: Python<'_>,
     timer: *mut TimerObject,
 ) -> PyResult<(Bound<'_, PyAny>, Bound<'_, PyTuple>)> {
-    // SAFETY: as the caller says; the words become references before any Python runs.
+    // SAFETY: a living timer has its call or none; the words become references before any Python runs.
     unsafe {
         if (*timer).call.is_none() {
             return Ok((py.None().into_bound(py), PyTuple::empty(py)));
@@ -130,7 +130,7 @@ impl<'py> Row<'py> {
                     let callback = Bound::from_borrowed_ptr(py, words[0]);
                     let args = words[1..].iter().map(|&word| Bound::from_borrowed_ptr(py, word));
                     let args = PyTuple::new(py, args.collect::<Vec<_>>()).unwrap_or_else(|_| PyTuple::empty(py));
-                    TimerObject::end(timer, CANCELLED);
+                    TimerObject::end(py, timer, CANCELLED);
                     ffi::Py_DECREF(timer.cast());
                     Self { callback, args, deadline: entry.deadline }
                 }
@@ -143,9 +143,23 @@ impl<'py> Row<'py> {
     }
 }
 
-/// Let go of payloads without telling anyone: what remains when an engine is collected.
-pub(crate) fn release(py: Python<'_>, entries: Vec<Expired<Payload>>) {
+/// Let go of what an entry of the wheel referred to, and end its timer. Runs Python: no cell may be entered.
+pub(crate) fn release(py: Python<'_>, payload: &Payload) {
+    // SAFETY: the entry is out of the wheel, so its reference is ours to give up.
+    unsafe {
+        match payload.held() {
+            Held::Timer(timer) => {
+                TimerObject::end(py, timer, CANCELLED);
+                ffi::Py_DECREF(timer.cast());
+            }
+            Held::Batch(callback) => ffi::Py_DECREF(callback),
+        }
+    }
+}
+
+/// Let go of all entries without telling anyone: what remains when an engine is collected.
+pub(crate) fn release_all(py: Python<'_>, entries: Vec<Expired<Payload>>) {
     for entry in entries {
-        entry.payload.release(py);
+        release(py, &entry.payload);
     }
 }

@@ -10,6 +10,7 @@ use crate::clock::to_ns;
 use crate::cpython::call::Call;
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{fast, FastMethods};
+use crate::cpython::type_builder::Table;
 use crate::timers::coroutine;
 use crate::timers::engine::Engine;
 use crate::timers::timer;
@@ -27,7 +28,7 @@ unsafe extern "C" fn call_at(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on an `Engine`, as its method descriptor sees to.
+    // SAFETY: the method's descriptor lets the interpreter call it on an `Engine` only, with the words that `count` and `names` say.
     unsafe { guard(|py| set(py, slf, args, count as usize, names, From::Zero)) }
 }
 
@@ -37,7 +38,7 @@ unsafe extern "C" fn call_later(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on an `Engine`, with `count` words at `args` and one more for each name.
     unsafe { guard(|py| set(py, slf, args, count as usize, names, From::Now)) }
 }
 
@@ -63,7 +64,7 @@ unsafe fn set(
             return Err(not_callable(py, words[1]));
         }
         let engine = Borrowed::from_ptr(py, slf).cast_unchecked::<Engine>().get();
-        if !engine.manners.awaits.get() {
+        if !engine.manners.awaits() {
             coroutine::check(py, words[1])?;
         }
         let options = if names.is_null() { Options::default() } else { Options::read(py, args.add(count), names)? };
@@ -75,11 +76,11 @@ unsafe fn set(
             deadline = coalesce(deadline, options.slack_ns).min(NEVER);
         }
         let call = match &options.context {
-            None if engine.manners.captures.get() => Call::in_context(&current_context(py)?, &words[1..]),
-            None => Call::new(&words[1..]),
+            None if engine.manners.captures() => Call::in_context(&current_context(py)?, &words[1..]),
+            None => Call::new(py, &words[1..]),
             Some(context) => Call::in_context(context, &words[1..]),
         };
-        let timer = timer::new(slf, call, deadline)?;
+        let timer = timer::new(py, slf, call, deadline)?;
         match engine.file(py, timer, deadline) {
             Ok(is_earlier) => {
                 ffi::Py_INCREF(timer.cast());
@@ -113,12 +114,13 @@ impl<'py> Options<'py> {
         let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
         let mut options = Self::default();
         for (at, name) in names.iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: the values lie in a row, one for each name, and are the caller's for the length of the call.
             let value = unsafe { Borrowed::from_ptr(py, *values.add(at)) };
             match name.extract::<&str>()? {
+                // SAFETY: `value` is an object that is borrowed from the caller.
                 "slack" => options.slack_ns = unsafe { to_ns(py, value.as_ptr(), "slack") }?,
                 "context" if value.is_none() => {}
-                // SAFETY: `value` is an object.
+                // SAFETY: any object may be asked for its type.
                 "context" if unsafe { ffi::PyContext_CheckExact(value.as_ptr()) } != 0 => {
                     options.context = Some(value.to_owned());
                 }
@@ -154,7 +156,7 @@ fn not_callable(py: Python<'_>, object: *mut ffi::PyObject) -> PyErr {
     PyTypeError::new_err(format!("callback is {shown}: pass something that can be called"))
 }
 
-static METHODS: FastMethods<2> = FastMethods([
+static METHODS: FastMethods<2> = Table([
     fast(
         c"call_at",
         call_at,

@@ -1,14 +1,12 @@
 //! What an engine is made of.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::ffi;
-use pyo3::prelude::*;
 use tickwheel_core::{Expired, Id, Wheel};
 
+use crate::timers::handle::CANCELLED;
 use crate::timers::payload::{Held, Payload};
-use crate::timers::pending::release;
-use crate::timers::timer::CANCELLED;
 
 /// What is guarded by the GIL.
 pub(crate) struct State {
@@ -60,10 +58,12 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // An engine dies with the GIL held, and only batches can be pending: a pending timer refers to its engine.
-        let left = self.wheel.drain();
-        if !left.is_empty() {
-            Python::attach(|py| release(py, left));
+        for entry in self.wheel.drain() {
+            // A pending timer refers to its engine, so only batches can be left when that is freed.
+            if let Held::Batch(callback) = entry.payload.held() {
+                // SAFETY: an engine is freed with the GIL held, and the wheel's reference is nobody else's.
+                unsafe { ffi::Py_DECREF(callback) };
+            }
         }
     }
 }
@@ -71,14 +71,12 @@ impl Drop for State {
 /// How many timers have not ended. While there are any, they have one reference to their engine among them: so an engine with pending
 /// timers cannot be freed under them, and the collector is shown one reference instead of a million.
 #[derive(Default)]
-pub(crate) struct Living(Cell<usize>);
-
-// SAFETY: only touched with the GIL held.
-unsafe impl Sync for Living {}
+pub(crate) struct Living(AtomicUsize);
 
 impl Living {
+    #[inline]
     pub(crate) fn count(&self) -> usize {
-        self.0.get()
+        self.0.load(Ordering::Relaxed) // the GIL keeps others out: an atomic for the compiler only, which takes it as a plain word
     }
 
     /// A timer of `engine` was made.
@@ -88,8 +86,10 @@ impl Living {
     /// The GIL is held and `engine` is the object that this is a part of.
     #[inline]
     pub(crate) unsafe fn enter(&self, engine: *mut ffi::PyObject) {
-        if self.0.replace(self.0.get() + 1) == 0 {
-            // SAFETY: as the caller says.
+        let before = self.count();
+        self.0.store(before + 1, Ordering::Relaxed);
+        if before == 0 {
+            // SAFETY: `engine` is a living object, and the first timer takes the reference that all will share.
             unsafe { ffi::Py_INCREF(engine) };
         }
     }
@@ -98,12 +98,13 @@ impl Living {
     ///
     /// # Safety
     ///
-    /// As `enter`.
+    /// The GIL is held, and `engine` is the object that `enter` was given.
     #[inline]
     pub(crate) unsafe fn leave(&self, engine: *mut ffi::PyObject) {
-        self.0.set(self.0.get() - 1);
-        if self.0.get() == 0 {
-            // SAFETY: the reference that `enter` took.
+        let left = self.count() - 1;
+        self.0.store(left, Ordering::Relaxed);
+        if left == 0 {
+            // SAFETY: the last timer gives up the reference that the first one took in `enter`.
             unsafe { ffi::Py_DECREF(engine) };
         }
     }

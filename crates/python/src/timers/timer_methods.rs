@@ -1,51 +1,53 @@
 //! The methods of `Timer`, and its type.
 
-use std::ffi::{c_int, c_void, CStr};
-use std::ptr::null_mut;
+use std::ffi::c_void;
 
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 use tickwheel_core::NEVER;
 
 use crate::clock::{seconds, to_ns};
 use crate::cpython::cell::guard;
+use crate::cpython::fast_methods::{of_one, plain, FastMethods};
+use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
 use crate::timers::engine::Engine;
+use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING};
 use crate::timers::pending::parts;
-use crate::timers::timer::{cancel, dealloc, set_type, TimerObject, CANCELLED, FIRED, FIRING};
+use crate::timers::timer::{cancel, dealloc, TYPE};
 
 unsafe fn this<'a>(object: *mut ffi::PyObject) -> &'a mut TimerObject {
     // SAFETY: the type's methods are called on its own objects; no reference lives across a call into Python.
     unsafe { &mut *object.cast::<TimerObject>() }
 }
 
-fn truth(value: bool) -> *mut ffi::PyObject {
-    // SAFETY: both are immortal, or counted up here.
-    unsafe { ffi::PyBool_FromLong(value.into()) }
+fn truth(py: Python<'_>, value: bool) -> *mut ffi::PyObject {
+    PyBool::new(py, value).to_owned().into_ptr()
 }
 
 unsafe extern "C" fn method_cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter, as every function of this table.
-    unsafe { guard(|py| Ok(truth(cancel(py, object.cast())))) }
+    // SAFETY: called by the interpreter on a timer that the caller keeps, with no cell entered.
+    unsafe { guard(|py| Ok(truth(py, cancel(py, object.cast())))) }
 }
 
 unsafe extern "C" fn method_cancelled(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe { guard(|_| Ok(truth(this(object).id == CANCELLED))) }
+    // SAFETY: called by the interpreter on a timer, whose state is a number that is copied.
+    unsafe { guard(|py| Ok(truth(py, this(object).id == CANCELLED))) }
 }
 
 unsafe extern "C" fn method_pending(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe { guard(|_| Ok(truth(this(object).is_pending()))) }
+    // SAFETY: called by the interpreter on a timer, whose state is only read.
+    unsafe { guard(|py| Ok(truth(py, this(object).is_pending()))) }
 }
 
 unsafe extern "C" fn method_when(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a timer, whose deadline is copied before a float is made.
     unsafe { guard(|_| Ok(ffi::PyFloat_FromDouble(seconds(this(object).deadline)))) }
 }
 
 unsafe extern "C" fn method_reschedule(object: *mut ffi::PyObject, when: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a timer that the caller keeps, with an object to read.
     unsafe {
         guard(|py| {
             let deadline = to_ns(py, when, "when")?;
@@ -55,7 +57,7 @@ unsafe extern "C" fn method_reschedule(object: *mut ffi::PyObject, when: *mut ff
 }
 
 unsafe extern "C" fn method_restart(object: *mut ffi::PyObject, delay: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a timer that the caller keeps, with an object as the delay.
     unsafe {
         guard(|py| {
             let delay = to_ns(py, delay, "delay")?;
@@ -74,17 +76,17 @@ unsafe fn shift(
     // SAFETY: the engine is kept alive by a reference of our own while Python may run; what the clock or `on_earlier` does to the timer
     // is seen afterwards, since its state is read again inside of `Engine::shift`.
     unsafe {
-        if (*timer).engine_pointer().is_null() {
-            return Ok(truth(false));
+        if (*timer).engine.is_null() {
+            return Ok(truth(py, false));
         }
         let engine = (*timer).engine(py).to_owned();
         let deadline = deadline(engine.get())?;
-        Ok(truth(engine.get().shift(py, timer, deadline)?))
+        Ok(truth(py, engine.get().shift(py, timer, deadline)?))
     }
 }
 
 unsafe extern "C" fn method_run(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above; the caller of a method holds a reference to its object.
+    // SAFETY: called by the interpreter on a timer; whoever calls a method holds a reference to its object.
     unsafe {
         guard(|py| {
             let timer = object.cast::<TimerObject>();
@@ -104,7 +106,7 @@ unsafe extern "C" fn method_run(object: *mut ffi::PyObject, _: *mut ffi::PyObjec
 }
 
 unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a timer; no reference into it lasts while Python runs.
     unsafe {
         guard(|py| {
             let state = match this(object).id {
@@ -124,102 +126,66 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 
 /// The callback and the arguments that the user gave.
 unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: as above; the caller of a getter holds a reference to its object.
+    // SAFETY: whoever asks for an attribute holds a reference to its timer.
     let parts = unsafe { parts(py, object.cast()) }?;
     let given = py.import(intern!(py, "tickwheel.timers._standin"))?.call_method1(intern!(py, "given"), parts)?;
     Ok(given.get_item(at)?.unbind().into_ptr())
 }
 
 unsafe extern "C" fn get_callback(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a timer that the caller keeps; its first part is the callback.
     unsafe { guard(|py| given(py, object, 0)) }
 }
 
 unsafe extern "C" fn get_args(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
-    // SAFETY: as above.
+    // SAFETY: called by the interpreter on a timer that the caller keeps; its second part are the arguments.
     unsafe { guard(|py| given(py, object, 1)) }
 }
 
-/// As `Methods`.
-struct Getters([ffi::PyGetSetDef; 3]);
-
-// SAFETY: never written.
-unsafe impl Sync for Getters {}
-
-const fn getter(name: &'static CStr, get: ffi::getter, doc: &'static CStr) -> ffi::PyGetSetDef {
-    ffi::PyGetSetDef { name: name.as_ptr(), get: Some(get), set: None, doc: doc.as_ptr(), closure: null_mut() }
-}
-
-static GETTERS: Getters = Getters([
-    getter(c"callback", get_callback, c"What it calls, as the user gave it; None once it never will again."),
-    getter(c"args", get_args, c"With which arguments; none once it never will again."),
-    getter_end(),
+static GETTERS: Table<ffi::PyGetSetDef, 3> = Table([
+    attribute(c"callback", get_callback, None, c"What it calls, as the user gave it; None once it never will again."),
+    attribute(c"args", get_args, None, c"With which arguments; none once it never will again."),
+    LAST_ATTRIBUTE,
 ]);
 
-const fn getter_end() -> ffi::PyGetSetDef {
-    ffi::PyGetSetDef { name: std::ptr::null(), get: None, set: None, doc: std::ptr::null(), closure: null_mut() }
-}
-
-const fn method(name: &'static CStr, function: ffi::PyCFunction, flags: c_int, doc: &'static CStr) -> ffi::PyMethodDef {
-    ffi::PyMethodDef {
-        ml_name: name.as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunction: function },
-        ml_flags: flags,
-        ml_doc: doc.as_ptr(),
-    }
-}
-
-/// The table lives as long as the type does: for ever.
-struct Methods([ffi::PyMethodDef; 8]);
-
-// SAFETY: never written.
-unsafe impl Sync for Methods {}
-
-static METHODS: Methods = Methods([
-    method(
+static METHODS: FastMethods<8> = Table([
+    plain(
         c"cancel",
         method_cancel,
-        ffi::METH_NOARGS,
         c"cancel($self, /)\n--\n\nEnd this timer; return True if it will never run because of this call.\n\n\
           False: it has fired, is firing, or was cancelled before. Never raises. O(1), from any thread.",
     ),
-    method(
+    plain(
         c"cancelled",
         method_cancelled,
-        ffi::METH_NOARGS,
         c"cancelled($self, /)\n--\n\nReturn whether the timer was cancelled: by its handle, in bulk, or by drain or close.",
     ),
-    method(
+    plain(
         c"pending",
         method_pending,
-        ffi::METH_NOARGS,
         c"pending($self, /)\n--\n\nReturn whether the timer is still going to fire.",
     ),
-    method(
+    plain(
         c"when",
         method_when,
-        ffi::METH_NOARGS,
         c"when($self, /)\n--\n\nReturn the deadline in seconds of the wheel's clock; inf for never. Survives both ends.",
     ),
-    method(
+    of_one(
         c"reschedule",
         method_reschedule,
-        ffi::METH_O,
         c"reschedule($self, when, /)\n--\n\nMove this timer to *when*, in seconds of the wheel's clock.\n\n\
           O(1), one write when the deadline moves later. While the timer fires this begins a new life of it.\n\n\
           Returns whether it is now going to fire at *when*; False if it had fired or been cancelled.\n\
           Raises InvalidDelayError if *when* is NaN.",
     ),
-    method(
+    of_one(
         c"restart",
         method_restart,
-        ffi::METH_O,
         c"restart($self, delay, /)\n--\n\nMove this timer to *delay* seconds from now; otherwise as `reschedule`.",
     ),
-    method(
+    plain(
         c"run",
         method_run,
-        ffi::METH_NOARGS,
         c"run($self, /)\n--\n\nCall the callback of a timer that is due, and return what it returns: for executors, once for each timer.\n\n\
           What it raises goes to the engine's on_error if it is an Exception, and leaves this call otherwise.",
     ),
@@ -228,32 +194,17 @@ static METHODS: Methods = Methods([
 
 /// Make the type and put it into the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let slot = |slot: c_int, pointer: *mut c_void| ffi::PyType_Slot { slot, pfunc: pointer };
     let doc = c"A handle on one timer; `call_at` and `call_later` make it.\n\n\
                 All methods may be called from any thread, at any time, also after the end. None runs the callback, but `run`.";
-    let mut slots = [
-        slot(ffi::Py_tp_dealloc, dealloc as *mut c_void),
-        slot(ffi::Py_tp_repr, repr as *mut c_void),
-        slot(ffi::Py_tp_methods, METHODS.0.as_ptr().cast_mut().cast()),
-        slot(ffi::Py_tp_getset, GETTERS.0.as_ptr().cast_mut().cast()),
-        slot(ffi::Py_tp_doc, doc.as_ptr().cast_mut().cast()),
-        slot(0, null_mut()),
-    ];
-    let flags = ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION | ffi::Py_TPFLAGS_IMMUTABLETYPE;
-    let mut spec = ffi::PyType_Spec {
-        name: c"tickwheel._core.Timer".as_ptr(),
-        basicsize: size_of::<TimerObject>() as c_int,
-        itemsize: 0,
-        flags: flags as _,
-        slots: slots.as_mut_ptr(),
-    };
-    // SAFETY: the spec is complete; the module's import holds the GIL and happens once.
-    unsafe {
-        let kind = ffi::PyType_FromSpec(&raw mut spec);
-        if kind.is_null() {
-            return Err(PyErr::fetch(module.py()));
-        }
-        set_type(kind.cast());
-        module.add("Timer", Bound::from_borrowed_ptr(module.py(), kind))
-    }
+    let builder = TypeBuilder::new(c"tickwheel._core.Timer", size_of::<TimerObject>())
+        .flags(ffi::Py_TPFLAGS_IMMUTABLETYPE)
+        .doc(doc)
+        .methods(&METHODS)
+        .attributes(&GETTERS)
+        .slot(ffi::Py_tp_dealloc, dealloc as *mut c_void)
+        .slot(ffi::Py_tp_repr, repr as *mut c_void);
+    // SAFETY: the functions are what their slots want, and take a `TimerObject`.
+    let kind = unsafe { builder.build(module.py(), None)? };
+    TYPE.set(&kind);
+    module.add("Timer", kind)
 }

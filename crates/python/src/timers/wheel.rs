@@ -1,16 +1,15 @@
 //! `Wheel`: the native wheel behind `tickwheel.wheels._contract.Wheel`, for those who bring clock and callbacks themselves.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
-
-use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList};
-use tickwheel_core::{Expired, Id, Occupancy, Pop, Stats, Wheel as Core};
+use tickwheel_core::{Expired, Id, Pop, Wheel as Core};
 
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
+use crate::cpython::reports::{checked, checked_limit, levels_list, stats_dict};
 
 /// The hierarchical wheel of `crates/wheel`: 64 slots a level, exact deadlines, everything in O(1).
 #[pyclass(frozen, weakref, module = "tickwheel._core")]
@@ -118,49 +117,6 @@ impl Wheel {
     }
 }
 
-/// Run the checker; what it finds is an AssertionError.
-pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
-    catch_unwind(AssertUnwindSafe(check)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-        PyAssertionError::new_err(text.unwrap_or_default())
-    })
-}
-
-/// Return the levels as Python reads them: (what a slot spans, where the hand stands, entries by occupied slot).
-pub(crate) fn levels_list(py: Python<'_>, levels: Vec<Occupancy>) -> PyResult<Bound<'_, PyList>> {
-    let list = PyList::empty(py);
-    for level in levels {
-        let counts = PyDict::new(py);
-        for (slot, count) in level.counts {
-            counts.set_item(slot, count)?;
-        }
-        list.append((level.slot_ns, level.hand, counts))?;
-    }
-    Ok(list)
-}
-
-/// The counters by name.
-pub(crate) fn stats_dict<'py>(
-    py: Python<'py>,
-    stats: &Stats,
-    pending: usize,
-    bytes: usize,
-) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("pending", pending)?;
-    dict.set_item("sets", stats.sets)?;
-    dict.set_item("moves", stats.moves)?;
-    dict.set_item("cancels", stats.cancels)?;
-    dict.set_item("fires", stats.fires)?;
-    dict.set_item("cascades", stats.cascades)?;
-    dict.set_item("refiles", stats.refiles)?;
-    dict.set_item("sorted_by_level", stats.sorted.to_vec())?;
-    dict.set_item("cascaded_by_level", stats.cascaded.to_vec())?;
-    dict.set_item("bytes", bytes)?;
-    Ok(dict)
-}
-
 fn listed(py: Python<'_>, entries: Vec<Expired<Py<PyAny>>>) -> PyResult<Bound<'_, PyList>> {
     let class = py.import(intern!(py, "tickwheel.typing"))?.getattr(intern!(py, "Expired"))?;
     let listed = PyList::empty(py);
@@ -181,20 +137,6 @@ fn checked_deadline(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
         Ok(ns) if ns >= 0 => Ok(ns.cast_unsigned()),
         _ => Err(raise(py, "InvalidDeadlineError", (value, name))),
     }
-}
-
-pub(crate) fn checked_limit(value: &Bound<'_, PyAny>) -> PyResult<usize> {
-    if !value.is_exact_instance_of::<PyInt>() {
-        let kind = value.get_type().name()?;
-        let text = format!("limit is {}: pass an integer or None, not {kind}", value.repr()?);
-        return Err(PyTypeError::new_err(text));
-    }
-    if value.lt(0)? {
-        let text = format!("limit is {}: pass 0 or more, or None for all that is due", value.repr()?);
-        return Err(PyValueError::new_err(text));
-    }
-    // More than can be counted is no limit.
-    Ok(value.extract().unwrap_or(usize::MAX))
 }
 
 /// An id; an integer that never was one is simply stale.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// The writes that loads look back at. While nothing is loaded a write costs one look.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
+pub struct Watches {
     watched: HashMap<u32, Watched>,
     /// How many writes were seen.
     writes: u64,
@@ -27,17 +27,19 @@ struct Watched {
 }
 
 /// Since when which tags are watched.
-pub(crate) type Ticket = (u64, Vec<u32>);
+pub type Ticket = (u64, Vec<u32>);
 
 impl Watches {
-    pub(crate) fn begin(&mut self, tags: Vec<u32>) -> Ticket {
+    /// Watch several tags.
+    pub fn begin(&mut self, tags: Vec<u32>) -> Ticket {
         for &tag in &tags {
             self.watched.entry(tag).or_default().watchers += 1;
         }
         (self.writes, tags)
     }
 
-    pub(crate) fn end(&mut self, (_, tags): &Ticket) {
+    /// Watch no longer what a ticket was given for.
+    pub fn end(&mut self, (_, tags): &Ticket) {
         for tag in tags {
             if let Some(watched) = self.watched.get_mut(tag) {
                 watched.watchers -= 1;
@@ -50,7 +52,7 @@ impl Watches {
 
     /// A key was written or removed.
     #[inline]
-    pub(crate) fn note(&mut self, tag: u32) {
+    pub fn note(&mut self, tag: u32) {
         if !self.watched.is_empty() {
             self.note_watched(tag);
         }
@@ -65,32 +67,38 @@ impl Watches {
     }
 
     /// All keys were removed.
-    pub(crate) fn note_all(&mut self) {
+    pub fn note_all(&mut self) {
         self.writes += 1;
         self.of_all = self.writes;
     }
 
     /// Whether one of the keys was written or removed since the ticket was given.
-    pub(crate) fn is_written(&self, (since, tags): &Ticket) -> bool {
+    #[must_use]
+    pub fn is_written(&self, (since, tags): &Ticket) -> bool {
         let is_later = |tag| self.watched.get(tag).is_some_and(|watched| watched.written > *since);
         self.of_all > *since || tags.iter().any(is_later)
     }
 
     /// Write down from here on which keys are asked about; the number is for `end_trace`.
-    pub(crate) fn begin_trace(&mut self) -> u64 {
+    pub fn begin_trace(&mut self) -> u64 {
         let number = self.traces.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
         self.traces.push((number, Vec::new()));
         number
     }
 
-    pub(crate) fn end_trace(&mut self, number: u64) -> Vec<u32> {
+    /// The tags that were asked about since `begin_trace` gave this number.
+    ///
+    /// # Panics
+    ///
+    /// If the trace has ended.
+    pub fn end_trace(&mut self, number: u64) -> Vec<u32> {
         let at = self.traces.iter().position(|(each, _)| *each == number).expect("a trace ends once");
         self.traces.swap_remove(at).1
     }
 
     /// A key is asked about. Of several threads that trace, each gets all: too many tags are watched then, never too few.
     #[inline]
-    pub(crate) fn asked(&mut self, tag: u32) {
+    pub fn asked(&mut self, tag: u32) {
         for (_, tags) in &mut self.traces {
             tags.push(tag);
         }

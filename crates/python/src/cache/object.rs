@@ -6,13 +6,11 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use tickwheel_core::{Id, NEVER};
+use tickwheel_core::{tag_of, Id, Ticket, NEVER};
 
 use crate::cache::probe::{known_hash, Probe};
 use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Left, Reason, Store, Terms};
-use crate::cache::table::tag_of;
-use crate::cache::watch::Ticket;
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
 

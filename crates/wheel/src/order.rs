@@ -3,10 +3,10 @@
 //! Its links lie apart from the entries: taking one out writes to its two neighbours, which were last used at any time, and eight
 //! bytes each of a dense array are near far more often than two whole entries.
 
-use crate::memory::{grow, prefetch};
+use std::marker::PhantomData;
 
-/// No entry.
-const NIL: u32 = u32::MAX;
+use crate::memory::{grow, Memory};
+use crate::slab::NIL;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
@@ -16,59 +16,72 @@ struct Link {
 
 const UNLINKED: Link = Link { earlier: NIL, later: NIL };
 
+/// The list.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub struct Order<M = ()> {
     /// As long as the highest index ever: indices come back in any order, and a shorter one would have to grow again at once.
     links: Vec<Link>,
     /// The entry whose last use is longest ago.
     oldest: u32,
     newest: u32,
+    memory: PhantomData<M>,
 }
 
-impl Order {
-    pub(crate) fn new() -> Self {
-        Self { links: Vec::new(), oldest: NIL, newest: NIL }
+impl<M: Memory> Default for Order<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M: Memory> Order<M> {
+    /// An empty list.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { links: Vec::new(), oldest: NIL, newest: NIL, memory: PhantomData }
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         self.links.capacity() * size_of::<Link>()
     }
 
     /// The entry whose last use is longest ago.
+    #[must_use]
     #[inline]
-    pub(crate) fn oldest(&self) -> Option<u32> {
+    pub fn oldest(&self) -> Option<u32> {
         (self.oldest != NIL).then_some(self.oldest)
     }
 
     /// All entries, the one used longest ago first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.oldest(), |&index| {
             let later = self.links[index as usize].later;
             (later != NIL).then_some(later)
         })
     }
 
-    /// Add an entry, as the one used last.
+    /// Add an entry that is not in the list, as the one used last.
     #[inline]
-    pub(crate) fn add(&mut self, index: u32) {
+    pub fn add(&mut self, index: u32) {
         if index as usize >= self.links.len() {
-            grow(&mut self.links, index as usize + 1, UNLINKED);
+            grow::<M, _>(&mut self.links, index as usize + 1, UNLINKED);
         }
         self.link(index);
     }
 
-    /// Make an entry the one used last.
+    /// Make an entry of the list the one used last.
     #[inline]
-    pub(crate) fn use_now(&mut self, index: u32) {
+    pub fn use_now(&mut self, index: u32) {
         if index != self.newest {
             self.remove(index);
             self.link(index);
         }
     }
 
-    /// Take an entry out.
+    /// Take an entry of the list out.
     #[inline]
-    pub(crate) fn remove(&mut self, index: u32) {
+    pub fn remove(&mut self, index: u32) {
         let Link { earlier, later } = self.links[index as usize];
         match self.links.get_mut(earlier as usize) {
             Some(link) => link.later = later,
@@ -92,22 +105,26 @@ impl Order {
 
     /// Let memory fetch an entry's links.
     #[inline]
-    pub(crate) fn prefetch(&self, index: u32) {
+    pub fn prefetch(&self, index: u32) {
         if let Some(link) = self.links.get(index as usize) {
-            prefetch(std::ptr::from_ref(link).cast::<()>());
+            M::fetch(std::ptr::from_ref(link).cast());
         }
     }
 
     /// Let memory fetch the links of an entry's neighbours.
     #[inline]
-    pub(crate) fn prefetch_neighbours(&self, index: u32) {
+    pub fn prefetch_neighbours(&self, index: u32) {
         let Link { earlier, later } = self.links[index as usize];
         self.prefetch(earlier);
         self.prefetch(later);
     }
 
     /// Verify that the list goes both ways.
-    pub(crate) fn check(&self) {
+    ///
+    /// # Panics
+    ///
+    /// With what is wrong.
+    pub fn check(&self) {
         let mut earlier = NIL;
         for index in self.iter() {
             assert_eq!(self.links[index as usize].earlier, earlier, "the list goes both ways");

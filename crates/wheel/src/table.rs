@@ -3,7 +3,9 @@
 //! Keys are not kept here, so nothing is called; whoever probes compares. The home of a key is in the high bits of its tag, so growing
 //! reads the old table and writes the new one in order, and no entry is touched by growing or removing.
 
-use crate::memory::{grow, prefetch};
+use std::marker::PhantomData;
+
+use crate::memory::{grow, Memory};
 
 /// No entry: index `u32::MAX` is never given.
 const EMPTY: u64 = u64::MAX;
@@ -13,34 +15,55 @@ const LEAST_BITS: u32 = 3;
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The half of a hash that is kept.
+#[must_use]
 #[inline]
-pub(crate) fn tag_of(hash: isize) -> u32 {
+pub fn tag_of(hash: isize) -> u32 {
     (hash.cast_unsigned() as u64).wrapping_mul(SPREAD).wrapping_shr(32) as u32
 }
 
+/// The table.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table<M = ()> {
     places: Vec<u64>,
     bits: u32,
     len: usize,
+    memory: PhantomData<M>,
 }
 
-impl Table {
-    pub(crate) fn new() -> Self {
-        Self { places: vec![EMPTY; 1 << LEAST_BITS], bits: LEAST_BITS, len: 0 }
+impl<M: Memory> Default for Table<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M: Memory> Table<M> {
+    /// An empty table.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { places: vec![EMPTY; 1 << LEAST_BITS], bits: LEAST_BITS, len: 0, memory: PhantomData }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many indices are in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         size_of_val(&*self.places)
     }
 
     /// The indices whose tag this is, and so perhaps their key.
     #[inline]
-    pub(crate) fn candidates(&self, tag: u32) -> impl Iterator<Item = u32> + '_ {
+    pub fn candidates(&self, tag: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = self.home(tag);
         std::iter::from_fn(move || loop {
             let word = self.places[at];
@@ -54,9 +77,13 @@ impl Table {
         })
     }
 
-    /// Add an index that is not in the table.
+    /// Add an index that is not in the table, and is not `u32::MAX`.
+    ///
+    /// # Panics
+    ///
+    /// With four billion entries.
     #[inline]
-    pub(crate) fn insert(&mut self, tag: u32, index: u32) {
+    pub fn insert(&mut self, tag: u32, index: u32) {
         if self.len >= self.places.len() / 4 * 3 {
             self.resize(self.bits + 1);
         }
@@ -65,8 +92,12 @@ impl Table {
     }
 
     /// Take an index out; those behind it close the gap.
+    ///
+    /// # Panics
+    ///
+    /// If it is not there.
     #[inline]
-    pub(crate) fn remove(&mut self, tag: u32, index: u32) {
+    pub fn remove(&mut self, tag: u32, index: u32) {
         let word = word_of(tag, index);
         let mut gap = self.home(tag);
         while self.places[gap] != word {
@@ -92,7 +123,11 @@ impl Table {
     }
 
     /// Take several out.
-    pub(crate) fn remove_all(&mut self, words: &[(u32, u32)]) {
+    ///
+    /// # Panics
+    ///
+    /// If one is not there.
+    pub fn remove_all(&mut self, words: &[(u32, u32)]) {
         for &(tag, index) in words {
             self.remove(tag, index);
         }
@@ -100,12 +135,12 @@ impl Table {
 
     /// Let memory fetch the home of a tag.
     #[inline]
-    pub(crate) fn prefetch(&self, tag: u32) {
-        prefetch((&raw const self.places[self.home(tag)]).cast::<()>());
+    pub fn prefetch(&self, tag: u32) {
+        M::fetch((&raw const self.places[self.home(tag)]).cast());
     }
 
     /// Give memory back that a crowd has left: called when many were removed.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         if self.len < self.places.len() / 16 {
             let bits = (self.len * 2).next_power_of_two().trailing_zeros();
             self.resize(bits.max(LEAST_BITS));
@@ -117,7 +152,7 @@ impl Table {
         assert!(bits <= 32, "four billion entries");
         self.bits = bits;
         let former = std::mem::take(&mut self.places);
-        grow(&mut self.places, 1 << bits, EMPTY);
+        grow::<M, _>(&mut self.places, 1 << bits, EMPTY);
         for &word in former.iter().filter(|&&word| word != EMPTY) {
             self.place(word);
         }
@@ -148,7 +183,11 @@ impl Table {
     }
 
     /// Verify that every word is found from its home, and counted.
-    pub(crate) fn check(&self) {
+    ///
+    /// # Panics
+    ///
+    /// With what is wrong.
+    pub fn check(&self) {
         let words = self.places.iter().filter(|&&word| word != EMPTY);
         assert_eq!(words.clone().count(), self.len, "the table counts its words");
         for &word in words {

@@ -1,0 +1,167 @@
+//! The methods of `TimerLoop`, the fast ones apart.
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use tickwheel_core::{Wheel, NEVER};
+
+use crate::aio::alarm::Alarm;
+use crate::aio::event_loop::{release, Own, State, TimerLoop};
+use crate::aio::handle::{tail, visit_fields};
+use crate::aio::loop_type::prepare;
+use crate::aio::time::{Genuine, Reader};
+use crate::aio::turn;
+use crate::cpython::cell::GilCell;
+use crate::cpython::reports::{checked, stats_dict};
+use crate::system_clock::SystemClock;
+
+#[pymethods]
+impl TimerLoop {
+    #[new]
+    #[pyo3(signature = (*_args, **_names))]
+    fn new(py: Python<'_>, _args: &Bound<'_, PyTuple>, _names: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        prepare(py)?;
+        let wheel = Wheel::new(SystemClock::MONOTONIC.now_ns());
+        Ok(Self {
+            state: GilCell::new(State { wheel, is_closed: false }),
+            reader: Reader::new(py)?,
+            call_at: Genuine::new(intern!(py, "call_at"), py.get_type::<Self>().getattr("call_at")?),
+            own: Own::default(),
+            alarm: PyOnceLock::new(),
+            is_behind: AtomicBool::new(false),
+        })
+    }
+
+    /// Wake the selector by *alarm* instead of its own timeout, which may be too coarse.
+    #[pyo3(name = "_set_alarm")]
+    fn set_alarm(&self, py: Python<'_>, alarm: Py<Alarm>) -> PyResult<()> {
+        self.alarm.set(py, alarm).map_err(|_| PyRuntimeError::new_err("the loop has an alarm already"))
+    }
+
+    fn __setattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        assign(slf, name, value.as_ptr())?;
+        slf.get().note(name, Some(value))
+    }
+
+    fn __delattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyString>) -> PyResult<()> {
+        assign(slf, name, null_mut())?;
+        slf.get().note(name, None)
+    }
+
+    /// Return for how many seconds the selector may wait: None for ever, or until the alarm.
+    #[pyo3(name = "_pause")]
+    fn pause(slf: &Bound<'_, Self>) -> PyResult<Option<f64>> {
+        let (py, this) = (slf.py(), slf.get());
+        let has_work = this.is_behind.load(Ordering::Relaxed) || slf.getattr(intern!(py, "_ready"))?.len()? > 0;
+        if has_work || slf.getattr(intern!(py, "_stopping"))?.is_truthy()? {
+            return Ok(Some(0.0));
+        }
+        match this.state.with(py, |state| state.wheel.next_expiration()) {
+            Some(deadline) => this.pause_until(slf.as_any(), deadline),
+            None => this.alarm.get(py).map_or(Ok(()), |alarm| alarm.get().set(NEVER)).map(|()| None),
+        }
+    }
+
+    /// Put every timer that is due into the loop's `_ready`, in order.
+    #[pyo3(name = "_deliver")]
+    fn deliver(slf: &Bound<'_, Self>) -> PyResult<()> {
+        turn::deliver(slf)
+    }
+
+    /// Run what was in the loop's `_ready` at the start.
+    #[pyo3(name = "_run_ready")]
+    fn run_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
+        turn::run_ready(slf)
+    }
+
+    /// Return how many timers are pending.
+    #[pyo3(name = "_pending_count")]
+    fn pending_count(&self, py: Python<'_>) -> usize {
+        self.state.with(py, |state| state.wheel.len())
+    }
+
+    /// Return the handles of all pending timers, the earliest first. O(n log n).
+    #[pyo3(name = "_pending")]
+    fn pending<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let mut handles: Vec<_> =
+            self.state.with(py, |state| state.wheel.payloads().map(|pending| pending.0).collect());
+        // SAFETY: the wheel holds the handles, and no Python runs before each has a reference of its own.
+        unsafe {
+            handles.sort_by(|&one, &other| tail(one).when.total_cmp(&tail(other).when));
+            let handles: Vec<_> =
+                handles.into_iter().map(|handle| Bound::from_borrowed_ptr(py, handle.cast())).collect();
+            PyList::new(py, handles)
+        }
+    }
+
+    /// Drop every pending timer; none of them is cancelled, and none will run.
+    #[pyo3(name = "_drop_pending")]
+    fn drop_pending(&self, py: Python<'_>) {
+        let left = self.state.with(py, |state| state.wheel.drain());
+        release(py, left);
+    }
+
+    /// Refuse to set timers from now on.
+    #[pyo3(name = "_close_timers")]
+    fn close_timers(&self, py: Python<'_>) {
+        self.state.with(py, |state| state.is_closed = true);
+        self.drop_pending(py);
+    }
+
+    /// Return the counters of the wheel.
+    #[pyo3(name = "_timer_stats")]
+    fn timer_stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (stats, pending, bytes) =
+            self.state.with(py, |state| (*state.wheel.stats(), state.wheel.len(), state.wheel.bytes()));
+        stats_dict(py, &stats, pending, bytes)
+    }
+
+    /// Verify the invariants of the wheel; raises AssertionError.
+    #[pyo3(name = "_check_timers")]
+    fn check_timers(&self, py: Python<'_>) -> PyResult<()> {
+        self.state.with(py, |state| checked(|| state.wheel.check()))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // SAFETY: the collector holds the GIL, under which the cell was set.
+        let py = unsafe { Python::assume_attached() };
+        if let Some(alarm) = self.alarm.get(py) {
+            visit.call(alarm)?;
+        }
+        let mut show = |object: *mut ffi::PyObject| {
+            // SAFETY: a `Py` is a pointer to an object; it is only looked at, for as long as the wheel's reference lasts.
+            visit.call(unsafe { &*(&raw const object).cast::<Py<PyAny>>() })
+        };
+        let mut visit_all = |state: &mut State| {
+            // SAFETY: the wheel has a reference to each of its handles.
+            state.wheel.payloads().try_for_each(|pending| unsafe { visit_fields(pending.0, &mut show) })
+        };
+        let shown = self.state.try_with(&mut visit_all);
+        shown.unwrap_or(Ok(()))
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        // The collector found the loop unreachable: no one can run it any more.
+        let left = self.state.try_with(|state| {
+            state.is_closed = true;
+            state.wheel.drain()
+        });
+        release(py, left.unwrap_or_default());
+    }
+}
+
+/// Assign or delete an attribute as any object does.
+fn assign(slf: &Bound<'_, TimerLoop>, name: &Bound<'_, PyString>, value: *mut ffi::PyObject) -> PyResult<()> {
+    // SAFETY: object and name are alive; the value is, too, or null, which deletes.
+    match unsafe { ffi::PyObject_GenericSetAttr(slf.as_ptr(), name.as_ptr(), value) } {
+        0 => Ok(()),
+        _ => Err(PyErr::fetch(slf.py())),
+    }
+}

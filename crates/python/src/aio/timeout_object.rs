@@ -1,0 +1,167 @@
+//! `TimeoutObject`: how a timeout lies in memory, how it is made and freed, and how it ends its task.
+
+use std::ptr::null_mut;
+
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::aio::handle::put;
+use crate::cpython::free_list::FreeList;
+use crate::cpython::type_builder::KnownType;
+
+/// Where a timeout is in its life; the names are those that its `repr` shows.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    Created,
+    Active,
+    Expiring,
+    Expired,
+    Finished,
+}
+
+impl Phase {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Active => "active",
+            Self::Expiring => "expiring",
+            Self::Expired => "expired",
+            Self::Finished => "finished",
+        }
+    }
+}
+
+/// The layout of a `Timeout`. Every field is touched with the GIL held only; pointers are owned or null.
+#[repr(C)]
+pub(crate) struct TimeoutObject {
+    ob_base: ffi::PyObject,
+    /// The deadline where it is no float: None, or what was given.
+    pub(crate) given: *mut ffi::PyObject,
+    pub(crate) task: *mut ffi::PyObject,
+    /// The wheel of the loop that it was made on; null before `timeout_at` is entered.
+    pub(crate) deadlines: *mut ffi::PyObject,
+    /// The handle of a timeout that was due when it was set.
+    pub(crate) soon: *mut ffi::PyObject,
+    pub(crate) when: f64,
+    /// The entry's id while it is in the wheel, else 0.
+    pub(crate) id: u64,
+    /// How many cancellations of the task were under way when it entered.
+    pub(crate) cancelling: i64,
+    pub(crate) phase: Phase,
+    /// Whether the deadline was later than the loop's time when it was computed, a moment ago.
+    pub(crate) is_ahead: bool,
+}
+
+/// How many dead timeouts are kept for reuse.
+const KEPT: usize = 256;
+
+pub(crate) static TYPE: KnownType = KnownType::new();
+static DEAD: FreeList<TimeoutObject> = FreeList::new(KEPT);
+
+/// Make a timeout, which is not entered yet; `given` is borrowed, or null.
+///
+/// # Safety
+///
+/// `given` is null or an object.
+pub(crate) unsafe fn new(
+    py: Python<'_>,
+    deadlines: Option<Bound<'_, PyAny>>,
+    when: f64,
+    given: *mut ffi::PyObject,
+    is_ahead: bool,
+) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: the list holds dead timeouts of this very type; every field is written before the collector sees it.
+    unsafe {
+        let timeout = DEAD.object(py, TYPE.get(), || ffi::PyObject_GC_New(TYPE.get()))?;
+        let this = &mut *timeout;
+        this.given = ffi::Py_XNewRef(given);
+        (this.task, this.deadlines, this.soon) =
+            (null_mut(), deadlines.map_or(null_mut(), Bound::into_ptr), null_mut());
+        (this.when, this.id, this.cancelling) = (when, 0, 0);
+        (this.phase, this.is_ahead) = (Phase::Created, is_ahead);
+        ffi::PyObject_GC_Track(timeout.cast());
+        Ok(timeout.cast())
+    }
+}
+
+impl TimeoutObject {
+    /// The time is up: cancel the task.
+    ///
+    /// # Safety
+    ///
+    /// The caller has a reference to the timeout.
+    pub(crate) unsafe fn ring(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
+        // SAFETY: the timeout is alive, its handle is its own to let go, and it has a task while it is active.
+        unsafe {
+            drop(Bound::from_owned_ptr_or_opt(py, std::mem::replace(&mut (*timeout).soon, null_mut())));
+            if (*timeout).phase == Phase::Active {
+                let task = Bound::from_borrowed_ptr(py, (*timeout).task);
+                task.call_method0(intern!(py, "cancel"))?;
+                (*timeout).phase = Phase::Expiring;
+            }
+            Ok(())
+        }
+    }
+
+    /// The timeout has left the wheel as due.
+    ///
+    /// # Safety
+    ///
+    /// The caller gives up the wheel's reference to the timeout.
+    pub(crate) unsafe fn expire(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
+        // SAFETY: the wheel's reference keeps the timeout until it is given up here.
+        unsafe {
+            (*timeout).id = 0;
+            let rung = Self::ring(py, timeout);
+            ffi::Py_DECREF(timeout.cast());
+            rung
+        }
+    }
+}
+
+/// `tp_clear`.
+pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> std::ffi::c_int {
+    // SAFETY: the collector found the timeout unreachable, or it is being freed. Its wheel it keeps: the wheel lets go of it.
+    unsafe {
+        let this = &mut *object.cast::<TimeoutObject>();
+        for field in [&mut this.given, &mut this.task, &mut this.soon] {
+            put(field, null_mut());
+        }
+    }
+    0
+}
+
+/// `tp_traverse`.
+pub(crate) unsafe extern "C" fn traverse(
+    object: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    arg: *mut std::ffi::c_void,
+) -> std::ffi::c_int {
+    // SAFETY: called by the collector on a timeout.
+    unsafe {
+        let this = &*object.cast::<TimeoutObject>();
+        for field in [ffi::Py_TYPE(object).cast(), this.given, this.task, this.deadlines, this.soon] {
+            if !field.is_null() {
+                let answer = visit(field, arg);
+                if answer != 0 {
+                    return answer;
+                }
+            }
+        }
+        0
+    }
+}
+
+/// `tp_dealloc`: keep the timeout for reuse. One in a wheel is referred to by it.
+pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
+    // SAFETY: objects are freed with the GIL held, when nobody refers to them any more: the fields are ours to empty.
+    unsafe {
+        ffi::PyObject_GC_UnTrack(object.cast());
+        clear(object);
+        put(&raw mut (*object.cast::<TimeoutObject>()).deadlines, null_mut());
+        DEAD.keep(Python::assume_attached(), object.cast(), ffi::PyObject_GC_Del);
+        ffi::Py_DECREF(TYPE.get().cast());
+    }
+}

@@ -1,0 +1,136 @@
+//! Types that are written against the C interface: their tables, how they are made, and where they are kept.
+
+use std::ffi::{c_int, c_ulong, c_void, CStr};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
+
+/// A table that the interpreter only reads, and for ever; zeros end it.
+pub(crate) struct Table<T: Definition, const N: usize>(pub(crate) [T; N]);
+
+/// What stands in a table: names, functions and numbers.
+pub(crate) trait Definition {}
+
+impl Definition for ffi::PyMethodDef {}
+impl Definition for ffi::PyGetSetDef {}
+impl Definition for ffi::PyMemberDef {}
+
+// SAFETY: a table is never written, and what it points to are statics.
+unsafe impl<T: Definition, const N: usize> Sync for Table<T, N> {}
+
+impl<T: Definition, const N: usize> Table<T, N> {
+    fn pointer(&'static self) -> *mut c_void {
+        self.0.as_ptr().cast_mut().cast()
+    }
+}
+
+/// Return the definition of an attribute that can be read, and written if there is a `set`.
+pub(crate) const fn attribute(
+    name: &'static CStr,
+    get: ffi::getter,
+    set: Option<ffi::setter>,
+    doc: &'static CStr,
+) -> ffi::PyGetSetDef {
+    ffi::PyGetSetDef { name: name.as_ptr(), get: Some(get), set, doc: doc.as_ptr(), closure: null_mut() }
+}
+
+/// The end of a table of attributes.
+pub(crate) const LAST_ATTRIBUTE: ffi::PyGetSetDef =
+    ffi::PyGetSetDef { name: std::ptr::null(), get: None, set: None, doc: std::ptr::null(), closure: null_mut() };
+
+/// A type that is going to be made, whose objects Python cannot make.
+pub(crate) struct TypeBuilder {
+    name: &'static CStr,
+    size: usize,
+    flags: c_ulong,
+    slots: Vec<ffi::PyType_Slot>,
+}
+
+impl TypeBuilder {
+    /// Begin a type with its full name and the size of its objects, those of its base included.
+    pub(crate) fn new(name: &'static CStr, size: usize) -> Self {
+        let flags = ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
+        Self { name, size, flags, slots: Vec::new() }
+    }
+
+    pub(crate) fn flags(mut self, more: c_ulong) -> Self {
+        self.flags |= more;
+        self
+    }
+
+    /// Fill a slot with a function.
+    pub(crate) fn slot(mut self, slot: c_int, pfunc: *mut c_void) -> Self {
+        self.slots.push(ffi::PyType_Slot { slot, pfunc });
+        self
+    }
+
+    pub(crate) fn doc(self, doc: &'static CStr) -> Self {
+        self.slot(ffi::Py_tp_doc, doc.as_ptr().cast_mut().cast())
+    }
+
+    pub(crate) fn methods<const N: usize>(self, methods: &'static Table<ffi::PyMethodDef, N>) -> Self {
+        self.slot(ffi::Py_tp_methods, methods.pointer())
+    }
+
+    pub(crate) fn attributes<const N: usize>(self, attributes: &'static Table<ffi::PyGetSetDef, N>) -> Self {
+        self.slot(ffi::Py_tp_getset, attributes.pointer())
+    }
+
+    pub(crate) fn members<const N: usize>(self, members: &'static Table<ffi::PyMemberDef, N>) -> Self {
+        self.slot(ffi::Py_tp_members, members.pointer())
+    }
+
+    /// Make the type, derived from `base` if there is one.
+    ///
+    /// # Safety
+    ///
+    /// Each function is of its slot's kind and expects objects of the size that was given, and each table ends with zeros.
+    pub(crate) unsafe fn build<'py>(
+        self,
+        py: Python<'py>,
+        base: Option<&Bound<'py, PyType>>,
+    ) -> PyResult<Bound<'py, PyType>> {
+        let mut slots = self.slot(0, null_mut());
+        let mut spec = ffi::PyType_Spec {
+            name: slots.name.as_ptr(),
+            basicsize: slots.size as c_int,
+            itemsize: 0,
+            flags: slots.flags as _,
+            slots: slots.slots.as_mut_ptr(),
+        };
+        let bases = base.map(|base| PyTuple::new(py, [base])).transpose()?;
+        let bases = bases.as_ref().map_or(null_mut(), Bound::as_ptr);
+        // SAFETY: the specification is complete and ends with zeros; the caller answers for its functions.
+        unsafe {
+            let kind = ffi::PyType_FromSpecWithBases(&raw mut spec, bases);
+            Ok(Bound::from_owned_ptr_or_err(py, kind)?.cast_into_unchecked())
+        }
+    }
+}
+
+/// A type that is made or looked up once, and never freed. Null before that.
+pub(crate) struct KnownType(AtomicPtr<ffi::PyTypeObject>);
+
+impl KnownType {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> *mut ffi::PyTypeObject {
+        self.0.load(Ordering::Relaxed) // the GIL, which whoever asks holds, orders it after `set`
+    }
+
+    pub(crate) fn set(&self, kind: &Bound<'_, PyType>) {
+        self.0.store(kind.clone().into_ptr().cast(), Ordering::Relaxed);
+    }
+
+    /// Whether an object is of exactly this type.
+    #[inline]
+    pub(crate) fn is_of(&self, object: &Bound<'_, PyAny>) -> bool {
+        std::ptr::eq(object.get_type_ptr(), self.get())
+    }
+}

@@ -1,0 +1,109 @@
+"""
+The Rust: what may know what, and what `unsafe` has to say for itself.
+"""
+
+from __future__ import annotations
+
+import re
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOMS = ("cpython", "timers", "cache", "aio")
+# Lowest first; the rooms stand above them, and beside each other.
+GROUND = ("memory", "system_clock", "clock", "cpython")
+NO_REASON = re.compile(r"(?i)\bas (above|below|before|the caller says)\b|\bas (in )?`\w+`[.;,]|\blikewise\b")
+
+
+@pytest.fixture(scope="module")
+def bindings(root) -> dict[str, str]:
+    """
+    Return the text of every module of the binding crate by its path, such as "timers::engine".
+    """
+    source = root / "crates/python/src"
+    return {"::".join(path.relative_to(source).with_suffix("").parts): path.read_text("utf-8") for path in rust(source)}
+
+
+def rust(folder: Path) -> list[Path]:
+    """
+    Return the Rust files in a folder.
+    """
+    found = sorted(folder.rglob("*.rs"))
+    assert found
+    return found
+
+
+def uses(text: str, names: set[str]) -> set[str]:
+    """
+    Return the modules that a text names, in a `use` or where they are used.
+    """
+    paths = re.findall(r"\bcrate::((?:\w+::)*\w+)", text)
+    for room, group in re.findall(r"\bcrate::(\w+)::\{([^}]*)\}", text):
+        paths += [f"{room}::{name.strip()}" for name in group.split(",")]
+    found = set()
+    for path in paths:
+        parts = path.split("::")
+        known = ["::".join(parts[:depth]) for depth in (2, 1) if "::".join(parts[:depth]) in names]
+        found |= set(known[:1])
+    return found
+
+
+def test_no_module_of_the_bindings_knows_itself_by_a_detour(bindings):
+    """
+    The modules of the binding crate can be put in an order in which each knows only those before it.
+    """
+    graph = {name: uses(text, set(bindings)) - {name} for name, text in bindings.items()}
+    assert graph["timers::set"] >= {"timers::engine", "cpython::cell", "clock"}, "what is used is found"
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
+    """
+    Timers, cache and aio know the ground and never one another; the ground knows only what lies deeper.
+    """
+    wrong = []
+    for name, text in bindings.items():
+        room = name.split("::")[0]
+        if room == "lib":
+            continue
+        allowed = GROUND[: GROUND.index(room)] if room in GROUND else GROUND
+        others = {used.split("::")[0] for used in uses(text, set(bindings))} - {room, *allowed}
+        wrong += [f"{name} knows {other}" for other in sorted(others)]
+    assert wrong == []
+    assert {name.split("::")[0] for name in bindings} == {*ROOMS, *GROUND, "lib"}
+
+
+def test_every_unsafe_says_its_own_reason(root):
+    """
+    No SAFETY comment and no Safety section refers to another one; that each block has a comment, clippy sees to.
+    """
+    wrong = []
+    for path in rust(root / "crates"):
+        lines = path.read_text("utf-8").splitlines()
+        for number, line in enumerate(lines, 1):
+            reason = line.partition("SAFETY:")[2]
+            if line.strip().endswith("# Safety"):
+                reason = lines[number + 1].strip().removeprefix("///")
+            if NO_REASON.search(reason):
+                wrong.append(f"{path.relative_to(root)}:{number}: {reason.strip()}")
+    assert wrong == []
+    assert 'undocumented_unsafe_blocks = "warn"' in (root / "Cargo.toml").read_text("utf-8")
+
+
+def test_nothing_static_is_mutable(root):
+    """
+    No `static mut`, not even one of the interpreter's: what changes is an atomic, a `OnceLock` or a `FreeList`.
+    """
+    assert [str(path) for path in rust(root / "crates") if "static mut" in path.read_text("utf-8")] == []
+
+
+def test_the_core_is_safe_and_knows_no_python(root):
+    """
+    `crates/wheel` forbids `unsafe` and depends on nothing.
+    """
+    assert "#![forbid(unsafe_code)]" in (root / "crates/wheel/src/lib.rs").read_text("utf-8")
+    assert "[dependencies]" not in (root / "crates/wheel/Cargo.toml").read_text("utf-8")
