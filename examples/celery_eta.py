@@ -14,7 +14,7 @@ import threading
 
 from celery import Celery
 
-from tickwheel.observe._events import Event, JobSucceeded
+from tickwheel.observe.events import Event, JobSucceeded
 from tickwheel.scheduler import Scheduler
 from tickwheel.scheduler.targets import apply_at
 from tickwheel.scheduler.targets.celery import CeleryTarget

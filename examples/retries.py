@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 
-from tickwheel.observe._events import Event, JobDied, JobFailed, JobSucceeded
+from tickwheel.observe.events import Event, JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import Firing, RetryPolicy, Scheduler
 
 

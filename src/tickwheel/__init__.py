@@ -40,8 +40,6 @@ if TYPE_CHECKING:
         TickwheelError,
         TooManyTimersError,
     )
-    from tickwheel.timers._contract import Pending, Timer
-    from tickwheel.timers._periodic import Periodic
     from tickwheel.timers.contexts import (
         Context,
         background,
@@ -50,6 +48,8 @@ if TYPE_CHECKING:
         with_timeout,
         with_value,
     )
+    from tickwheel.timers.contract import Pending, Timer
+    from tickwheel.timers.periodic import Periodic
 
     __version__: str
 else:  # a program pays for the rooms that it enters
@@ -90,8 +90,8 @@ else:  # a program pays for the rooms that it enters
                 "TickwheelError",
                 "TooManyTimersError",
             ],
-            "tickwheel.timers._contract": ["Pending", "Timer"],
-            "tickwheel.timers._periodic": ["Periodic"],
+            "tickwheel.timers.contract": ["Pending", "Timer"],
+            "tickwheel.timers.periodic": ["Periodic"],
             "tickwheel.timers.contexts": [
                 "Context",
                 "background",

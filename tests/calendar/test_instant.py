@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tickwheel.calendar._instant import EPOCH, instant
+from tickwheel.calendar.instant import EPOCH, instant
 from tickwheel.errors import InvalidValueError
 
 

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from tickwheel.scheduler import Scheduler, model
-from tickwheel.scheduler._migration import Migration
+from tickwheel.scheduler.migration import Migration
 from tickwheel.scheduler.stores import open_store
 
 FROM, TO = "sqlite:///from.db", "sqlite:///to.db"

@@ -11,7 +11,7 @@ import pytest
 
 from tickwheel import _core
 from tickwheel.testing import ManualClock
-from tickwheel.timers._engine import WheelEngine
+from tickwheel.timers.engine import WheelEngine
 from tickwheel.wheels.heap import HeapWheel
 
 

@@ -37,7 +37,7 @@ from pathlib import Path
 
 from fate import POINTS, Fate
 
-from tickwheel.observe._events import JobSucceeded
+from tickwheel.observe.events import JobSucceeded
 from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, SchedulerOptions, StoreError
 from tickwheel.scheduler.stores import make_store
 

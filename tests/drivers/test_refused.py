@@ -11,8 +11,8 @@ import pytest
 
 from tickwheel import DeadlineExceededError, ExecutorFullError, ShardedWheel, TimerWheel
 from tickwheel.testing import ManualClock
-from tickwheel.timers._contract import DueTimer, Engine
 from tickwheel.timers.contexts import background, with_cancel, with_timeout
+from tickwheel.timers.contract import DueTimer, Engine
 from tickwheel.wheels.heap import HeapWheel
 
 

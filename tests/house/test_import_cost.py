@@ -83,7 +83,7 @@ def test_timers_load_no_design_of_a_wheel():
     Importing TimerWheel loads the protocol of wheels, and no design in Python, shards or trio.
     """
     loaded = loaded_by("from tickwheel import TimerWheel")
-    assert {name for name in loaded if name.startswith("tickwheel.wheels.")} == {"tickwheel.wheels._contract"}
+    assert {name for name in loaded if name.startswith("tickwheel.wheels.")} == {"tickwheel.wheels.contract"}
     assert loaded & {"random", "tickwheel.drivers._shards", "tickwheel.drivers._trio"} == set()
 
 

@@ -86,7 +86,7 @@ def documented_by_contracts(modules: dict[str, ast.Module]) -> set[str]:
     """
     Return the names of the methods that the protocols of all contracts document.
     """
-    nodes = [node for name, tree in modules.items() if name.endswith("_contract") for node in ast.walk(tree)]
+    nodes = [node for name, tree in modules.items() if name.endswith(".contract") for node in ast.walk(tree)]
     return {
         node.name
         for node in nodes

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.lab._clusters import CLUSTERS
+from tickwheel.lab.clusters import CLUSTERS
 from tickwheel.lab.generate import KINDS, Load, generate
 from tickwheel.lab.replay import replay
 from tickwheel.lab.trace import read_trace, write_trace

@@ -30,7 +30,7 @@ from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.stores import _memory
-from tickwheel.scheduler.stores._contract import Changes
+from tickwheel.scheduler.stores.contract import Changes
 from tickwheel.scheduler.verbs import _writer
 
 __all__ = ["MUTANTS"]

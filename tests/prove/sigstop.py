@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tickwheel.observe._events import JobSucceeded, SettleRefused
+from tickwheel.observe.events import JobSucceeded, SettleRefused
 from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, StoreError
 
 __all__ = ["Result", "prove"]

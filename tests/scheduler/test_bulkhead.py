@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from tickwheel.observe._events import JobDied, JobFailed, JobSucceeded
+from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest
 
 ONCE = RetryPolicy(attempts=1)

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwheel.errors import InvalidDelayError
-from tickwheel.scheduler import _checks
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import SetMode
 
 NOW = 1_700_000_000_000
-CENTURY_S = _checks.FAR_MS / 1000
+CENTURY_S = checks.FAR_MS / 1000
 
 
 class NoOffset(tzinfo):
@@ -37,7 +37,7 @@ def test_keys(key):
     """
     A key is any text of up to 512 bytes.
     """
-    assert _checks.check_key(key) == key
+    assert checks.check_key(key) == key
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_bad_keys(key, said):
     A key that cannot be stored is refused with the reason, and a long one is not repeated at length.
     """
     with pytest.raises(InvalidJobError, match=said) as caught:
-        _checks.check_key(key)
+        checks.check_key(key)
     assert len(str(caught.value)) < 250
 
 
@@ -79,7 +79,7 @@ def test_delays(delay, ms):
     """
     A delay is rounded up to whole milliseconds; what is negative is due now.
     """
-    assert _checks.delay_ms(delay) == ms
+    assert checks.delay_ms(delay) == ms
 
 
 @pytest.mark.parametrize("delay", [math.inf, 1e300, 10**400, CENTURY_S + 1], ids=["inf", "1e300", "10**400", "century"])
@@ -88,7 +88,7 @@ def test_far_delays(delay):
     A delay past 100 years is refused with its value and the limit.
     """
     with pytest.raises(InvalidJobError, match=r"delay is .*: a durable job lies at most 100 years ahead"):
-        _checks.delay_ms(delay)
+        checks.delay_ms(delay)
 
 
 def test_nan():
@@ -96,9 +96,9 @@ def test_nan():
     NaN is no time.
     """
     with pytest.raises(InvalidDelayError, match=r"delay is nan"):
-        _checks.delay_ms(math.nan)
+        checks.delay_ms(math.nan)
     with pytest.raises(InvalidDelayError, match="at is nan"):
-        _checks.at_ms(math.nan, NOW)
+        checks.at_ms(math.nan, NOW)
 
 
 @pytest.mark.parametrize("delay", ["5", None, [], True, 1j])
@@ -107,7 +107,7 @@ def test_delays_of_other_types(delay):
     What is no number is a TypeError that names the value.
     """
     with pytest.raises(TypeError, match=r"delay is .*: pass seconds as a number"):
-        _checks.delay_ms(delay)
+        checks.delay_ms(delay)
 
 
 @given(st.floats(allow_nan=False, max_value=CENTURY_S))
@@ -115,7 +115,7 @@ def test_delays_are_never_cut_short(delay):
     """
     No delay becomes shorter than it was asked for, nor a millisecond longer.
     """
-    ms = _checks.delay_ms(delay)
+    ms = checks.delay_ms(delay)
     assert max(0.0, delay * 1000) <= ms <= max(0.0, delay * 1000) + 1
 
 
@@ -124,9 +124,9 @@ def test_instants():
     An instant is an aware datetime of any zone, or seconds since the epoch.
     """
     at = datetime(2030, 1, 1, 9, tzinfo=timezone(timedelta(hours=2)))
-    assert _checks.at_ms(at, NOW) == 1_893_481_200_000
-    assert _checks.at_ms(1_893_481_200, NOW) == 1_893_481_200_000
-    assert _checks.at_ms(0, NOW) == 0
+    assert checks.at_ms(at, NOW) == 1_893_481_200_000
+    assert checks.at_ms(1_893_481_200, NOW) == 1_893_481_200_000
+    assert checks.at_ms(0, NOW) == 0
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_bad_instants(at, said):
     A naive datetime, or an instant that is too far, is refused with the remedy.
     """
     with pytest.raises(InvalidJobError, match=said):
-        _checks.at_ms(at, NOW)
+        checks.at_ms(at, NOW)
 
 
 @pytest.mark.parametrize("payload", [None, True, 0, -1.5, "ä", [], {"a": [1, {"b": None}]}, "\x00", 10**30])
@@ -152,7 +152,7 @@ def test_payloads(payload):
     """
     Whatever JSON has is stored and comes back.
     """
-    assert _checks.decode_payload(_checks.encode_payload(payload)) == payload
+    assert checks.decode_payload(checks.encode_payload(payload)) == payload
 
 
 def endless() -> list[object]:
@@ -194,7 +194,7 @@ def test_bad_payloads(payload, said):
     What JSON does not have, or is too large, is refused in few words.
     """
     with pytest.raises(InvalidJobError, match=said) as caught:
-        _checks.encode_payload(payload)
+        checks.encode_payload(payload)
     assert len(str(caught.value)) < 300
 
 
@@ -202,9 +202,9 @@ def test_choices():
     """
     A mode is named by its text, and a wrong one is answered with the right ones.
     """
-    assert _checks.choice("mode", "keep", SetMode) is SetMode.KEEP
+    assert checks.choice("mode", "keep", SetMode) is SetMode.KEEP
     with pytest.raises(InvalidJobError, match="mode is 'first': pass one of replace, keep, earliest"):
-        _checks.choice("mode", "first", SetMode)
+        checks.choice("mode", "first", SetMode)
 
 
 @pytest.mark.parametrize("generation", [-1, 1.0, "1", True, 1 << 63])
@@ -213,7 +213,7 @@ def test_bad_generations(generation):
     A generation is a small whole number.
     """
     with pytest.raises(InvalidJobError, match="if_generation"):
-        _checks.check_generation(generation)
+        checks.check_generation(generation)
 
 
 def test_traces():
@@ -221,17 +221,17 @@ def test_traces():
     A trace is a W3C traceparent.
     """
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
-    assert _checks.check_trace(trace) == trace
+    assert checks.check_trace(trace) == trace
     for wrong in ("", "xx", trace.upper(), trace + "0", 5):
         with pytest.raises(InvalidJobError, match="traceparent"):
-            _checks.check_trace(wrong)
+            checks.check_trace(wrong)
 
 
 def test_the_century_of_an_instant_begins_now():
     """
     An instant is bounded by its distance from now, not by its distance from 1970.
     """
-    assert _checks.at_ms(4_000_000_000, NOW) == 4_000_000_000_000
-    assert _checks.at_ms(NOW / 1000 + CENTURY_S, NOW) == NOW + _checks.FAR_MS
+    assert checks.at_ms(4_000_000_000, NOW) == 4_000_000_000_000
+    assert checks.at_ms(NOW / 1000 + CENTURY_S, NOW) == NOW + checks.FAR_MS
     with pytest.raises(InvalidJobError, match="at most 100 years ahead"):
-        _checks.at_ms(NOW / 1000 + CENTURY_S + 1, NOW)
+        checks.at_ms(NOW / 1000 + CENTURY_S + 1, NOW)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tickwheel.observe._events import JobDied, JobFailed, JobReplayed, JobSnoozed, JobSucceeded
+from tickwheel.observe.events import JobDied, JobFailed, JobReplayed, JobSnoozed, JobSucceeded
 from tickwheel.scheduler import Cancel, Outcome, Retry, RetryPolicy, SchedulerOptions, SetRequest, Snooze, State
 
 AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)

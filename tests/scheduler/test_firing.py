@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tickwheel.observe._events import (
+from tickwheel.observe.events import (
     JobCancelled,
     JobExpired,
     JobFired,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tickwheel.observe._events import OwnershipLost, StoreFailed
+from tickwheel.observe.events import OwnershipLost, StoreFailed
 from tickwheel.scheduler import SchedulerOptions, StoreError
 from tickwheel.scheduler.stores import Abilities, MemoryStore
 

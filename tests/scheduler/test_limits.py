@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tickwheel.observe._events import JobDied, JobFired, JobSucceeded
+from tickwheel.observe.events import JobDied, JobFired, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, Outcome, RetryPolicy, SchedulerOptions, SetRequest
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tickwheel.observe._events import JobDied, JobExpired, JobFired, JobSucceeded
+from tickwheel.observe.events import JobDied, JobExpired, JobFired, JobSucceeded
 from tickwheel.scheduler import Cancel, Outcome, RecurrenceError, RetryPolicy, State
 from tickwheel.testing import ManualClock
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tickwheel.observe._events import JobFired, JobSucceeded, SettleRefused, StoreFailed
+from tickwheel.observe.events import JobFired, JobSucceeded, SettleRefused, StoreFailed
 from tickwheel.scheduler import SchedulerOptions, SetRequest, StoreError
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.testing import ManualClock

@@ -12,7 +12,7 @@ import pytest
 from tickwheel._core import Engine
 from tickwheel.testing import ManualClock
 from tickwheel.testing.engine_machine import EngineDivergenceError, replay_engine, run_engine_machine
-from tickwheel.timers._engine import WheelEngine
+from tickwheel.timers.engine import WheelEngine
 from tickwheel.wheels.heap import HeapWheel
 
 

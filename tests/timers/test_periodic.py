@@ -12,7 +12,7 @@ import pytest
 
 from tickwheel import ClosedError, InvalidDelayError, TimerWheel, TooManyTimersError
 from tickwheel.testing import ManualClock
-from tickwheel.timers._phase import Phase
+from tickwheel.timers.phase import Phase
 from tickwheel.wheels.heap import HeapWheel
 
 AT_ONCE = (0, 0)

@@ -4,7 +4,7 @@ The engine over any wheel keeps the contract, on the heap.
 
 from tickwheel.testing import ManualClock
 from tickwheel.testing.engine_suite import EngineSuite
-from tickwheel.timers._engine import WheelEngine
+from tickwheel.timers.engine import WheelEngine
 from tickwheel.wheels.heap import HeapWheel
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from tickwheel.errors import InvalidDelayError
 from tickwheel.wheels import HeapWheel
-from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._ring import Ring
 from tickwheel.wheels.calendar_queue import CalendarWheel
 from tickwheel.wheels.cascading import BITS, LATER, SHIFTS, CascadingWheel, _index_for, _level_for
+from tickwheel.wheels.entry import Entry
 from tickwheel.wheels.hierarchical import HierarchicalWheel
 from tickwheel.wheels.rounds import RoundsWheel
 from tickwheel.wheels.single import SingleWheel

@@ -11,7 +11,7 @@ import pytest
 from tickwheel.testing.fuzz import DESIGNS, ENGINES, main
 from tickwheel.testing.wheel_machine import Case, DivergenceError, replay, run_machine
 from tickwheel.testing.wheel_suite import WheelSuite
-from tickwheel.timers._engine import WheelEngine
+from tickwheel.timers.engine import WheelEngine
 from tickwheel.wheels.heap import HeapWheel
 
 

@@ -11,7 +11,7 @@ import pytest
 from tickwheel import SpanExceededError, TimerWheel
 from tickwheel.testing import ManualClock
 from tickwheel.testing.engine_suite import EngineSuite
-from tickwheel.timers._engine import WheelEngine
+from tickwheel.timers.engine import WheelEngine
 from tickwheel.wheels import CascadingWheel, HierarchicalWheel, NativeWheel, RoundsWheel, SingleWheel
 
 PATIENCE_S = 30

@@ -1,5 +1,5 @@
 //! `tickwheel._core`: the bindings, no algorithm. What is filed where is `tickwheel-core`'s; what is promised is written in Python,
-//! in `tickwheel.wheels._contract` and `tickwheel.timers._contract`.
+//! in `tickwheel.wheels.contract` and `tickwheel.timers.contract`.
 
 mod aio;
 mod cache;

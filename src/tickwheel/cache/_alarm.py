@@ -12,10 +12,10 @@ from typing import Final
 from tickwheel import _core
 from tickwheel.clock import seconds, to_deadline
 from tickwheel.drivers import TimerWheel
-from tickwheel.drivers._fork import tell_after_fork
+from tickwheel.drivers.fork import tell_after_fork
 from tickwheel.errors import ClosedError
-from tickwheel.timers._contract import Timer
-from tickwheel.timers._locks import OUTER, new_lock
+from tickwheel.timers.contract import Timer
+from tickwheel.timers.locks import OUTER, new_lock
 
 __all__ = ["Alarm"]
 

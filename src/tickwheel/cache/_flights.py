@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeAlias
 
 from tickwheel.cache._flight import Flight, Load, Ticket
 from tickwheel.cache._stats import LoadTally
-from tickwheel.drivers._fork import tell_after_fork
+from tickwheel.drivers.fork import tell_after_fork
 from tickwheel.errors import ReentrantError, ValueTooLargeError
-from tickwheel.timers._locks import OUTER, new_lock
+from tickwheel.timers.locks import OUTER, new_lock
 
 __all__ = ["Flights", "Loading", "LoadsAll"]
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from tickwheel.cache._flight import Flight, Load
 from tickwheel.cache._flights import Flights, Loading, LoadsAll
 from tickwheel.cache._refresh import Refresh
-from tickwheel.drivers._fork import tell_after_fork
 from tickwheel.drivers.executors import PoolExecutor
-from tickwheel.timers._engine import log_error
+from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.timers.engine import log_error
 
 __all__ = ["Loads"]
 

@@ -14,7 +14,7 @@ from tickwheel.cache._reason import REASONS, Reason
 from tickwheel.cache._refresh import Refresh
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
-from tickwheel.timers._engine import log_error
+from tickwheel.timers.engine import log_error
 
 __all__ = ["Leaving", "Options"]
 

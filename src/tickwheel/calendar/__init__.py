@@ -9,6 +9,6 @@ When the wall clock of a zone shows what a cron line asks for, and what becomes 
 """
 
 from tickwheel.calendar._cron import Cron
-from tickwheel.calendar._misfire import Misfire
+from tickwheel.calendar.misfire import Misfire
 
 __all__ = ["Cron", "Misfire"]

@@ -19,7 +19,7 @@ import click
 from tickwheel.cli.options import json_option
 from tickwheel.cli.output import print_json, print_rows
 from tickwheel.drivers import TimerWheel
-from tickwheel.observe._events import Event, JobSucceeded
+from tickwheel.observe.events import Event, JobSucceeded
 from tickwheel.scheduler import AsyncScheduler
 
 __all__ = ["command"]

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from tickwheel.observe._events import (
+from tickwheel.observe.events import (
     CircuitClosed,
     CircuitOpened,
     Event,
@@ -24,7 +24,7 @@ from tickwheel.observe._events import (
     SettleRefused,
     StoreFailed,
 )
-from tickwheel.observe._tracing import FIRING
+from tickwheel.observe.tracing import FIRING
 
 __all__ = ["LEVELS", "log_event", "set_up"]
 

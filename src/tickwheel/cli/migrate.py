@@ -14,7 +14,7 @@ from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, sqlite_path
 from tickwheel.cli.output import counted, print_json, printable, progress
 from tickwheel.scheduler import State
-from tickwheel.scheduler._migration import Migration, MigrationReport, SameStoreError, identity_of, is_parked
+from tickwheel.scheduler.migration import Migration, MigrationReport, SameStoreError, identity_of, is_parked
 from tickwheel.scheduler.model import JobQuery
 from tickwheel.scheduler.stores import Store, make_store, open_store
 

@@ -20,7 +20,7 @@ from tickwheel.scheduler import AsyncScheduler, SchedulerOptions
 __all__ = ["command"]
 
 if TYPE_CHECKING:
-    from tickwheel.observe._tracing import Tracer
+    from tickwheel.observe.tracing import Tracer
     from tickwheel.service import Tokens
 
 _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})

@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tickwheel._later import later
-from tickwheel.drivers._contract import Driver, SteppedClock
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._timer_wheel import TimerWheel
+from tickwheel.drivers.contract import Driver, SteppedClock
 from tickwheel.drivers.executors import Executor, InlineExecutor, PoolExecutor
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from collections.abc import Coroutine
 from contextvars import Context, copy_context
 from typing import Any, Final
 
-from tickwheel.drivers._contract import SteppedClock
-from tickwheel.drivers._fork import tell_after_fork
 from tickwheel.drivers._task_set import TaskSet, running_loop
+from tickwheel.drivers.contract import SteppedClock
+from tickwheel.drivers.fork import tell_after_fork
 from tickwheel.errors import ClosedError
-from tickwheel.timers._contract import Engine
+from tickwheel.timers.contract import Engine
 from tickwheel.typing import Unique
 
 __all__ = ["AsyncioDriver"]

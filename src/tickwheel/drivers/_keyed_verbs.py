@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Final
 
-from tickwheel.timers._keyed import Keyed
+from tickwheel.timers.keyed import Keyed
 from tickwheel.typing import Seconds
 
 __all__ = ["KeyedVerbs"]

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwheel.drivers._contract import SteppedClock
-from tickwheel.drivers._fork import tell_after_fork
-from tickwheel.timers._contract import Engine
+from tickwheel.drivers.contract import SteppedClock
+from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.timers.contract import Engine
 from tickwheel.typing import Unique
 
 __all__ = ["ManualDriver"]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from tickwheel.clock import to_float
-from tickwheel.timers._contract import DueTimer, Engine
-from tickwheel.timers._log import logger
+from tickwheel.timers.contract import DueTimer, Engine
+from tickwheel.timers.log import logger
 from tickwheel.typing import Seconds, Unique
 
 __all__ = ["Executor", "InlineExecutor", "MeasuredExecutor", "SlowHandler"]

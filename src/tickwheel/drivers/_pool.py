@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 from tickwheel.clock import to_timeout
-from tickwheel.drivers._fork import tell_after_fork
 from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
+from tickwheel.drivers.fork import tell_after_fork
 from tickwheel.errors import ClosedError, ExecutorFullError
-from tickwheel.timers._contract import DueTimer
+from tickwheel.timers.contract import DueTimer
 from tickwheel.typing import Seconds
 
 __all__ = ["PoolExecutor", "WhenFull"]

@@ -21,10 +21,10 @@ from tickwheel.drivers._hot_keys import HotKeys
 from tickwheel.drivers._routes import jump_hash, stable_hash
 from tickwheel.drivers._timer_wheel import TimerWheel, hand_out
 from tickwheel.errors import ClosedError
-from tickwheel.timers._locks import OUTERMOST, new_lock
-from tickwheel.timers._standin import KeyedStandIn
+from tickwheel.timers.locks import OUTERMOST, new_lock
+from tickwheel.timers.standin import KeyedStandIn
 from tickwheel.typing import Pending, Seconds, Unique
-from tickwheel.wheels._contract import Wheel
+from tickwheel.wheels.contract import Wheel
 
 __all__ = ["ShardedWheel"]
 

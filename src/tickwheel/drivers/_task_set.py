@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from tickwheel.timers._contract import Engine
+from tickwheel.timers.contract import Engine
 
 __all__ = ["TaskSet", "running_loop"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
 from tickwheel.drivers._task_set import TaskSet, running_loop
-from tickwheel.timers._contract import DueTimer, Engine
+from tickwheel.timers.contract import DueTimer, Engine
 from tickwheel.typing import Seconds
 
 __all__ = ["TaskExecutor"]

@@ -14,11 +14,11 @@ import time
 import weakref
 from typing import Any, Final
 
-from tickwheel.drivers._contract import SteppedClock
-from tickwheel.drivers._fork import tell_after_fork
 from tickwheel.drivers._waiter import Waiter, new_waiter
-from tickwheel.timers._contract import Engine
-from tickwheel.timers._locks import MIDDLE, new_lock
+from tickwheel.drivers.contract import SteppedClock
+from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.timers.contract import Engine
+from tickwheel.timers.locks import MIDDLE, new_lock
 from tickwheel.typing import Unique
 
 __all__ = ["ThreadDriver"]

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tickwheel import _core
 from tickwheel.clock import Clock, seconds, to_timeout
-from tickwheel.drivers._contract import Driver, SteppedClock
 from tickwheel.drivers._keyed_verbs import KeyedVerbs
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._verbs import HOT_VERBS, TimerVerbs
+from tickwheel.drivers.contract import Driver, SteppedClock
 from tickwheel.drivers.executors import Executor
-from tickwheel.timers._contract import Engine
-from tickwheel.timers._engine import WheelEngine
-from tickwheel.timers._keyed import Keyed
-from tickwheel.timers._log import log_error
-from tickwheel.timers._periodic import Periodic
-from tickwheel.timers._standin import listed
+from tickwheel.timers.contract import Engine
+from tickwheel.timers.engine import WheelEngine
+from tickwheel.timers.keyed import Keyed
+from tickwheel.timers.log import log_error
+from tickwheel.timers.periodic import Periodic
+from tickwheel.timers.standin import listed
 from tickwheel.typing import ErrorHandler, Pending, Seconds, Unique
-from tickwheel.wheels._contract import Wheel
+from tickwheel.wheels.contract import Wheel
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

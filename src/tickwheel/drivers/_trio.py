@@ -11,11 +11,11 @@ from contextvars import copy_context
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
-from tickwheel.drivers._contract import SteppedClock
-from tickwheel.drivers._fork import tell_after_fork
+from tickwheel.drivers.contract import SteppedClock
+from tickwheel.drivers.fork import tell_after_fork
 from tickwheel.errors import ClosedError, MissingExtraError
-from tickwheel.timers._contract import Engine
 from tickwheel.timers.contexts import Context
+from tickwheel.timers.contract import Engine
 from tickwheel.typing import Unique
 
 __all__ = ["TrioDriver", "ended", "is_in_trio", "within"]

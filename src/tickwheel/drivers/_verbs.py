@@ -11,16 +11,16 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVarTuple
 
 from tickwheel.clock import NEVER, seconds, to_deadline
-from tickwheel.timers._contract import Engine, Timer
-from tickwheel.timers._periodic import Periodic
-from tickwheel.timers._phase import Missed, Phase
+from tickwheel.timers.contract import Engine, Timer
+from tickwheel.timers.periodic import Periodic
+from tickwheel.timers.phase import Missed, Phase
 from tickwheel.typing import Seconds
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from tickwheel.calendar import Misfire
-    from tickwheel.timers._wall_phase import WallPhase
+    from tickwheel.timers.wall_phase import WallPhase
 
 __all__ = ["HOT_VERBS", "TimerVerbs"]
 
@@ -168,7 +168,7 @@ class TimerVerbs:
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """
-        from tickwheel.timers._wall_phase import by_cron  # noqa: PLC0415 - calendars are imported where they are used
+        from tickwheel.timers.wall_phase import by_cron  # noqa: PLC0415 - calendars are imported where they are used
 
         return self._begin(by_cron(self._engine.clock, line, tz, misfire, jitter), callback, args, times)
 
@@ -193,7 +193,7 @@ class TimerVerbs:
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """
-        from tickwheel.timers._wall_phase import at_instant  # noqa: PLC0415 - as above
+        from tickwheel.timers.wall_phase import at_instant  # noqa: PLC0415 - as above
 
         return self._begin(at_instant(self._engine.clock, when), callback, args, 1)
 

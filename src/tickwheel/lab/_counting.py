@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from tickwheel.wheels._entry import Entry
+from tickwheel.wheels.entry import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from tickwheel.typing import Seconds
 from tickwheel.wheels import SingleWheel
-from tickwheel.wheels._contract import Expired, checked_deadline
-from tickwheel.wheels._entry import Entry
-from tickwheel.wheels._ticked import TickedWheel
+from tickwheel.wheels.contract import Expired, checked_deadline
+from tickwheel.wheels.entry import Entry
 from tickwheel.wheels.single import OneTurn
+from tickwheel.wheels.ticked import TickedWheel
 
 __all__ = ["EarlyWheel", "RawSlotWheel"]
 

@@ -12,7 +12,7 @@ from tickwheel.lab._quantities import duration
 from tickwheel.lab.film import Recorder
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.wheels import CascadingWheel, HeapWheel, HierarchicalWheel, NativeWheel, SingleWheel
-from tickwheel.wheels._view import ShownWheel
+from tickwheel.wheels.view import ShownWheel
 
 __all__ = ["own_timer", "scenes"]
 

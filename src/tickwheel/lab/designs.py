@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tickwheel.errors import TickwheelError
 from tickwheel.wheels import CARDS
-from tickwheel.wheels._view import ShownWheel
+from tickwheel.wheels.view import ShownWheel
 
 __all__ = ["Design", "DesignError", "parse_design"]
 

@@ -26,7 +26,7 @@ from tickwheel.lab._quantities import duration
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.typing import Expired
 from tickwheel.wheels import NativeWheel
-from tickwheel.wheels._view import RingView, ShownWheel
+from tickwheel.wheels.view import RingView, ShownWheel
 
 __all__ = ["CANCELLED", "FIRED", "Film", "Recorder"]
 

@@ -8,7 +8,7 @@ Synthetic traces of the loads that timers see, each from a seed.
 | `ttl-cache`   | writes to a cache, with the TTLs of a real cluster   | keys                | moved, fired  |
 | `cron-herd`   | jobs on the minute, the five minutes and the hour    | jobs                | fired at once |
 
-The cache follows the published facts of Twitter's clusters (`lab/_clusters.py`): shares of TTLs, of writes and of
+The cache follows the published facts of Twitter's clusters (`lab/clusters.py`): shares of TTLs, of writes and of
 deletes, rate, and how skewed the keys are.
 """
 
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tickwheel.lab._clusters import CLUSTERS
+from tickwheel.lab.clusters import CLUSTERS
 from tickwheel.lab.trace import TraceOperation
 
 __all__ = ["KINDS", "Load", "generate"]

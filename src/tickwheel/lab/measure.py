@@ -29,7 +29,7 @@ from tickwheel.lab.background import beat_ns, filled, quiet_ns
 from tickwheel.lab.designs import Design, parse_design
 from tickwheel.lab.workload import Workload
 from tickwheel.wheels import NEVER, Expired
-from tickwheel.wheels._view import RingView, ShownWheel
+from tickwheel.wheels.view import RingView, ShownWheel
 
 __all__ = ["Measurement", "main"]
 

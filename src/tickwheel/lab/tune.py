@@ -11,7 +11,7 @@ from tickwheel.lab.designs import Design
 from tickwheel.lab.replay import replay
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.wheels import CARDS, HeapWheel
-from tickwheel.wheels._card import SLOTS_MAX, Load
+from tickwheel.wheels.card import SLOTS_MAX, Load
 
 __all__ = ["SLOTS_MAX", "Advice", "Load", "advise", "facts_of", "fitted"]
 

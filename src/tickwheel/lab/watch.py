@@ -19,7 +19,7 @@ from tickwheel.lab.designs import Design
 from tickwheel.lab.film import Recorder
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.wheels import CARDS
-from tickwheel.wheels._card import Load
+from tickwheel.wheels.card import Load
 
 __all__ = ["FRAMES", "render_watch", "small"]
 

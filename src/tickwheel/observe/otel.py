@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tickwheel.errors import MissingExtraError
-from tickwheel.observe._events import JobFired
+from tickwheel.observe.events import JobFired
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span as ApiSpan

@@ -37,8 +37,8 @@ from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import USUAL, Cancel, Firing, Retry, Snooze, Target
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._async import AsyncScheduler
-from tickwheel.scheduler.verbs._requests import SetRequest
 from tickwheel.scheduler.verbs._scheduler import Scheduler
+from tickwheel.scheduler.verbs.requests import SetRequest
 
 __all__ = [
     "USUAL",

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.drivers import SteppedClock, TimerWheel
-from tickwheel.observe._tracing import Tracer
+from tickwheel.observe.tracing import Tracer
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._identity import one_life
 from tickwheel.scheduler._lifecycle import Lifecycle
@@ -23,10 +23,10 @@ from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._owner import Owner
-from tickwheel.scheduler.engine._pulls import Pulls
-from tickwheel.scheduler.engine._recent import FiringRecord
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._storeclock import StoreClock
+from tickwheel.scheduler.engine.pulls import Pulls
+from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Write
 from tickwheel.scheduler.stores import Store, make_store

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from tickwheel.observe._events import (
+from tickwheel.observe.events import (
     Event,
     EventHook,
     JobCancelled,

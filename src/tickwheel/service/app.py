@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tickwheel.observe._tracing import TRACE
+from tickwheel.observe.tracing import TRACE
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.batch import Batches
 from tickwheel.service.debug import Debug

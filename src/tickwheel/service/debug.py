@@ -10,7 +10,7 @@ import asyncio
 import threading
 from typing import Any, Final
 
-from tickwheel.observe._profile import profile, stacks
+from tickwheel.observe.profiles import profile, stacks
 from tickwheel.service.documents import CountersDocument
 from tickwheel.service.figures import Figures
 from tickwheel.service.http import Call, Reply

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 
 from msgspec import Raw, Struct
 
-from tickwheel.scheduler.engine._recent import FiringRecord
+from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.model import Answer, Job, RetryPolicy
 from tickwheel.service.firings import WORDS
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwheel.scheduler import AsyncScheduler
-from tickwheel.scheduler.engine._recent import FiringRecord
+from tickwheel.scheduler.engine.recent import FiringRecord
 
 __all__ = ["WORDS", "Firings", "Seen"]
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from tickwheel.scheduler._checks import check_trace
+from tickwheel.scheduler.checks import check_trace
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.service.http import Call
 from tickwheel.service.problems import ProblemError, show

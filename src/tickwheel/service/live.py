@@ -14,7 +14,7 @@ from typing import Any, Final
 from starlette.responses import Response, StreamingResponse
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler.engine._recent import FiringRecord
+from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.service.documents import firing_document
 from tickwheel.service.figures import Figures

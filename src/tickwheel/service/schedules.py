@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from tickwheel.scheduler import AsyncScheduler, Job, Recurrence
 from tickwheel.scheduler.model import RetryPolicy
-from tickwheel.scheduler.verbs._requests import SetRequest, set_write
+from tickwheel.scheduler.verbs.requests import SetRequest, set_write
 from tickwheel.service.documents import instant
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import job_key, query, to_count, to_instant, to_number

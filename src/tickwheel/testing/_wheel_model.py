@@ -7,10 +7,10 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
-from tickwheel.wheels._contract import NEVER
+from tickwheel.wheels.contract import NEVER
 
 if TYPE_CHECKING:
-    from tickwheel.wheels._contract import Abilities
+    from tickwheel.wheels.contract import Abilities
 
 __all__ = ["WheelModel"]
 

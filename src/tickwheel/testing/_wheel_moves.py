@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from tickwheel.testing.instants import INSTANTS
-from tickwheel.wheels._contract import NEVER
+from tickwheel.wheels.contract import NEVER
 
 if TYPE_CHECKING:
     import random

@@ -20,7 +20,7 @@ from tickwheel.errors import ClosedError, ReentrantError, TooManyTimersError
 from tickwheel.testing._engine_model import EngineModel
 from tickwheel.testing._engine_moves import Operation, Program, draw_program
 from tickwheel.testing.manual_clock import ManualClock
-from tickwheel.timers._contract import Engine
+from tickwheel.timers.contract import Engine
 
 __all__ = ["EngineDivergenceError", "EngineReport", "MakeEngine", "replay_engine", "run_engine_machine"]
 

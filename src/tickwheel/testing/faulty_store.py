@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores._contract import Store
+from tickwheel.scheduler.stores.contract import Store
 
 __all__ = ["FaultyStore"]
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from tickwheel._core import Engine as NativeEngine
 from tickwheel.testing.engine_machine import EngineDivergenceError, MakeEngine, run_engine_machine
 from tickwheel.testing.wheel_machine import DivergenceError, MakeWheel, run_machine
-from tickwheel.timers._engine import WheelEngine
+from tickwheel.timers.engine import WheelEngine
 from tickwheel.wheels import CARDS, HeapWheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tickwheel.wheels._contract import Wheel
+    from tickwheel.wheels.contract import Wheel
 
 __all__ = ["DESIGNS", "ENGINES", "main"]
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from tickwheel.timers._contract import Timer
 from tickwheel.timers.contexts import Timers
+from tickwheel.timers.contract import Timer
 
 __all__ = ["Event", "LoggedTimer", "PromiseBrokenError", "PromiseLog", "check_promise"]
 

@@ -35,7 +35,7 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores._contract import Store
+from tickwheel.scheduler.stores.contract import Store
 from tickwheel.testing._store_model import NEW, StoreModel
 
 __all__ = ["StoreDivergenceError", "StoreReport", "run_store_machine"]

@@ -28,9 +28,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from unittest import mock
 
 from tickwheel.errors import MissingExtraError
-from tickwheel.observe._events import Event, JobDied, JobFailed, JobSucceeded
+from tickwheel.observe.events import Event, JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, Scheduler, State, Target
-from tickwheel.scheduler._checks import PAYLOAD_BYTES_MAX
+from tickwheel.scheduler.checks import PAYLOAD_BYTES_MAX
 
 __all__ = ["Place", "Received", "TargetSuite"]
 

@@ -25,7 +25,7 @@ from tickwheel.testing._wheel_moves import NO_LIMIT, Operation, Operations, draw
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tickwheel.wheels._contract import Wheel
+    from tickwheel.wheels.contract import Wheel
 
 __all__ = ["Case", "DivergenceError", "MachineReport", "MakeWheel", "replay", "run_machine"]
 

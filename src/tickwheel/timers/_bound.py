@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError
-from tickwheel.timers._contract import Timer
 from tickwheel.timers._ending import Ending
-from tickwheel.timers._standin import StandIn
+from tickwheel.timers.contract import Timer
+from tickwheel.timers.standin import StandIn
 from tickwheel.typing import Callback, Seconds
 
 __all__ = ["BoundCallback", "DeadlineCallback"]

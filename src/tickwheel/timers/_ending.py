@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from tickwheel.errors import TickwheelError
-from tickwheel.timers._locks import OUTER, new_lock
-from tickwheel.timers._log import logger
+from tickwheel.timers.locks import OUTER, new_lock
+from tickwheel.timers.log import logger
 
 __all__ = ["Ending", "Reason"]
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from tickwheel.errors import ReentrantError
 from tickwheel.timers._timer import WheelTimer
-from tickwheel.wheels._contract import Expired, Wheel
+from tickwheel.wheels.contract import Expired, Wheel
 
 __all__ = ["Filing"]
 

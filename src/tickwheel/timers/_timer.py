@@ -9,11 +9,11 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from tickwheel.clock import NEVER, seconds, to_deadline
-from tickwheel.timers._standin import given
+from tickwheel.timers.standin import given
 from tickwheel.typing import Callback, Pending, Seconds, Unique
 
 if TYPE_CHECKING:
-    from tickwheel.timers._engine import WheelEngine
+    from tickwheel.timers.engine import WheelEngine
 
 __all__ = ["WheelTimer"]
 

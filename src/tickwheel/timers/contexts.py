@@ -25,9 +25,9 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVarTuple
 from tickwheel.clock import to_float, to_timeout
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError, TickwheelError
 from tickwheel.timers._bound import BoundCallback, DeadlineCallback
-from tickwheel.timers._contract import Timer
 from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._ending import Ending
+from tickwheel.timers.contract import Timer
 from tickwheel.typing import Seconds, Unique
 
 __all__ = ["Context", "Timers", "background", "with_cancel", "with_deadline", "with_timeout", "with_value"]

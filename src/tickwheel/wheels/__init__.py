@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tickwheel._later import later
-from tickwheel.wheels._contract import NEVER, Abilities, Expired, Wheel
+from tickwheel.wheels.contract import NEVER, Abilities, Expired, Wheel
 
 if TYPE_CHECKING:
     from tickwheel.wheels._cards import CARDS

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from tickwheel.typing import Unique
-from tickwheel.wheels._contract import Abilities, Expired, checked_deadline
-from tickwheel.wheels._entry import Entry, by_order
-from tickwheel.wheels._view import RingView
+from tickwheel.wheels.contract import Abilities, Expired, checked_deadline
+from tickwheel.wheels.entry import Entry, by_order
+from tickwheel.wheels.view import RingView
 
 __all__ = ["BaseWheel"]
 

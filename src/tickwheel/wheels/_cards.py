@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwheel.wheels import calendar_queue, cascading, heap, hierarchical, native, rounds, single
-from tickwheel.wheels._card import Card
+from tickwheel.wheels.card import Card
 
 __all__ = ["CARDS"]
 

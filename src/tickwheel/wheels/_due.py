@@ -8,12 +8,12 @@ from bisect import bisect_left, insort
 from collections import deque
 from typing import TYPE_CHECKING
 
-from tickwheel.wheels._entry import by_order
+from tickwheel.wheels.entry import by_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tickwheel.wheels._entry import Entry
+    from tickwheel.wheels.entry import Entry
 
 __all__ = ["DueRun"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tickwheel.wheels._entry import Entry
+    from tickwheel.wheels.entry import Entry
 
 __all__ = ["Ring"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tickwheel.wheels._entry import Entry
+from tickwheel.wheels.entry import Entry
 from tickwheel.wheels.heap import EntryHeap
 
 if TYPE_CHECKING:

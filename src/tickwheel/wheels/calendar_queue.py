@@ -40,16 +40,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tickwheel.wheels._base import BaseWheel
-from tickwheel.wheels._card import Card, Geometry, Load
-from tickwheel.wheels._contract import NEVER, Expired, checked_deadline, checked_limit
 from tickwheel.wheels._due import DueRun
-from tickwheel.wheels._entry import by_order
-from tickwheel.wheels._view import RingView
+from tickwheel.wheels.card import Card, Geometry, Load
+from tickwheel.wheels.contract import NEVER, Expired, checked_deadline, checked_limit
+from tickwheel.wheels.entry import by_order
+from tickwheel.wheels.view import RingView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tickwheel.wheels._entry import Entry
+    from tickwheel.wheels.entry import Entry
 
 __all__ = ["CalendarWheel"]
 

@@ -48,17 +48,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from tickwheel.typing import Seconds
-from tickwheel.wheels._card import Card, Geometry, Load, round_tick, suitable_tick
-from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._ring import Ring
-from tickwheel.wheels._ticked import TickedWheel
-from tickwheel.wheels._view import RingView
+from tickwheel.wheels.card import Card, Geometry, Load, round_tick, suitable_tick
+from tickwheel.wheels.entry import Entry
 from tickwheel.wheels.heap import EntryHeap
+from tickwheel.wheels.ticked import TickedWheel
+from tickwheel.wheels.view import RingView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tickwheel.wheels._entry import Place
+    from tickwheel.wheels.entry import Place
 
 __all__ = ["CascadingWheel"]
 

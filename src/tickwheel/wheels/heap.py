@@ -39,10 +39,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tickwheel.wheels._base import BaseWheel
-from tickwheel.wheels._card import Card, Geometry, Load
-from tickwheel.wheels._contract import NEVER, Expired, checked_deadline, checked_limit
-from tickwheel.wheels._entry import Entry
-from tickwheel.wheels._view import RingView
+from tickwheel.wheels.card import Card, Geometry, Load
+from tickwheel.wheels.contract import NEVER, Expired, checked_deadline, checked_limit
+from tickwheel.wheels.entry import Entry
+from tickwheel.wheels.view import RingView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

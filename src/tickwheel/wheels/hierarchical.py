@@ -45,12 +45,12 @@ from collections.abc import Mapping
 
 from tickwheel.clock import to_deadline
 from tickwheel.typing import Seconds
-from tickwheel.wheels._card import Card, Geometry, Load, in_words, round_tick, suitable_tick
-from tickwheel.wheels._entry import Entry
 from tickwheel.wheels._slot import Slot
-from tickwheel.wheels._ticked import TickedWheel, checked_slots
-from tickwheel.wheels._view import RingView
+from tickwheel.wheels.card import Card, Geometry, Load, in_words, round_tick, suitable_tick
+from tickwheel.wheels.entry import Entry
 from tickwheel.wheels.heap import EntryHeap
+from tickwheel.wheels.ticked import TickedWheel, checked_slots
+from tickwheel.wheels.view import RingView
 
 __all__ = ["HierarchicalWheel"]
 

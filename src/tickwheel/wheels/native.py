@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from tickwheel._core import Wheel
 from tickwheel.typing import Unique
-from tickwheel.wheels._card import Card, Geometry, Load
-from tickwheel.wheels._contract import Abilities
-from tickwheel.wheels._view import RingView
+from tickwheel.wheels.card import Card, Geometry, Load
+from tickwheel.wheels.contract import Abilities
+from tickwheel.wheels.view import RingView
 
 __all__ = ["NativeWheel"]
 

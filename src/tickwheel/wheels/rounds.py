@@ -42,12 +42,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tickwheel.typing import Seconds
-from tickwheel.wheels._card import HANDFUL, SLOTS_MAX, Card, Geometry, Load, in_words, round_tick, suitable_tick
-from tickwheel.wheels._ticked import TickedWheel, checked_slots
+from tickwheel.wheels.card import HANDFUL, SLOTS_MAX, Card, Geometry, Load, in_words, round_tick, suitable_tick
 from tickwheel.wheels.single import OneTurn
+from tickwheel.wheels.ticked import TickedWheel, checked_slots
 
 if TYPE_CHECKING:
-    from tickwheel.wheels._entry import Entry
+    from tickwheel.wheels.entry import Entry
 
 __all__ = ["RoundsWheel"]
 

@@ -39,15 +39,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tickwheel.typing import Seconds
-from tickwheel.wheels._card import SLOTS_MAX, Card, Geometry, Load, in_words, round_tick, suitable_tick
 from tickwheel.wheels._ring import Ring
-from tickwheel.wheels._ticked import TickedWheel, checked_slots
-from tickwheel.wheels._view import RingView
+from tickwheel.wheels.card import SLOTS_MAX, Card, Geometry, Load, in_words, round_tick, suitable_tick
+from tickwheel.wheels.ticked import TickedWheel, checked_slots
+from tickwheel.wheels.view import RingView
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tickwheel.wheels._entry import Entry
+    from tickwheel.wheels.entry import Entry
 
 __all__ = ["SingleWheel"]
 

@@ -16,7 +16,7 @@ from simulation._threads import Event
 from simulation._worlds import HINT_LOST, Connection, record
 from simulation.history import Freed, Granted, History, Left, Taken, TakenUp
 from tickwheel.scheduler.model import Answer, Job, State, Write
-from tickwheel.scheduler.stores._contract import Abilities, Changes, Lease, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Changes, Lease, Skill
 
 __all__ = ["Cluster"]
 

@@ -14,7 +14,7 @@ from simulation._store import Line, SimulatedStore
 from simulation._worlds import World
 from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, History
 from tickwheel.errors import ClosedError
-from tickwheel.observe._events import FiringEvent, JobFired
+from tickwheel.observe.events import FiringEvent, JobFired
 from tickwheel.scheduler import Cancel, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer

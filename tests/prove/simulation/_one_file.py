@@ -14,7 +14,7 @@ from simulation._threads import Event
 from simulation._worlds import HINT_LOST, Connection, record
 from simulation.history import Freed, Granted, History, TakenUp
 from tickwheel.scheduler.model import Answer, Job, State, Write
-from tickwheel.scheduler.stores._contract import Abilities, Lease, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Lease, Skill
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 
 __all__ = ["OneFile"]

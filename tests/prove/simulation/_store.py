@@ -18,7 +18,7 @@ from simulation._threads import Event
 from simulation._worlds import World
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, Write
-from tickwheel.scheduler.stores._contract import Abilities, Aside, Changes, Lease, Shard, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
 
 __all__ = ["Line", "SimulatedStore"]
 

@@ -11,8 +11,8 @@ from itertools import islice
 from simulation._machine import SimulatedMachine
 from tickwheel.scheduler.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write
 from tickwheel.scheduler.stores import MemoryStore, _memory
-from tickwheel.scheduler.stores._contract import Skill
 from tickwheel.scheduler.stores._rules import NOT_OWNER, key_of
+from tickwheel.scheduler.stores.contract import Skill
 
 __all__ = ["Table"]
 

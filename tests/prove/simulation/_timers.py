@@ -11,7 +11,7 @@ from simulation._threads import Event, Thread, Threads
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
 from tickwheel.errors import ClosedError
-from tickwheel.timers._contract import Engine
+from tickwheel.timers.contract import Engine
 
 __all__ = ["forget_timers", "make_timers"]
 

@@ -15,7 +15,7 @@ from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation.history import Committed, History
 from tickwheel.scheduler.model import Answer, Job, Write
-from tickwheel.scheduler.stores._contract import Abilities, Lease, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Lease, Skill
 
 __all__ = ["HINT_LOST", "Connection", "World", "record"]
 

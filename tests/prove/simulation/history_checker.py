@@ -46,7 +46,7 @@ from simulation.history import (
     Taken,
     TakenUp,
 )
-from tickwheel.scheduler._checks import decode_payload
+from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.model import (
     Answer,
     Begin,

@@ -18,8 +18,8 @@ from importlib.resources import files
 import pytest
 
 from tickwheel.scheduler import model
-from tickwheel.scheduler._migration import Migration, SameStoreError
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.migration import Migration, SameStoreError
 from tickwheel.scheduler.stores import open_store
 
 NUMBERS = itertools.count()
@@ -31,7 +31,7 @@ BATCH = 7
 
 KILLED_AT = """
 import os, signal, sys
-from tickwheel.scheduler._migration import Migration
+from tickwheel.scheduler.migration import Migration
 from tickwheel.scheduler.stores import open_store
 
 source, target, step, turn = sys.argv[1:]

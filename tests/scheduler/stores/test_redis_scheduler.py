@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from tickwheel.observe._events import OwnershipGained
+from tickwheel.observe.events import OwnershipGained
 from tickwheel.scheduler import SchedulerOptions, SetRequest, StoreError
 from tickwheel.scheduler.stores import open_store
 from tickwheel.testing.faulty_store import FaultyStore

@@ -8,7 +8,7 @@ import itertools
 
 import pytest
 
-from tickwheel.observe._events import JobDied, JobFailed
+from tickwheel.observe.events import JobDied, JobFailed
 from tickwheel.scheduler import RetryPolicy, Scheduler, SchedulerOptions, State
 
 NUMBERS = itertools.count()

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tickwheel.observe._events import OwnershipLost, StoreFailed
+from tickwheel.observe.events import OwnershipLost, StoreFailed
 from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.stores.sqlite import SqliteStore

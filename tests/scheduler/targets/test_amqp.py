@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from tickwheel.observe._events import JobFailed, JobSucceeded
+from tickwheel.observe.events import JobFailed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError
 from tickwheel.scheduler.targets.amqp import AmqpTarget
 from tickwheel.testing.target_suite import Received, TargetSuite

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tickwheel.observe._events import CircuitClosed, CircuitOpened, JobFailed, JobSnoozed, JobSucceeded
+from tickwheel.observe.events import CircuitClosed, CircuitOpened, JobFailed, JobSnoozed, JobSucceeded
 from tickwheel.observe.prometheus import exposition
 from tickwheel.scheduler import InvalidJobError, RetryPolicy
 from tickwheel.scheduler.targets._breaker import _PLACES_MAX, Breakers

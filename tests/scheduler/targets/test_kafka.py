@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.observe._events import JobDied, JobSucceeded
+from tickwheel.observe.events import JobDied, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, Scheduler
 from tickwheel.scheduler.targets.kafka import KafkaTarget
 from tickwheel.testing.target_suite import Received, TargetSuite

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from tickwheel.observe._events import JobFailed
+from tickwheel.observe.events import JobFailed
 from tickwheel.scheduler import InvalidJobError
 from tickwheel.scheduler.targets.nats import NatsTarget
 from tickwheel.testing.target_suite import Received, TargetSuite

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.observe._events import JobDied, JobFailed, JobSnoozed, JobSucceeded
+from tickwheel.observe.events import JobDied, JobFailed, JobSnoozed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, SchedulerOptions, State
 
 ODD = ("fail_mutely", "answer_oddly", "start_another")

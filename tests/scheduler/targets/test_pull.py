@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tickwheel.drivers import TimerWheel
-from tickwheel.observe._events import JobFailed
+from tickwheel.observe.events import JobFailed
 from tickwheel.scheduler import (
     AsyncScheduler,
     Firing,

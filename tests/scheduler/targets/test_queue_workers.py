@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.observe._events import JobSucceeded
+from tickwheel.observe.events import JobSucceeded
 from tickwheel.scheduler.targets import Firing, apply_at
 from tickwheel.scheduler.targets.celery import CeleryTarget
 from tickwheel.scheduler.targets.dramatiq import DramatiqTarget

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tickwheel.observe._events import JobDied, JobFailed, JobSucceeded
+from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import Cancel, Firing, InvalidJobError, Job, Retry, RetryPolicy, State
 from tickwheel.scheduler.targets._signing import read_secret, signature
 from tickwheel.scheduler.targets.webhook import WebhookError, WebhookTarget

@@ -1,4 +1,4 @@
-//! `Engine`: the native wheel with a clock and callbacks, behind `tickwheel.timers._contract.Engine`.
+//! `Engine`: the native wheel with a clock and callbacks, behind `tickwheel.timers.contract.Engine`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

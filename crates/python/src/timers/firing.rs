@@ -212,7 +212,7 @@ unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
             return Ok(());
         }
         let callback = Borrowed::from_ptr(py, (*timer).call.words()[0]).to_owned();
-        let stand_in = py.import(intern!(py, "tickwheel.timers._standin"))?.getattr(intern!(py, "StandIn"))?;
+        let stand_in = py.import(intern!(py, "tickwheel.timers.standin"))?.getattr(intern!(py, "StandIn"))?;
         if callback.is_instance(&stand_in)? {
             callback.call_method0(intern!(py, "refused"))?;
         }

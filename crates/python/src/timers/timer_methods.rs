@@ -128,7 +128,7 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: whoever asks for an attribute holds a reference to its timer.
     let parts = unsafe { parts(py, object.cast()) }?;
-    let given = py.import(intern!(py, "tickwheel.timers._standin"))?.call_method1(intern!(py, "given"), parts)?;
+    let given = py.import(intern!(py, "tickwheel.timers.standin"))?.call_method1(intern!(py, "given"), parts)?;
     Ok(given.get_item(at)?.unbind().into_ptr())
 }
 

@@ -1,4 +1,4 @@
-//! `Wheel`: the native wheel behind `tickwheel.wheels._contract.Wheel`, for those who bring clock and callbacks themselves.
+//! `Wheel`: the native wheel behind `tickwheel.wheels.contract.Wheel`, for those who bring clock and callbacks themselves.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tickwheel.lab._clusters import CLUSTERS
+from tickwheel.lab.clusters import CLUSTERS
 from tickwheel.lab.generate import KINDS, Load, generate
 from tickwheel.lab.trace import write_trace
 

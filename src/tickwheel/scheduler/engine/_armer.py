@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe._events import StoreFailed
+from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._entry import Entry, Stage
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lanes import Lanes

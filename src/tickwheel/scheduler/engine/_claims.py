@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe._events import StoreFailed
+from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._ground import Ground

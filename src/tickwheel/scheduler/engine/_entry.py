@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
-from tickwheel.observe._tracing import Span
+from tickwheel.observe.tracing import Span
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import Call
 

@@ -16,8 +16,8 @@ from random import random
 from typing import Any
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe._tracing import FIRING
-from tickwheel.scheduler._checks import decode_payload
+from tickwheel.observe.tracing import FIRING
+from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._coroutines import Coroutines
 from tickwheel.scheduler.engine._entry import Entry, Stage

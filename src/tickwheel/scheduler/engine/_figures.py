@@ -10,8 +10,8 @@ from typing import Final
 
 from tickwheel.scheduler._distribution import Distribution
 from tickwheel.scheduler.engine._entry import Entry
-from tickwheel.scheduler.engine._recent import Recent
 from tickwheel.scheduler.engine._verdict import Kind, Verdict
+from tickwheel.scheduler.engine.recent import Recent
 from tickwheel.scheduler.model import Answer, Outcome
 
 __all__ = ["Figures"]

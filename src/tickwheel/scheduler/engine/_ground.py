@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tickwheel.drivers import TimerWheel
-from tickwheel.observe._tracing import Tracer
+from tickwheel.observe.tracing import Tracer
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.engine._elapsed import Elapsed

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from tickwheel.observe._events import OwnershipGained, OwnershipLost, StoreFailed
+from tickwheel.observe.events import OwnershipGained, OwnershipLost, StoreFailed
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError

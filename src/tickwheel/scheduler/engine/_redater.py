@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError, RecurrenceError
-from tickwheel.observe._events import StoreFailed
+from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.model import Answer, Job, Redate, State
 from tickwheel.scheduler.recurrence import Cron, Recurrence

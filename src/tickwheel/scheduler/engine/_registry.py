@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tickwheel.observe._events import Event
-from tickwheel.scheduler import _checks
+from tickwheel.observe.events import Event
+from tickwheel.scheduler import checks
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import Job, RetryPolicy
@@ -63,7 +63,7 @@ class Registry:
         """
         if type(handler) is str and (target, handler) in self._checked:
             return
-        name = _checks.check_handler(handler or "")
+        name = checks.check_handler(handler or "")
         self._target(target).check(name)
         if len(self._checked) < _CALLS_MAX:
             self._checked.add((target, name))

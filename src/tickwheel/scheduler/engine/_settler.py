@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe._events import (
+from tickwheel.observe.events import (
     Event,
     JobDied,
     JobExpired,
@@ -34,7 +34,7 @@ from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._verdict import Kind, Verdict
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.model import Answer, Outcome, State
-from tickwheel.timers._contract import Timer
+from tickwheel.timers.contract import Timer
 
 __all__ = ["Settler"]
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from tickwheel.drivers import TimerWheel
 from tickwheel.errors import ClosedError
-from tickwheel.observe._events import JobFired
-from tickwheel.observe._tracing import Span, Tracer
+from tickwheel.observe.events import JobFired
+from tickwheel.observe.tracing import Span, Tracer
 from tickwheel.scheduler.engine._entry import Entry
 
 __all__ = ["Spans", "fired_event"]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe._events import StoreFailed
+from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lookout import Lookout
@@ -26,7 +26,7 @@ from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
-from tickwheel.timers._contract import Timer
+from tickwheel.timers.contract import Timer
 
 __all__ = ["Stager"]
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe._events import StoreFailed
+from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._near import Near

@@ -19,8 +19,8 @@ from enum import StrEnum
 from typing import Any
 
 from tickwheel._core import make_fast
-from tickwheel.scheduler._checks import delay_ms
 from tickwheel.scheduler._retry import wait_ms
+from tickwheel.scheduler.checks import delay_ms
 from tickwheel.scheduler.errors import ERROR_CHARS_MAX, HandlerNotFoundError, error_text, kept_text
 from tickwheel.scheduler.model import Job, Settle, Settled
 from tickwheel.scheduler.recurrence import Recurrence

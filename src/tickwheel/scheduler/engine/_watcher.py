@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Final
 
-from tickwheel.observe._events import StoreFailed
+from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError

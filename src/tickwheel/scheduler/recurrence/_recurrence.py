@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any
 
 from tickwheel.calendar import Cron, Misfire
-from tickwheel.calendar._misfire import MISFIRE_GRACE_MS
+from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.scheduler.errors import InvalidRecurrenceError
 from tickwheel.scheduler.recurrence._interval import Interval
 

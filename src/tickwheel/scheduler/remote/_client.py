@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
-from tickwheel.observe._tracing import TRACE
-from tickwheel.scheduler import _checks
+from tickwheel.observe.tracing import TRACE
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
 from tickwheel.scheduler.model import Answer, Job, Page, RetryPolicy
 from tickwheel.scheduler.remote import _wire
@@ -23,7 +23,7 @@ from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.verbs._client import STEPS_MAX
 from tickwheel.scheduler.verbs._drain import Progress, drained
-from tickwheel.scheduler.verbs._requests import ListFields, SetRequest, When, due_at, job_query, set_write
+from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, When, due_at, job_query, set_write
 
 __all__ = ["RemoteClient"]
 
@@ -49,7 +49,7 @@ class RemoteClient:
         Set one job.
         """
         body = _wire.to_json(*_asked(request))
-        headers = _condition(_checks.check_generation(request.if_generation))
+        headers = _condition(checks.check_generation(request.if_generation))
         return self._transport.submit(self._write("PUT", _wire.address(request.key), body, headers))
 
     def set_many(self, requests: Iterable[SetRequest]) -> Future[list[Answer]]:
@@ -109,7 +109,7 @@ class RemoteClient:
         """
         Do the same to each of *keys*: with a request of its own to one, in a batch to many.
         """
-        checked, generation = _checks.check_keys(keys), _checks.check_generation(if_generation)
+        checked, generation = checks.check_keys(keys), checks.check_generation(if_generation)
         if len(checked) == 1:
             data = None if body is None else _wire.to_json(body)
             path = _wire.address(checked[0], action)
@@ -153,7 +153,7 @@ class RemoteClient:
         """
         Read one job.
         """
-        return self._transport.submit(self._get(_wire.address(_checks.check_key(key)))).result()
+        return self._transport.submit(self._get(_wire.address(checks.check_key(key)))).result()
 
     async def _get(self, path: str) -> Job | None:
         status, document = await self._transport.ask("GET", path)
@@ -201,8 +201,8 @@ class RemoteClient:
         """
         if type(steps) is not int or not 1 <= steps <= STEPS_MAX:
             raise InvalidJobError("steps", steps, f"pass an integer in 1..{STEPS_MAX}")
-        _checks.at_ms(since, _now())
-        _checks.span_ms("step", step)
+        checks.at_ms(since, _now())
+        checks.span_ms("step", step)
         params = {"since": repr(_wire.seconds(since)), "step": repr(float(step)), "steps": steps}
         counts: list[int] = self._read("/v1/due", params)["counts"]
         return counts
@@ -235,7 +235,7 @@ def _asked(request: SetRequest) -> tuple[dict[str, Any], bytes]:
         raise InvalidJobError("target", request.target, "pass the target's name")
     if request.target in {"handler", "pull"} and not request.handler:
         raise InvalidJobError("handler", request.handler, "name the handler that is to run the job")
-    _checks.check_handler(request.handler or "")
+    checks.check_handler(request.handler or "")
     write = set_write(request, _now(), lambda _target, _handler: _ANY)
     body = _wire.set_body(request)
     trace = request.trace or TRACE.get()

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe._events import EventHook
-from tickwheel.scheduler import _checks
+from tickwheel.observe.events import EventHook
+from tickwheel.scheduler import checks
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
-from tickwheel.scheduler.engine._recent import FiringRecord
+from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.remote._client import RemoteClient
 from tickwheel.scheduler.remote._puller import Puller
@@ -66,7 +66,7 @@ class RemoteCore:
     """
 
     def __init__(self, url: str, options: SchedulerOptions, token: str | None, timeout: float | None) -> None:
-        timeout_s = _TIMEOUT_S if timeout is None else _checks.span_ms("timeout", timeout) / 1000
+        timeout_s = _TIMEOUT_S if timeout is None else checks.span_ms("timeout", timeout) / 1000
         self._transport = Transport(url, token or os.environ.get(_TOKEN) or None, timeout_s)
         self._options = options
         self._lifecycle = Lifecycle()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from tickwheel.scheduler.engine._pulls import (
+from tickwheel.scheduler.engine.pulls import (
     LEASE_MAX_S,
     LEASE_MIN_S,
     check_delay,

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-from tickwheel.scheduler._checks import encode_payload
+from tickwheel.scheduler.checks import encode_payload
 from tickwheel.scheduler.model import Answer, Job, Outcome, RetryPolicy, State
 from tickwheel.scheduler.remote._errors import name_of
-from tickwheel.scheduler.verbs._requests import SetRequest
+from tickwheel.scheduler.verbs.requests import SetRequest
 
 __all__ = ["REFUSALS", "address", "answer_of", "job_of", "ms", "refusal_of", "seconds", "set_body", "to_json"]
 

@@ -29,8 +29,8 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores._contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores._rules import NOT_OWNER, decide, key_of, rescued
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
 
 __all__ = ["MemoryStore"]
 

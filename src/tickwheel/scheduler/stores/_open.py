@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, urlencode
 
 from tickwheel.clock import Clock
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores._contract import Store
 from tickwheel.scheduler.stores._memory import MemoryStore
+from tickwheel.scheduler.stores.contract import Store
 
 __all__ = ["make_store", "masked", "open_store"]
 

@@ -11,12 +11,14 @@ and, made by their users and passed as `targets=`, each from its own module, or 
     redis_stream, amqp, nats, kafka        a message to a broker
     celery, rq, dramatiq, taskiq           a task into its queue, see `apply_at`
 
-The protocol of a target, and what one may answer, stand in `_contract`.
+The protocol of a target, and what one may answer, stand in `contract`.
 """
 
 from __future__ import annotations
 
-from tickwheel.scheduler.targets._contract import (
+from tickwheel.scheduler.targets._open import make_target, shown_target
+from tickwheel.scheduler.targets._task import apply_at
+from tickwheel.scheduler.targets.contract import (
     USUAL,
     Abandoned,
     Call,
@@ -31,8 +33,6 @@ from tickwheel.scheduler.targets._contract import (
     Target,
     Usual,
 )
-from tickwheel.scheduler.targets._open import make_target, shown_target
-from tickwheel.scheduler.targets._task import apply_at
 
 __all__ = [
     "USUAL",

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tickwheel.observe._events import CircuitClosed, CircuitOpened, Event
+from tickwheel.observe.events import CircuitClosed, CircuitOpened, Event
 
 __all__ = ["Breakers"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from tickwheel.scheduler.targets._contract import Firing
+from tickwheel.scheduler.targets.contract import Firing
 
 __all__ = ["headers"]
 

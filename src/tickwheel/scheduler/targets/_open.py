@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.targets._contract import Target
 from tickwheel.scheduler.targets._url import TargetUrl, flag, seconds, text, whole
+from tickwheel.scheduler.targets.contract import Target
 
 __all__ = ["make_target", "shown_target"]
 

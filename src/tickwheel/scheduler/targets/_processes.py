@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError, error_text
-from tickwheel.scheduler.targets._contract import Abandoned, Cancel, Firing, Retry, Snooze
+from tickwheel.scheduler.targets.contract import Abandoned, Cancel, Firing, Retry, Snooze
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

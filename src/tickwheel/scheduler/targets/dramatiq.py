@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._task import check_task_name, task_of
+from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
 __all__ = ["DramatiqTarget"]
 

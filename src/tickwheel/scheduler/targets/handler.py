@@ -10,8 +10,8 @@ from typing import Any
 
 from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError
 from tickwheel.scheduler.model import RetryPolicy
-from tickwheel.scheduler.targets._contract import USUAL, Call, Limits, Usual
 from tickwheel.scheduler.targets._processes import ProcessPool, check_importable
+from tickwheel.scheduler.targets.contract import USUAL, Call, Limits, Usual
 
 __all__ = ["HandlerTarget"]
 

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
 __all__ = ["KafkaTarget"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 
-from tickwheel.scheduler.targets._contract import Call, Firing
+from tickwheel.scheduler.targets.contract import Call, Firing
 
 __all__ = ["LogTarget"]
 

@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
 from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
 __all__ = ["NatsTarget"]
 

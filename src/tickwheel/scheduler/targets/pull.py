@@ -26,8 +26,8 @@ from typing import Final, Protocol
 
 from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, TooManyWaitingError
 from tickwheel.scheduler.model import Answer, Outcome
-from tickwheel.scheduler.targets._contract import Call, End, Firing, Limits, Snooze
 from tickwheel.scheduler.targets._job_lease import JobLease
+from tickwheel.scheduler.targets.contract import Call, End, Firing, Limits, Snooze
 
 __all__ = ["JobLease", "PullTarget"]
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.targets._contract import Call, Firing
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets.contract import Call, Firing
 
 __all__ = ["RedisStreamTarget"]
 

@@ -10,12 +10,12 @@ import asyncio
 from typing import Any
 
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.targets._contract import Call, Cancel, Firing
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
 from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._task import check_task_name, task_of
+from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
 __all__ = ["TaskiqTarget"]
 

@@ -21,14 +21,14 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tickwheel.observe._events import Event
+from tickwheel.observe.events import Event
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._addresses import AddressRefusedError, Guard
 from tickwheel.scheduler.targets._breaker import Breakers
-from tickwheel.scheduler.targets._contract import Call, Cancel, Firing, Retry, Snooze
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._signing import read_secret, signature
+from tickwheel.scheduler.targets.contract import Call, Cancel, Firing, Retry, Snooze
 
 if TYPE_CHECKING:
     import aiohttp

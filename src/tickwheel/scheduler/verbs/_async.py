@@ -17,7 +17,7 @@ from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._replies import Replies
-from tickwheel.scheduler.verbs._requests import ListRest, SetFields, SetRequest, When
+from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
 
 __all__ = ["AsyncScheduler"]
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from tickwheel.errors import ClosedError, ReentrantError
-from tickwheel.observe._tracing import TRACE, Tracer
-from tickwheel.scheduler import _checks
+from tickwheel.observe.tracing import TRACE, Tracer
+from tickwheel.scheduler import checks
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._storeclock import StoreClock
@@ -22,9 +22,9 @@ from tickwheel.scheduler.verbs._asker import Asker
 from tickwheel.scheduler.verbs._drain import Progress, drained
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
-from tickwheel.scheduler.verbs._requests import ListFields, SetRequest, When, job_query, set_write
 from tickwheel.scheduler.verbs._within import Within, cancels, moves
 from tickwheel.scheduler.verbs._writer import Writer
+from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, When, job_query, set_write
 
 __all__ = ["Client"]
 
@@ -159,8 +159,8 @@ class Client:
         Replay dead jobs.
         """
         writer = self._writing("replay")
-        now, generation = self.clock.now_ms(), _checks.check_generation(if_generation)
-        return writer.submit_many([Replay(key, now, generation) for key in _checks.check_keys(keys)])
+        now, generation = self.clock.now_ms(), checks.check_generation(if_generation)
+        return writer.submit_many([Replay(key, now, generation) for key in checks.check_keys(keys)])
 
     def within(self, connection: object) -> Within:
         """
@@ -207,7 +207,7 @@ class Client:
         Read one job.
         """
         self.opened()
-        job = self.store.get(_checks.check_key(key))
+        job = self.store.get(checks.check_key(key))
         return None if job is None else self._shown(job)
 
     def page(self, fields: ListFields) -> Page:
@@ -234,7 +234,7 @@ class Client:
         self.opened()
         now = self.clock.now_ms()
         query = job_query({"due_from": due_from or 0, "due_until": due_until, "limit": limit}, now)
-        until = now + 2 * _checks.FAR_MS if query.due_until is None else query.due_until
+        until = now + 2 * checks.FAR_MS if query.due_until is None else query.due_until
         return self.store.upcoming(query.due_from or 0, until, limit)
 
     def next_due_at(self) -> int | None:
@@ -242,7 +242,7 @@ class Client:
         Read when the first pending job is due, in ms since the epoch.
         """
         self.opened()
-        jobs = self.store.upcoming(0, self.clock.now_ms() + 2 * _checks.FAR_MS, 1)
+        jobs = self.store.upcoming(0, self.clock.now_ms() + 2 * checks.FAR_MS, 1)
         return jobs[0].due_at if jobs else None
 
     def shards(self) -> Sequence[Shard]:
@@ -259,5 +259,5 @@ class Client:
         self.opened()
         if type(steps) is not int or not 1 <= steps <= STEPS_MAX:
             raise InvalidJobError("steps", steps, f"pass an integer in 1..{STEPS_MAX}")
-        since_ms = _checks.at_ms(since, self.clock.now_ms())
-        return self.store.count_due(since_ms, _checks.span_ms("step", step), steps)
+        since_ms = checks.at_ms(since, self.clock.now_ms())
+        return self.store.count_due(since_ms, checks.span_ms("step", step), steps)

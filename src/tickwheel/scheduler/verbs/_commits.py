@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tickwheel.observe._events import Event, JobCancelled, JobMoved, JobReplayed, JobSet
+from tickwheel.observe.events import Event, JobCancelled, JobMoved, JobReplayed, JobSet
 from tickwheel.scheduler.model import Answer, Begin, Job, Move, Outcome, Redate, Set, Settle, Write
 
 __all__ = ["elapsed_of", "events_of", "lives_of"]

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tickwheel.clock import Clock
-from tickwheel.observe._events import EventHook
-from tickwheel.observe._tracing import Tracer
+from tickwheel.observe.events import EventHook
+from tickwheel.observe.tracing import Tracer
 from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._retry import check_policy
-from tickwheel.scheduler.engine._recent import FiringRecord
+from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.model import RetryPolicy
 from tickwheel.scheduler.remote import RemoteCore, is_service
@@ -142,7 +142,7 @@ class Common:
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Tell *hook* of every event from now on (`tickwheel.observe._events`); return what ends that.
+        Tell *hook* of every event from now on (`tickwheel.observe.events`); return what ends that.
 
         It is called on the scheduler's threads, must not block, and what it raises is logged.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
 from tickwheel.scheduler.model import Answer, Job, Outcome, Page, State
-from tickwheel.scheduler.verbs._requests import PAGE_MAX, ListFields
+from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields
 
 __all__ = ["Progress", "drained"]
 

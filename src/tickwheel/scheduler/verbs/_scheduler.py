@@ -14,7 +14,7 @@ from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
-from tickwheel.scheduler.verbs._requests import ListRest, SetFields, SetRequest, When
+from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
 
 __all__ = ["Scheduler"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from tickwheel.scheduler import _checks
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.model import ANY_CLAIM, Answer, Cancel, Move, Set, Write
 from tickwheel.scheduler.stores import Joins
-from tickwheel.scheduler.verbs._requests import SetRequest, When, due_at
+from tickwheel.scheduler.verbs.requests import SetRequest, When, due_at
 
 __all__ = ["Joining", "Within", "cancels", "moves"]
 
@@ -85,14 +85,14 @@ def moves(keys: Iterable[str], when: When, if_generation: int | None, now: int, 
     """
     Return the writes that move jobs to one instant, with the clock's *era* if it counts elapsed time.
     """
-    due, generation = due_at(when.delay, when.at, now), _checks.check_generation(if_generation)
+    due, generation = due_at(when.delay, when.at, now), checks.check_generation(if_generation)
     counted_in = era if when.at is None else None
-    return [Move(key, due, generation, counted_in) for key in _checks.check_keys(keys)]
+    return [Move(key, due, generation, counted_in) for key in checks.check_keys(keys)]
 
 
 def cancels(keys: Iterable[str], if_generation: int | None) -> list[Write]:
     """
     Return the writes that cancel jobs.
     """
-    generation = _checks.check_generation(if_generation)
-    return [Cancel(key, generation) for key in _checks.check_keys(keys)]
+    generation = checks.check_generation(if_generation)
+    return [Cancel(key, generation) for key in checks.check_keys(keys)]

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.errors import StoreError, StoreFullError
 from tickwheel.scheduler.model import Answer, Write
-from tickwheel.scheduler.stores._contract import Store
+from tickwheel.scheduler.stores.contract import Store
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Open, Referee, has_late
 from tickwheel.scheduler.verbs._tally import Tally, WriterStats

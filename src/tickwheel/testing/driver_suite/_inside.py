@@ -8,7 +8,7 @@ import threading
 
 from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.testing.driver_suite._base import DriverTests
-from tickwheel.timers._contract import Timer
+from tickwheel.timers.contract import Timer
 from tickwheel.typing import Pending
 
 __all__ = ["InsideTests"]

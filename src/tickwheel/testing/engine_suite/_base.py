@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from tickwheel.clock import seconds
 from tickwheel.testing.manual_clock import ManualClock
-from tickwheel.timers._contract import Engine, Timer
+from tickwheel.timers.contract import Engine, Timer
 
 __all__ = ["EngineTests", "Rig", "refused"]
 

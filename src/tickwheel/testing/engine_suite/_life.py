@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable
 
 from tickwheel.testing.engine_suite._base import EngineTests, Rig, refused
-from tickwheel.timers._contract import Timer
+from tickwheel.timers.contract import Timer
 
 __all__ = ["LifeTests"]
 

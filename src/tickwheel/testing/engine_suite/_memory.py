@@ -13,7 +13,7 @@ from contextvars import Context, ContextVar
 from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.testing.engine_suite._base import EngineTests, Rig
 from tickwheel.testing.manual_clock import ManualClock
-from tickwheel.timers._contract import Engine, Timer
+from tickwheel.timers.contract import Engine, Timer
 
 __all__ = ["MemoryTests"]
 

@@ -5,7 +5,7 @@ A runner gets what is due instead of its being called.
 from __future__ import annotations
 
 from tickwheel.testing.engine_suite._base import EngineTests, Rig, refused
-from tickwheel.timers._contract import DueTimer
+from tickwheel.timers.contract import DueTimer
 
 __all__ = ["RunnerTests"]
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from tickwheel.testing.engine_suite._base import EngineTests, Rig
-from tickwheel.timers._contract import Timer
+from tickwheel.timers.contract import Timer
 
 __all__ = ["ThreadTests"]
 

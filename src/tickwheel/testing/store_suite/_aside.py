@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tickwheel.scheduler.model import Begin, Job, JobQuery, Outcome, Set, SetAside, Settle, Settled, State
-from tickwheel.scheduler.stores._contract import Aside, Lease, Skill
+from tickwheel.scheduler.stores.contract import Aside, Lease, Skill
 from tickwheel.testing.store_suite._base import OWNER, Rig, StoreTests
 
 __all__ = ["AsideTests"]

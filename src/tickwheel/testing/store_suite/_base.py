@@ -14,6 +14,7 @@ from tickwheel.scheduler.model import (
     Cancel,
     Claim,
     Job,
+    JobQuery,
     Move,
     Outcome,
     Replay,
@@ -25,9 +26,9 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores._contract import Changes, Lease, Store
+from tickwheel.scheduler.stores.contract import Changes, Lease, Store
 
-__all__ = ["EVER", "OWNER", "Rig", "StoreTests", "refused"]
+__all__ = ["EVER", "OWNER", "Rig", "StoreTests", "everything", "refused"]
 
 EVER = 2**63 - 1
 """An instant after all jobs."""
@@ -192,14 +193,27 @@ def check_counts(rig: Rig) -> None:
     """
     Compare the three ways to learn what there is: the counts, the list, and what is due.
     """
-    from tickwheel.testing.store_suite._list import everything  # noqa: PLC0415 - it imports this module
-
     jobs = everything(rig.store)
     states = [job.state for job in jobs]
     assert rig.counts() == (states.count(State.PENDING), states.count(State.RUNNING), states.count(State.DEAD))
     if rig.leases:
         expected = {job.key: job for job in jobs if job.state is State.PENDING and not job.lacks_handler}
         assert {job.key: job for job in rig.due()} == expected
+
+
+def everything(store: Store, **query: object) -> list[Job]:
+    """
+    Return all jobs that the query's fields ask for, page by page.
+    """
+    jobs: list[Job] = []
+    cursor = None
+    while True:
+        page = store.page(JobQuery(cursor=cursor, **query))  # type: ignore[arg-type]
+        assert page.cursor is None or cursor is None or page.cursor > cursor
+        jobs += page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return jobs
 
 
 def refused(kind: type[_E], call: Callable[[], object]) -> _E:

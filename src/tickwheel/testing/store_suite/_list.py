@@ -7,10 +7,9 @@ from __future__ import annotations
 import sys
 
 from tickwheel.scheduler.model import Job, JobQuery, Set, Settled, State
-from tickwheel.scheduler.stores._contract import Store
-from tickwheel.testing.store_suite._base import StoreTests
+from tickwheel.testing.store_suite._base import StoreTests, everything
 
-__all__ = ["ListTests", "everything"]
+__all__ = ["ListTests"]
 
 ODD_KEYS = (
     "a",
@@ -165,18 +164,3 @@ class ListTests(StoreTests):
             assert cursor is None
             assert sorted(key for key in met if key.endswith("stays")) == lasting
             assert len(met) == len(set(met))
-
-
-def everything(store: Store, **query: object) -> list[Job]:
-    """
-    Return all jobs that the query's fields ask for, page by page.
-    """
-    jobs: list[Job] = []
-    cursor = None
-    while True:
-        page = store.page(JobQuery(cursor=cursor, **query))  # type: ignore[arg-type]
-        assert page.cursor is None or cursor is None or page.cursor > cursor
-        jobs += page.jobs
-        cursor = page.cursor
-        if cursor is None:
-            return jobs

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from tickwheel.scheduler.errors import StoreInUseError
 from tickwheel.scheduler.model import Begin, Cancel, Job, Move, Outcome, Set, Settle, State
-from tickwheel.scheduler.stores._contract import Store
+from tickwheel.scheduler.stores.contract import Store
 from tickwheel.testing.store_machine import run_store_machine
 from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, refused
 

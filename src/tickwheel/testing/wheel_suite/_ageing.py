@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tickwheel.testing.instants import around, level_edges
 from tickwheel.testing.wheel_suite._base import CheckedWheel, Ruler, WheelTests, payloads
-from tickwheel.wheels._contract import NEVER
+from tickwheel.wheels.contract import NEVER
 
 __all__ = ["AgeingTests"]
 

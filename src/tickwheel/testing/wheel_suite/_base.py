@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tickwheel.wheels._contract import Expired, Wheel
+    from tickwheel.wheels.contract import Expired, Wheel
 
 __all__ = ["START", "CheckedWheel", "Ruler", "WheelTests", "payloads", "refused"]
 

@@ -5,7 +5,7 @@ One outcome: an entry expires, is cancelled or is drained; and the counts say wh
 from __future__ import annotations
 
 from tickwheel.testing.wheel_suite._base import WheelTests, payloads
-from tickwheel.wheels._contract import NEVER, Expired
+from tickwheel.wheels.contract import NEVER, Expired
 
 __all__ = ["CancelTests"]
 

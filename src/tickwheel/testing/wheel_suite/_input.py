@@ -9,7 +9,7 @@ from typing import Any
 
 from tickwheel.errors import InvalidDeadlineError, SpanExceededError, TickwheelError
 from tickwheel.testing.wheel_suite._base import CheckedWheel, WheelTests, payloads, refused
-from tickwheel.wheels._contract import NEVER
+from tickwheel.wheels.contract import NEVER
 
 __all__ = ["InputTests"]
 

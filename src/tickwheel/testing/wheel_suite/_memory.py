@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from tickwheel.testing.wheel_suite._base import WheelTests
-from tickwheel.wheels._contract import NEVER
+from tickwheel.wheels.contract import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

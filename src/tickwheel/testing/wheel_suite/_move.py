@@ -7,7 +7,7 @@ from __future__ import annotations
 from itertools import product
 
 from tickwheel.testing.wheel_suite._base import WheelTests, payloads
-from tickwheel.wheels._contract import NEVER, Expired
+from tickwheel.wheels.contract import NEVER, Expired
 
 __all__ = ["MoveTests"]
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from tickwheel.testing.wheel_suite._base import WheelTests, payloads
-from tickwheel.wheels._contract import NEVER
+from tickwheel.wheels.contract import NEVER
 
 __all__ = ["NextTests"]
 

@@ -12,9 +12,9 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.scheduler.model import USUAL_RETRY, Answer, Job, State, Write
-from tickwheel.scheduler.stores._contract import Skill
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, row_of, text_of
+from tickwheel.scheduler.stores.contract import Skill
 from tickwheel.scheduler.stores.sqlite._guests import Guest
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 from tickwheel.clock import Clock
-from tickwheel.timers._contract import Engine
+from tickwheel.timers.contract import Engine
 
 __all__ = ["Driver", "SteppedClock"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tickwheel.wheels._contract import Expired
+from tickwheel.wheels.contract import Expired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from enum import Enum
 from hashlib import blake2b
 from typing import Any, Final, Protocol, runtime_checkable
 
-from tickwheel.observe._events import Event
+from tickwheel.observe.events import Event
 from tickwheel.scheduler.model import Answer, Job
 
 __all__ = [

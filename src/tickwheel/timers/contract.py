@@ -2,7 +2,7 @@
 The protocol of an engine: a wheel, a clock, and timers that are called.
 
 Sans-IO: it starts no thread and waits for nothing.
-Two implement it: `tickwheel._core.Engine` (the native wheel, the default) and `timers/_engine.py` (any wheel).
+Two implement it: `tickwheel._core.Engine` (the native wheel, the default) and `timers/engine.py` (any wheel).
 A driver owns one engine, waits until `arm()` says, and calls `fire_due()`.
 """
 

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from tickwheel.observe._events import JobFired
+from tickwheel.observe.events import JobFired
 
 __all__ = ["FIRING", "TRACE", "Span", "Tracer"]
 

@@ -20,11 +20,11 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Final, TypeAlias
 
 from tickwheel.calendar import Cron, Misfire
-from tickwheel.calendar._instant import EPOCH, instant
-from tickwheel.calendar._misfire import MISFIRE_GRACE_MS
+from tickwheel.calendar.instant import EPOCH, instant
+from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.clock import NEVER, Clock
 from tickwheel.errors import InvalidValueError, RecurrenceError
-from tickwheel.timers._phase import Missed, Reading, to_jitter
+from tickwheel.timers.phase import Missed, Reading, to_jitter
 from tickwheel.typing import Seconds
 
 __all__ = ["WallPhase", "at_instant", "by_cron"]

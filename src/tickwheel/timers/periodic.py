@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from tickwheel.clock import seconds
 from tickwheel.errors import ClosedError
-from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._coroutines import check_callback, is_coroutine
-from tickwheel.timers._locks import OUTER, new_lock
-from tickwheel.timers._phase import Phase, Reading
 from tickwheel.timers._run import Run
-from tickwheel.timers._standin import StandIn
+from tickwheel.timers.contract import Engine, Timer
+from tickwheel.timers.locks import OUTER, new_lock
+from tickwheel.timers.phase import Phase, Reading
+from tickwheel.timers.standin import StandIn
 from tickwheel.typing import Callback, Pending, Seconds
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tickwheel.timers._wall_phase import WallPhase
+    from tickwheel.timers.wall_phase import WallPhase
 
 __all__ = ["Periodic"]
 

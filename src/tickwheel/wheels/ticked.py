@@ -20,15 +20,15 @@ from tickwheel.clock import to_deadline
 from tickwheel.errors import SpanExceededError
 from tickwheel.typing import Seconds
 from tickwheel.wheels._base import BaseWheel
-from tickwheel.wheels._contract import NEVER, Abilities, Expired, checked_deadline, checked_limit
 from tickwheel.wheels._due import DueRun
 from tickwheel.wheels._ring import Ring
-from tickwheel.wheels._view import RingView
+from tickwheel.wheels.contract import NEVER, Abilities, Expired, checked_deadline, checked_limit
+from tickwheel.wheels.view import RingView
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from tickwheel.wheels._entry import Entry, Place
+    from tickwheel.wheels.entry import Entry, Place
 
 __all__ = ["Slots", "TickedWheel", "checked_slots", "checked_tick"]
 

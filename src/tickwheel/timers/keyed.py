@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from tickwheel.timers._contract import Engine, Timer
 from tickwheel.timers._coroutines import check_callback
-from tickwheel.timers._locks import OUTER, new_lock
-from tickwheel.timers._standin import KeyedStandIn, StandIn, listed, shown
+from tickwheel.timers.contract import Engine, Timer
+from tickwheel.timers.locks import OUTER, new_lock
+from tickwheel.timers.standin import KeyedStandIn, StandIn, listed, shown
 from tickwheel.typing import Pending, Seconds, Unique
 
 __all__ = ["Keyed"]

@@ -17,13 +17,13 @@ from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooMan
 from tickwheel.timers._bulk import BulkTimer, BulkVerbs
 from tickwheel.timers._coroutines import check_callback, handed_on
 from tickwheel.timers._filing import Filing
-from tickwheel.timers._locks import INNER, new_lock
-from tickwheel.timers._log import log_error
 from tickwheel.timers._slack import loosened
-from tickwheel.timers._standin import StandIn
 from tickwheel.timers._timer import WheelTimer
+from tickwheel.timers.locks import INNER, new_lock
+from tickwheel.timers.log import log_error
+from tickwheel.timers.standin import StandIn
 from tickwheel.typing import Callback, ErrorHandler, Pending, Seconds
-from tickwheel.wheels._contract import Wheel, checked_limit
+from tickwheel.wheels.contract import Wheel, checked_limit
 
 __all__ = ["WheelEngine", "log_error"]
 
@@ -35,7 +35,7 @@ UNARMED: Final = -1
 
 class WheelEngine(BulkVerbs):
     """
-    Timers over a *wheel* of any design; `timers._contract.Engine` says what each method promises.
+    Timers over a *wheel* of any design; `timers.contract.Engine` says what each method promises.
 
     Args:
         wheel: An empty wheel, from now on this engine's alone.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from tickwheel.scheduler import _checks
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets import Cancel, Retry
 from tickwheel.scheduler.targets.pull import JobLease, PullTarget
@@ -67,7 +67,7 @@ def check_lease(queue: str, limit: int, wait: float, seconds: float) -> tuple[st
     Raises:
         InvalidJobError: Naming the value and the remedy.
     """
-    if not _checks.check_handler(queue):
+    if not checks.check_handler(queue):
         raise InvalidJobError("queue", queue, "name the queue, which jobs have as their handler")
     if type(limit) is not int or not 1 <= limit <= LEASES_MAX:
         raise InvalidJobError("limit", limit, f"pass an integer in 1..{LEASES_MAX}")
@@ -83,7 +83,7 @@ def check_delay(delay: float | None, *, is_dead: bool) -> float | None:
         return None
     if is_dead:
         raise InvalidJobError("delay", delay, "a dead job has no next attempt: pass delay= or is_dead=True, not both")
-    return _checks.delay_ms(delay) / 1000
+    return checks.delay_ms(delay) / 1000
 
 
 def check_error(error: str | None) -> str:
@@ -94,14 +94,14 @@ def check_error(error: str | None) -> str:
         return "its worker refused it"
     if not isinstance(error, str):
         raise InvalidJobError("error", error, f"pass a string, not {type(error).__name__}")
-    return _checks.check_text("error", error[:2_000], 8_000)
+    return checks.check_text("error", error[:2_000], 8_000)
 
 
 def check_seconds(name: str, value: float, least: float, most: float) -> float:
     """
     Return *value* if it lies within the bounds.
     """
-    seconds = _checks.delay_ms(value, name) / 1000
+    seconds = checks.delay_ms(value, name) / 1000
     if not least <= seconds <= most:
         raise InvalidJobError(name, value, f"pass seconds in {least:g}..{most:g}")
     return float(value)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from tickwheel._core import make_fast
 from tickwheel.errors import RecurrenceError
-from tickwheel.scheduler import _checks
+from tickwheel.scheduler import checks
 from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
 from tickwheel.scheduler.model import Job, JobQuery, RetryPolicy, Set, SetMode, State
@@ -154,7 +154,7 @@ def set_write(
         InvalidDelayError: For NaN.
         TypeError: For a time that is no number.
     """
-    key = _checks.check_key(request.key)
+    key = checks.check_key(request.key)
     handler = request.handler or ""
     retry = check_policy(request.retry) if request.retry is not None else retry_of(request.target, handler)
     if request.every is None and request.cron is None:
@@ -165,21 +165,21 @@ def set_write(
         key,
         0,
         due,
-        _checks.encode_payload(request.payload),
+        checks.encode_payload(request.payload),
         request.target,
         handler,
         0,
         retry,
-        None if request.expires is None else due + _checks.span_ms("expires", request.expires),
+        None if request.expires is None else due + checks.span_ms("expires", request.expires),
         recurrence,
-        trace=trace if request.trace is None else _checks.check_trace(request.trace),
+        trace=trace if request.trace is None else checks.check_trace(request.trace),
     )
-    mode = _checks.choice("mode", request.mode, SetMode)
-    max_wait = None if request.max_wait is None else _checks.span_ms("max_wait", request.max_wait)
+    mode = checks.choice("mode", request.mode, SetMode)
+    max_wait = None if request.max_wait is None else checks.span_ms("max_wait", request.max_wait)
     if max_wait is not None and mode is not SetMode.REPLACE:
         raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
     is_elapsed = request.at is None and request.cron is None
-    return Set(job, mode, max_wait, _checks.check_generation(request.if_generation), era if is_elapsed else None)
+    return Set(job, mode, max_wait, checks.check_generation(request.if_generation), era if is_elapsed else None)
 
 
 def due_at(delay: float | None, at: datetime | float | None, now: int) -> int:
@@ -194,10 +194,10 @@ def due_at(delay: float | None, at: datetime | float | None, now: int) -> int:
     if at is not None:
         if delay is not None:
             raise InvalidJobError("delay", delay, "pass delay= or at=, not both")
-        return max(now, _checks.at_ms(at, now))
+        return max(now, checks.at_ms(at, now))
     if delay is None:
         raise InvalidJobError("delay", delay, "pass delay= in seconds or at= as a time")
-    wait = _checks.delay_ms(delay)
+    wait = checks.delay_ms(delay)
     return now + wait + 1 if wait else now  # the clock's millisecond has begun already: one more is never early
 
 
@@ -215,12 +215,12 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
     prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
     due_from, due_until, handler = fields.get("due_from"), fields.get("due_until"), fields.get("handler")
     return JobQuery(
-        prefix and _checks.check_key(prefix, "prefix"),
-        None if state is None else _checks.choice("state", state, State),
-        None if due_from is None else _checks.at_ms(due_from, now, "due_from"),
-        None if due_until is None else _checks.at_ms(due_until, now, "due_until"),
-        None if handler is None else _checks.check_handler(handler),
-        None if cursor is None else _checks.check_key(cursor, "cursor"),
+        prefix and checks.check_key(prefix, "prefix"),
+        None if state is None else checks.choice("state", state, State),
+        None if due_from is None else checks.at_ms(due_from, now, "due_from"),
+        None if due_until is None else checks.at_ms(due_until, now, "due_until"),
+        None if handler is None else checks.check_handler(handler),
+        None if cursor is None else checks.check_key(cursor, "cursor"),
         limit,
         _flag("recurring", fields.get("recurring", False)),
     )
@@ -247,10 +247,10 @@ def _first_run(request: SetRequest, key: str, now: int) -> tuple[int, str]:
         every_ms = _every_ms(request.every)
         rule = Interval(every_ms, start if has_start else start + every_ms)
         after = rule.anchor_at - 1
-    jitter_ms = _checks.delay_ms(request.jitter, "jitter")
+    jitter_ms = checks.delay_ms(request.jitter, "jitter")
     if request.jitter < 0:
         raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
-    recurrence = Recurrence(rule, _checks.choice("misfire", request.misfire, Misfire), jitter_ms)
+    recurrence = Recurrence(rule, checks.choice("misfire", request.misfire, Misfire), jitter_ms)
     due = recurrence.nominal(after)
     if due is None:
         raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
@@ -268,7 +268,7 @@ def _every_ms(every: float | None) -> int:
     """
     Return an interval in milliseconds, which has to be whole: a rounded one would drift from what was asked for.
     """
-    ms = _checks.span_ms("every", 0.0 if every is None else every)
+    ms = checks.span_ms("every", 0.0 if every is None else every)
     exact = float(every or 0.0) * 1000
     nearest = round(exact)
     if nearest < 1:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from tickwheel.wheels._contract import Wheel
+from tickwheel.wheels.contract import Wheel
 
 __all__ = ["RingView", "ShownWheel"]
 
