@@ -10,7 +10,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-__all__ = ["describe", "versions"]
+__all__ = ["describe", "file_system", "versions"]
 
 
 def describe() -> dict[str, Any]:
@@ -31,6 +31,15 @@ def _processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def file_system(folder: Path) -> str:
+    """
+    Return the kind of file system that *folder* is on.
+    """
+    mounts = (line.split()[1:3] for line in Path("/proc/self/mounts").read_text("utf-8").splitlines())
+    kinds = {Path(place): kind for place, kind in mounts}
+    return next(kinds[place] for place in (folder, *folder.parents) if place in kinds)
 
 
 def versions() -> dict[str, str]:

@@ -8,8 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.durable import file, network, peers, waiting
+from benchmarks.durable import far, file, network, peers, waiting
 from benchmarks.durable.server import SETTINGS, postgres
+from benchmarks.machine import file_system
 from benchmarks.model import Bar, Case, Measure
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
@@ -47,6 +48,14 @@ CONDITIONS = {
         "a new process: from the call of start to the first firing of a job that fell due while nobody ran; the memory "
         "that it takes then, by pending job; and the time of one look-up of what is due, which finds nothing"
     ),
+    far.SETS: (
+        f"set_many in lots of {far.LOT:,}, random keys, random instants over 30 days, into a file whose pages are as "
+        "such sets leave them and not in memory; then the same keys again at other instants (far moves); then "
+        "cancel_many. bare-sql does the store's own statements, a thousand jobs in a transaction. written and read: "
+        "bytes that the process passed to write and read calls, the move of the log into the file included; to disk "
+        "and from disk: what the kernel puts down for the disk, which may count a whole folio where a page of it was "
+        f"changed; the file system is {file_system(Path.cwd())}. log: bytes of the server's log. Each for one operation"
+    ),
 }
 BARS = (
     Bar(CYCLE, clock="wall", at_least=20_000),
@@ -66,6 +75,18 @@ BARS = (
             Bar("restart", subject=subject, clock="wall", at_most=2),
         )
     ),
+    *(
+        bar
+        for work in (far.SETS, far.MOVES, far.CANCELS)
+        for bar in (
+            Bar(work, clock="wall", at_least=60_000),
+            Bar(work, clock="wall", against="bare-sql", inverse=True),
+            Bar(f"{work}: written", clock="", at_most=3_000),
+            Bar(f"{work}: from disk", clock="", at_most=1_000),
+        )
+    ),
+    Bar("disk per pending job", clock="", at_most=240),
+    Bar(f"{far.SETS}: log", subject="tickwheel-postgres", clock="", at_most=2_000),
 )
 
 
@@ -90,6 +111,10 @@ def cases(*, quick: bool) -> list[Case]:
     for subject in ("tickwheel", "tickwheel-postgres"):
         found.append(Case(__name__, PUNCTUAL, subject, sizes[-1], {"count": 3_000 if quick else 10_000}, 1))
         found += [Case(__name__, RESTART, subject, size, {}, 1) for size in sizes]
+    found += [
+        Case(__name__, far.SETS, subject, sizes[-1], {"count": far.LOT if quick else 5 * far.LOT}, 1)
+        for subject in ("bare-sql", "tickwheel", "tickwheel-postgres")
+    ]
     return found
 
 
@@ -106,6 +131,8 @@ def measure(work: str, subject: str, pending: int, *, count: int = 0) -> list[Me
             return _measure(work, url, pending, keys)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
         path = Path(folder, "jobs.db")
+        if work == far.SETS:
+            return far.on_file(path, subject, pending, keys)
         file.fill(path, pending)
         if subject == "bare-sql":
             begin = time.perf_counter()
@@ -119,5 +146,7 @@ def _measure(work: str, url: str, pending: int, keys: list[str]) -> list[Measure
         return waiting.lateness(url, keys)
     if work == RESTART:
         return waiting.restart(url, pending)
+    if work == far.SETS:
+        return far.on_server(url, pending, keys)
     seconds = file.scheduled(url, keys, file.in_bulk if work == CYCLE else file.by_callers)
     return [Measure(work, len(keys) / seconds, "per second", "wall")]

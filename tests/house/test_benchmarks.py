@@ -73,6 +73,22 @@ def test_every_timer_work_runs(root, subject, work):
     assert measures.get("lost", 0) == 0
 
 
+@pytest.mark.parametrize("subject", ["bare-sql", "tickwheel"])
+def test_far_sets_are_weighed(root, subject):
+    """
+    Sets, moves and cancels of far jobs come with the bytes that the process wrote and read for each.
+    """
+    case = {"module": "benchmarks.durable", "work": "far sets", "subject": subject, "pending": 2_000}
+    command = [sys.executable, "-m", "benchmarks.run", json.dumps(case | {"settings": {"count": 2_000}})]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, check=False)
+    assert answer.returncode == 0, answer.stderr
+    measures = {measure["work"]: measure["value"] for measure in json.loads(answer.stdout)}
+    # A job is written at least twice: to the log, and from there to the file.
+    assert measures["far sets: written"] > 2 * 150
+    assert measures["far moves: written"] > measures["far cancels: written"] > 0
+    assert 150 < measures["disk per pending job"] < 1_000
+
+
 def test_the_program_writes_rows_and_bars(root, tmp_path):
     """
     `python -m benchmarks` prints a table and writes machine, versions, rows and bars.

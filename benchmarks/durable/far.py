@@ -1,0 +1,236 @@
+"""
+Jobs far ahead in no order: what sets, moves and cancels of random keys at random instants write and read.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from benchmarks.durable.file import BATCH, PAYLOAD, SEED, batched, connected
+from benchmarks.model import Measure
+from tickwheel.scheduler import Job, Scheduler, SetRequest
+from tickwheel.scheduler.stores._rows import row_of
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
+
+__all__ = ["CANCELS", "LOT", "MOVES", "SETS", "fill", "on_file", "on_server"]
+
+SETS: Final = "far sets"
+MOVES: Final = "far moves"
+CANCELS: Final = "far cancels"
+
+LOT: Final = 20_000
+_SPAN_MS: Final = 30 * 86_400_000
+_SOON_MS: Final = 3_600_000
+"""Nothing falls due in the first hour: firings would be measured as well."""
+
+_FILL_CACHE_KIB: Final = 2_097_152
+
+
+def _instants(seed: int, count: int) -> list[int]:
+    draw = random.Random(seed)
+    now = time.time_ns() // 1_000_000
+    return [now + draw.randrange(_SOON_MS, _SPAN_MS) for _ in range(count)]
+
+
+def fill(path: Path, pending: int) -> None:
+    """
+    Make the file, with *pending* jobs in pages as sets in no order leave them; nothing of it stays in memory.
+    """
+    store = SqliteStore(path)
+    store.open()
+    store.close()
+    draw = random.Random(SEED + 1)
+    now = time.time_ns() // 1_000_000
+    with connected(path) as connection:
+        connection.execute(f"PRAGMA cache_size=-{_FILL_CACHE_KIB}")
+        connection.execute("PRAGMA journal_mode=OFF")
+        connection.execute("BEGIN")
+        for number, due_at in enumerate(_instants(SEED + 2, pending), 1):
+            job = _job(f"{draw.getrandbits(64):016x}", number, due_at, now)
+            connection.execute(SQL["insert_job"], (0, *row_of(job)))
+            connection.execute(SQL["insert_key"], (1, job.key, job.due_at, job.generation))
+        floor = connection.execute(SQL["read_ledger"]).fetchone()[4]
+        connection.execute(SQL["write_ledger"], (pending, pending, 0, 0, floor))
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode=WAL")
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+
+
+def on_file(path: Path, subject: str, pending: int, keys: list[str]) -> list[Measure]:
+    """
+    Measure *subject* on a new file with *pending* jobs.
+    """
+    fill(path, pending)
+    meter = _Meter(pending, path)
+    if subject == "bare-sql":
+        _bare(meter, path, keys)
+    else:
+        _by_scheduler(meter, f"sqlite:///{path}", keys)
+    return meter.found
+
+
+def on_server(url: str, pending: int, keys: list[str]) -> list[Measure]:
+    """
+    Measure the server at *url*, whose *pending* jobs are first spread over the same days.
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
+        now = time.time_ns() // 1_000_000
+        spread = "UPDATE tickwheel_job SET due_at = %s + (random() * %s)::bigint"
+        connection.execute(spread, (now + _SOON_MS, _SPAN_MS - _SOON_MS))
+        connection.execute("VACUUM (FULL, ANALYZE) tickwheel_job")
+        connection.execute("CHECKPOINT")
+    meter = _Meter(pending, url=url)
+    _by_scheduler(meter, url, keys)
+    return meter.found
+
+
+def _job(key: str, generation: int, due_at: int, now: int) -> Job:
+    return Job(key, generation, due_at, f'"{PAYLOAD}"'.encode(), handler="nothing", first_set_at=now)
+
+
+class _Meter:
+    """
+    Counts what this process writes and reads while something is done many times.
+    """
+
+    def __init__(self, pending: int, path: Path | None = None, url: str = "") -> None:
+        """
+        Measure against the file *path*, or the log of the server at *url*.
+        """
+        self._pending, self._path, self._url = pending, path, url
+        self.found: list[Measure] = []
+
+    @contextmanager
+    def of(self, work: str, count: int) -> Iterator[None]:
+        """
+        Measure *work*, done *count* times within the context; of what is written after its time, only the bytes.
+        """
+        before, begin = self._counters(), time.perf_counter()
+        yield
+        seconds = time.perf_counter() - begin
+        self._move_log()
+        after = self._counters()
+        self.found.append(Measure(work, count / seconds, "per second", "wall"))
+        self.found += [Measure(f"{work}: {what}", (after[what] - before[what]) / count, "bytes") for what in before]
+
+    def weigh(self, more: int) -> None:
+        """
+        Measure what the file holds for each of the jobs that it was made with and *more*; a server's is not measured.
+        """
+        if self._path is not None:
+            size = self._path.stat().st_size / (self._pending + more)
+            self.found.append(Measure("disk per pending job", size, "bytes"))
+
+    def _move_log(self) -> None:
+        """
+        Move the log into the file, as somebody will have to: what is left for later is not saved.
+        """
+        if self._path is not None:
+            with closing(sqlite3.connect(self._path)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def _counters(self) -> dict[str, int]:
+        if self._path is None:
+            with psycopg.connect(self._url, autocommit=True) as connection:
+                log = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
+            return {"log": int(log[0]) if log else 0}
+        lines = Path("/proc/self/io").read_text("utf-8").splitlines()
+        io = {name: int(value) for name, _, value in (line.partition(": ") for line in lines)}
+        names = {"written": "wchar", "to disk": "write_bytes", "read": "rchar", "from disk": "read_bytes"}
+        return {what: io[name] for what, name in names.items()}
+
+
+def _by_scheduler(meter: _Meter, url: str, keys: list[str]) -> None:
+    """
+    Set all jobs in lots, set them again at other instants, and cancel them.
+    """
+    with Scheduler(url) as scheduler:
+        scheduler.handler("nothing")(lambda _payload: None)
+        for work, seed in ((SETS, SEED + 3), (MOVES, SEED + 4)):
+            instants = [instant / 1000 for instant in _instants(seed, len(keys))]
+            lots = list(batched(list(zip(keys, instants, strict=True)), LOT))
+            with meter.of(work, len(keys)):
+                for lot in lots:
+                    scheduler.set_many(
+                        [SetRequest(key, at=instant, payload=PAYLOAD, handler="nothing") for key, instant in lot]
+                    )
+        meter.weigh(len(keys))
+        with meter.of(CANCELS, len(keys)):
+            for part in batched(keys, LOT):
+                scheduler.cancel_many(part)
+
+
+def _bare(meter: _Meter, path: Path, keys: list[str]) -> None:
+    """
+    Do the same with the store's statements, a thousand jobs in a transaction, and nothing else.
+
+    It is one thread that holds all jobs in lists and knows what each key has: it looks the keys up as the store does,
+    and throws away what it finds. SQLite moves the log into the file in the commit that takes it past its limit.
+    """
+    now = time.time_ns() // 1_000_000
+    with connected(path) as connection:
+        generation = connection.execute(SQL["read_ledger"]).fetchone()[0]
+        first, second = (
+            [
+                _job(key, number, due_at, now)
+                for number, (key, due_at) in enumerate(zip(keys, _instants(seed, len(keys)), strict=True), start)
+            ]
+            for seed, start in ((SEED + 3, generation + 1), (SEED + 4, generation + len(keys) + 1))
+        )
+        with meter.of(SETS, len(keys)):
+            for jobs in batched(first, BATCH):
+                with _transaction(connection, jobs, len(jobs)):
+                    _insert(connection, jobs)
+                    _execute(connection, "insert_key", [(1, job.key, job.due_at, job.generation) for job in jobs])
+        with meter.of(MOVES, len(keys)):
+            for olds, jobs in zip(batched(first, BATCH), batched(second, BATCH), strict=True):
+                with _transaction(connection, jobs, 0):
+                    _execute(connection, "update_key", [(1, job.due_at, job.generation, 1, job.key) for job in jobs])
+                    _execute(connection, "delete_job", [(0, old.due_at, old.generation) for old in olds])
+                    _insert(connection, jobs)
+        meter.weigh(len(keys))
+        with meter.of(CANCELS, len(keys)):
+            for jobs in batched(second, BATCH):
+                with _transaction(connection, jobs, -len(jobs)):
+                    for statement, values, _count in deletes(1, [job.key for job in jobs]):
+                        connection.execute(statement, values)
+                    _execute(connection, "delete_job", [(0, job.due_at, job.generation) for job in jobs])
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, jobs: Sequence[Job], more: int) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    generation, pending, running, dead, floor, *_ = connection.execute(SQL["read_ledger"]).fetchone()
+    for keys in batched(sorted(job.key for job in jobs), KEYS_AT_ONCE[0]):
+        connection.execute(jobs_by_key(len(keys)), keys).fetchall()
+    yield
+    generation = max(generation, jobs[-1].generation)
+    connection.execute(SQL["write_ledger"], (generation, pending + more, running, dead, floor))
+    connection.execute("COMMIT")
+
+
+def _insert(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+    values: list[object] = []
+    for job in jobs:
+        values += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
+    for statement, part, _count in inserts("insert_plain_job", values):
+        connection.execute(statement, part)
+
+
+def _execute(connection: sqlite3.Connection, name: str, rows: Sequence[Sequence[object]]) -> None:
+    connection.executemany(SQL[name], rows)
