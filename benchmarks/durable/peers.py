@@ -83,7 +83,7 @@ def count_one(*_arguments: Any) -> None:
 
 def _apscheduler(keys: list[str]) -> float:
     from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore  # type: ignore[import-untyped]  # noqa: PLC0415 - one peer a process
-    from apscheduler.schedulers.background import BackgroundScheduler  # type: ignore[import-untyped]  # noqa: PLC0415
+    from apscheduler.schedulers.background import BackgroundScheduler  # type: ignore[import-untyped]  # noqa: PLC0415 each peer is imported where it runs
 
     logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:

@@ -28,7 +28,7 @@ def dead(tmp_path):
             raise RuntimeError(message)
 
         scheduler.subscribe(lambda event: ended.append(event) if type(event).__name__ == "JobDied" else None)
-        from tickwheel.scheduler import RetryPolicy  # noqa: PLC0415
+        from tickwheel.scheduler import RetryPolicy  # noqa: PLC0415 only this test needs it
 
         for key in keys:
             scheduler.set(key, delay=0, handler="fails", retry=RetryPolicy(attempts=1))

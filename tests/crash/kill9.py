@@ -215,7 +215,7 @@ def prove(
                     client.set(f"job-{n}", delay=delay, payload=f"job-{n}", handler="note", retry=RETRY)
                     acknowledged.add(f"job-{n}")
                 except StoreError as error:
-                    print(f"job-{n} was not acknowledged: {error}", file=sys.stderr)  # noqa: T201
+                    print(f"job-{n} was not acknowledged: {error}", file=sys.stderr)
                     if server is None:
                         break
                     tend_until(time.monotonic() + 0.01, victims)
@@ -311,13 +311,13 @@ def main() -> int:
             dice=dice,
         )
         kills = owner.kills + server.kills
-    print(  # noqa: T201
+    print(
         f"acknowledged {outcome.acknowledged} of {options.jobs}, lost {len(outcome.lost)}, "
         f"duplicates {outcome.duplicates}, duplicates of settled or early firings {len(outcome.wrong)}, "
         f"kills {kills}, seed {seed}"
     )
     for line in (*outcome.lost, *outcome.wrong):
-        print(f"  {line}", file=sys.stderr)  # noqa: T201
+        print(f"  {line}", file=sys.stderr)
     return 1 if outcome.lost or outcome.wrong or outcome.acknowledged < options.jobs or not kills else 0
 
 

@@ -37,7 +37,7 @@ def test_nothing_is_lost(capsys, every, where):
     command = [sys.executable, str(SCRIPT), "--jobs", "100", "--seconds", "5", "--every", *every, *where]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     with capsys.disabled():
-        print(f"\n{done.stdout.strip()}")  # noqa: T201  the seed belongs into every log
+        print(f"\n{done.stdout.strip()}")  # the seed belongs into every log
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"acknowledged (\d+) of 100, lost (\d+), .* early firings (\d+), kills (\d+)", done.stdout)
     assert found is not None, done.stdout

@@ -112,7 +112,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         result = prove(options.store or f"sqlite:///{Path(folder) / 'jobs.db'}", options.jobs, seed)
     is_prompt = result.latest_ms <= PROMPT_MS
-    print(  # noqa: T201
+    print(
         f"jobs {result.jobs}, lost {result.lost}, double {result.double}, early {result.early}, "
         f"latest {result.latest_ms:.0f} ms, seed {seed}"
     )

@@ -125,7 +125,7 @@ def live(length: float, folder: Path, seed: int) -> None:
         scheduler.set("every", every=1, payload="every", handler="note")
         scheduler.set("cron", cron="* * * * * *", payload="cron", handler="note")
         began = time.monotonic()
-        print(began, flush=True)  # noqa: T201
+        print(began, flush=True)
         number = 0
         while (now := time.monotonic() - began) < length:
             number += 1
@@ -138,7 +138,7 @@ def live(length: float, folder: Path, seed: int) -> None:
             asked.append((key, time.monotonic() - began, wall - began_wall(began)))
             time.sleep(0.05)
         time.sleep(4.0 + 2 * LATE_S)
-    print(json.dumps({"runs": runs, "asked": asked}))  # noqa: T201
+    print(json.dumps({"runs": runs, "asked": asked}))
 
 
 def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - it is meant to be kept
@@ -260,8 +260,8 @@ def main() -> int:
         found = judge(told)
         count, wrong, jobs = count + 1, wrong + bool(found), jobs + len(told["asked"])
         for line in found[:8]:
-            print(f"{name}: {line}", flush=True)  # noqa: T201
-    print(f"scenarios {count}, jobs {jobs}, scenarios with a fault {wrong}, seed {seed}")  # noqa: T201
+            print(f"{name}: {line}", flush=True)
+    print(f"scenarios {count}, jobs {jobs}, scenarios with a fault {wrong}, seed {seed}")
     return 1 if wrong else 0
 
 

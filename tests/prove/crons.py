@@ -165,9 +165,9 @@ def main() -> int:
             seen += 1
             wrong += wrong_around(change, ZoneInfo(name))
     for each in wrong[:20]:
-        print(f"  {each}", file=sys.stderr)  # noqa: T201
+        print(f"  {each}", file=sys.stderr)
     known = ", ".join(f"{kind} {count}" for kind, count in sorted(classes.items()))
-    print(  # noqa: T201
+    print(
         f"{lines.total()} lines, {options.firings} firings in {len(ZONES)} zones, "
         f"known differences: {known or 'none'}; "
         f"{len(zones)} zones, {seen} changes; wrong {len(wrong)}"

@@ -60,12 +60,12 @@ def main() -> int:
     results = [prove(seed) for seed in range(options.first, options.first + options.seeds)]
     calls = sum((result.calls for result in results), Counter())
     violations = sum(result.violations for result in results)
-    print(  # noqa: T201
+    print(
         f"failures {sum(result.failures for result in results)} of {len(calls)} kinds of call, "
         f"violations {violations}, seeds {options.first} to {options.first + options.seeds - 1}"
     )
     for line in [line for result in results for line in result.said][:10]:
-        print(f"  {line}", file=sys.stderr)  # noqa: T201
+        print(f"  {line}", file=sys.stderr)
     return 1 if violations else 0
 
 

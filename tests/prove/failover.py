@@ -209,7 +209,7 @@ def main() -> int:
         return 0
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     result = prove(options.mode, options.seconds, seed)
-    print(  # noqa: T201
+    print(
         f"acknowledged {result.acknowledged}, lost {result.lost} (with the primary {result.lost_with_the_primary}), "
         f"overtaken {result.overtaken}, early {result.early}, silent longest {result.silent_s:.1f} s, "
         f"repeated ids {result.repeated}, left {result.left}, seed {seed}"

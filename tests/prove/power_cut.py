@@ -195,12 +195,12 @@ def main() -> int:
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     result = prove(options.cuts, seed, options.synchronous)
-    print(  # noqa: T201
+    print(
         f"cuts {result.cuts}, acknowledged {result.acknowledged}, lost {result.lost}, corrupt {result.corrupt}, "
         f"synchronous {options.synchronous}, seed {seed}"
     )
     for line in result.said:
-        print(f"  {line}", file=sys.stderr)  # noqa: T201
+        print(f"  {line}", file=sys.stderr)
     return 1 if result.lost or result.corrupt else 0
 
 

@@ -98,15 +98,15 @@ def main() -> int:
     options = parser.parse_args()
     if options.fault:
         found = check(next(names for names in FAULTS.values() if options.fault in names))
-        print(found.trail if options.trail else "", found.broken or "nothing was found")  # noqa: T201
+        print(found.trail if options.trail else "", found.broken or "nothing was found")
         return 0 if found.broken else 1
     whole = check()
     broken = [whole.broken, check(circles=True).broken, *(check(switched).broken for switched in ENOUGH.values())]
     missed = [name for name, switched in FAULTS.items() if not check(switched).broken]
     for line in (*filter(None, broken), *(f"not found: {name}" for name in missed)):
-        print(line)  # noqa: T201
+        print(line)
     count = f"{len(FAULTS) - len(missed)} of {len(FAULTS)}"
-    print(f"{whole.states} states, broken {sum(map(bool, broken))}, faults found {count}")  # noqa: T201
+    print(f"{whole.states} states, broken {sum(map(bool, broken))}, faults found {count}")
     return 1 if missed or any(broken) else 0
 
 

@@ -94,8 +94,8 @@ def run(proof: Proof, url: str) -> tuple[bool, str, float]:
     lines = done.stdout.strip().splitlines() or [f"it printed nothing, and ended with {done.returncode}"]
     held = done.returncode == proof.expects
     if not held:
-        print("\n".join([*lines[:-1], *done.stderr.strip().splitlines()[-20:]]), flush=True)  # noqa: T201
-        print(f"again: {' '.join(map(str, again(command, lines[-1])))}", flush=True)  # noqa: T201
+        print("\n".join([*lines[:-1], *done.stderr.strip().splitlines()[-20:]]), flush=True)
+        print(f"again: {' '.join(map(str, again(command, lines[-1])))}", flush=True)
     return held, lines[-1], took
 
 
@@ -138,12 +138,12 @@ def main() -> int:
             if server is not None and proof.database not in ("", "redis"):
                 server.execute(f"CREATE DATABASE {proof.database}")
                 url = f"{server.url(proof.database)}&lease_s=1"
-            print(f"prove: {proof.name}", flush=True)  # noqa: T201
+            print(f"prove: {proof.name}", flush=True)
             held, line, took = run(proof, url)
             rows.append((proof.name, "holds" if held else "BROKEN", f"{took:.0f} s", line))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
-        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]))  # noqa: T201
+        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]))
     return 1 if any(row[1] != "holds" for row in rows) else 0
 
 

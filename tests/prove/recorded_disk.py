@@ -146,7 +146,7 @@ class _Vfs(apsw.VFS):
         super().__init__(name, "", iVersion=3)
         self._disk = disk
 
-    def xDelete(self, path: str, sync: bool) -> None:  # noqa: N802 - SQLite's name
+    def xDelete(self, path: str, sync: bool) -> None:  # noqa: FBT001, N802 SQLite's name and form
         self._disk.steps.append(Step(Path(path).name, None, is_removal=True))
         super().xDelete(path, sync)
 

@@ -191,7 +191,7 @@ def read(folder: Path, keys: list[str], noted: dict[str, float], left: set[str])
     lives = Counter(fire_id.rpartition("/")[0] for _, fire_id, _ in fired)
     for key in sorted((set(keys) - ended) | left)[:5]:
         said = [f"{what}: {line}" for what in ("fired", "refused") for line in _lines_of(folder / what, key)]
-        print(f"  {key}: {'; '.join(said) or 'never fired'}", file=sys.stderr)  # noqa: T201
+        print(f"  {key}: {'; '.join(said) or 'never fired'}", file=sys.stderr)
     return Result(
         jobs=len(keys),
         lost=len(set(keys) - ended - left),
@@ -225,7 +225,7 @@ def main() -> int:
         return 0
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     result = prove(options.store, options.rounds, seed)
-    print(  # noqa: T201
+    print(
         f"jobs {result.jobs}, lost {result.lost}, unfinished {result.unfinished}, early {result.early}, "
         f"settled twice {result.settled_twice}, "
         f"settles refused {result.refused}, duplicates {result.duplicates}, "

@@ -136,7 +136,7 @@ def memory_kib(pid: int) -> int:
     Return how much memory a process holds, in KiB.
     """
     try:
-        with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123 a file of /proc
             return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
     except FileNotFoundError:
         pytest.skip("this system has no /proc to read a process's memory from")

@@ -10,8 +10,8 @@ import pytest
 
 msgspec = pytest.importorskip("msgspec", reason="the service extra is not installed")
 
-from tickwheel.service.problems import ProblemError  # noqa: E402
-from tickwheel.service.strict_json import DEPTH_MAX, decode, is_deep  # noqa: E402
+from tickwheel.service.problems import ProblemError  # noqa: E402 only where it is installed
+from tickwheel.service.strict_json import DEPTH_MAX, decode, is_deep  # noqa: E402 only where it is installed
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True):

@@ -377,7 +377,11 @@ def test_one_instant_paused_over(rig):
 @pytest.mark.parametrize(
     ("when", "error", "match"),
     [
-        (datetime(2026, 6, 1), InvalidValueError, r"when is datetime.*: it has no zone: add tzinfo, such as ZoneInfo"),  # noqa: DTZ001
+        (
+            datetime(2026, 6, 1),  # noqa: DTZ001 the naive one is the point
+            InvalidValueError,
+            r"when is datetime.*: it has no zone: add tzinfo, such as ZoneInfo",
+        ),
         (NOON.timestamp() * 1000, InvalidValueError, "when is 1780315200000.0: .* past the year 2262: .*milliseconds"),
         (datetime.max.replace(tzinfo=UTC), InvalidValueError, "past the year 2262"),
         (math.inf, InvalidValueError, "when is inf: it is past"),

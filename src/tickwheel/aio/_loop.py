@@ -22,7 +22,7 @@ __all__ = ["EventLoop", "new_event_loop", "run"]
 T = TypeVar("T")
 
 ASYNCIO: Final[Any] = base_events
-SHOWS_ARGS_IN_DEBUG_ONLY: Final = "debug" in inspect.signature(format_helpers._format_callback_source).parameters  # noqa: SLF001
+SHOWS_ARGS_IN_DEBUG_ONLY: Final = "debug" in inspect.signature(format_helpers._format_callback_source).parameters  # noqa: SLF001 a loop and its handles are one
 
 
 class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
@@ -102,10 +102,10 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
             try:
                 self._current_handle = handle
                 begin = self.time()
-                handle._run()  # noqa: SLF001
+                handle._run()  # noqa: SLF001 a loop and its handles are one
                 lasted = self.time() - begin
                 if lasted >= self.slow_callback_duration:
-                    described = ASYNCIO._format_handle(handle)  # noqa: SLF001
+                    described = ASYNCIO._format_handle(handle)  # noqa: SLF001 a loop and its handles are one
                     ASYNCIO.logger.warning("Executing %s took %.3f seconds", described, lasted)
             finally:
                 # The traceback of what was raised may keep this frame: it must not keep the task through its handle.
@@ -122,17 +122,17 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
         """
         Note where a timer was set: the debug mode's way.
         """
-        handle._source_traceback = format_helpers.extract_stack(sys._getframe(1))  # noqa: SLF001
+        handle._source_traceback = format_helpers.extract_stack(sys._getframe(1))  # noqa: SLF001 a loop and its handles are one
 
     def _callback_failed(self, handle: Any, error: BaseException) -> None:
         """
         Tell the exception handler what a callback raised.
         """
         words = {"debug": self._debug} if SHOWS_ARGS_IN_DEBUG_ONLY else {}
-        source = format_helpers._format_callback_source(handle._callback, handle._args, **words)  # noqa: SLF001
+        source = format_helpers._format_callback_source(handle._callback, handle._args, **words)  # noqa: SLF001 a loop and its handles are one
         context = {"message": f"Exception in callback {source}", "exception": error, "handle": handle}
-        if handle._source_traceback:  # noqa: SLF001
-            context["source_traceback"] = handle._source_traceback  # noqa: SLF001
+        if handle._source_traceback:  # noqa: SLF001 a loop and its handles are one
+            context["source_traceback"] = handle._source_traceback  # noqa: SLF001 a loop and its handles are one
         self.call_exception_handler(context)
 
 

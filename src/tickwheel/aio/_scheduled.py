@@ -28,7 +28,7 @@ class Scheduled(Sequence[TimerHandle]):
         return self._loop._pending_count()  # noqa: SLF001 - the view is a part of the loop
 
     def __iter__(self) -> Iterator[TimerHandle]:
-        return iter(self._loop._pending())  # noqa: SLF001
+        return iter(self._loop._pending())  # noqa: SLF001 the list is a view of the loop's own
 
     @overload
     def __getitem__(self, place: int) -> TimerHandle: ...
@@ -37,7 +37,7 @@ class Scheduled(Sequence[TimerHandle]):
     def __getitem__(self, place: slice) -> list[TimerHandle]: ...
 
     def __getitem__(self, place: int | slice) -> TimerHandle | list[TimerHandle]:
-        return self._loop._pending()[place]  # noqa: SLF001
+        return self._loop._pending()[place]  # noqa: SLF001 the list is a view of the loop's own
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, list | Scheduled):
@@ -53,4 +53,4 @@ class Scheduled(Sequence[TimerHandle]):
         """
         Drop every pending timer; none of them will run, and none counts as cancelled.
         """
-        self._loop._drop_pending()  # noqa: SLF001
+        self._loop._drop_pending()  # noqa: SLF001 the list is a view of the loop's own

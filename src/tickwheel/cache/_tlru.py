@@ -63,7 +63,7 @@ class TLRUCache(BaseCache[K, V]):
             raise TypeError(message)
         self._ttu = ttu
         self._begin(
-            Options(maxsize, timer, 0.0, False, on_expire, on_evict, wheel, clock, refresh),
+            Options(maxsize, timer, on_expire=on_expire, on_evict=on_evict, wheel=wheel, clock=clock, refresh=refresh),
             getsizeof,
         )
 

@@ -90,7 +90,7 @@ class Cron:
         """
         fields = _six_fields(self.line)
 
-        def next_wall(wall: datetime, inclusive: bool) -> datetime | None:
+        def next_wall(wall: datetime, *, inclusive: bool) -> datetime | None:
             return _fields.next_wall(fields, wall, inclusive=inclusive)
 
         zone, start = _zone(self.tz), after // 1000
@@ -182,5 +182,5 @@ def _check(text: str, fields: str) -> None:
         day, month = fields.split()[3:5]
         remedy = f"it never fires, as no month of {month!r} has a day {day!r}: mend the day or the month"
         raise RecurrenceError("cron", text, remedy) from None
-    if _fields.next_wall(fields, datetime(2000, 1, 1), inclusive=True) is None:  # noqa: DTZ001
+    if _fields.next_wall(fields, datetime(2000, 1, 1), inclusive=True) is None:  # noqa: DTZ001 a wall clock has no zone
         raise RecurrenceError("cron", text, "it does not fire within 50 years: mend the day fields")

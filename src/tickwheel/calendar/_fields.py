@@ -49,7 +49,7 @@ def check(fields: str) -> None:
         if str(error) != "day-of-month":
             raise
         second, minute, hour, day, _, weekday = fields.split()
-        _simulator(f"{second} {minute} {hour} {day} * {weekday}", datetime(2000, 1, 1))  # noqa: DTZ001
+        _simulator(f"{second} {minute} {hour} {day} * {weekday}", datetime(2000, 1, 1))  # noqa: DTZ001 a wall clock has no zone
         raise NeverFiresError from None  # the day is fine in some month, so it is the months given that lack it
 
 

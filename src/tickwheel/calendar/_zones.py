@@ -16,14 +16,23 @@ and what robfig/cron does with six fields. Instants here are whole seconds since
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 __all__ = ["first_change", "next_literal", "next_once_a_day"]
 
-NextWall = Callable[[datetime, bool], datetime | None]
-"""The first matching wall-clock time after the one given, or at it if the second argument says so."""
+
+class NextWall(Protocol):
+    """
+    Finds the next time of the wall clock that matches a line.
+    """
+
+    def __call__(self, wall: datetime, *, inclusive: bool) -> datetime | None:
+        """
+        Return the first match after *wall*, or at it where that is included; None if there is none.
+        """
+
 
 _LOST_DAY_S = 43_200
 """A gap this long is a zone that changed sides of the date line: half a day and more, where others are of two hours."""
@@ -37,7 +46,7 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
     """
     start, inclusive = after, False
     while True:
-        wall = next_wall(_wall(start, zone), inclusive)
+        wall = next_wall(_wall(start, zone), inclusive=inclusive)
         if wall is None:
             return None
         instant = _as_utc(wall) - _offset(start, zone)
@@ -53,12 +62,12 @@ def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up
 
     Unless it *makes_up* for them, the times of a day that the calendar of *zone* leaves out are left out.
     """
-    wall = next_wall(_wall(after, zone), False)
+    wall = next_wall(_wall(after, zone), inclusive=False)
     while wall is not None:
         instant = _instant(wall, zone)
         if instant > after and (makes_up or not _is_of_lost_day(wall, zone)):
             return instant
-        wall = next_wall(wall, False)  # inside an overlap, second time round: fired the first time
+        wall = next_wall(wall, inclusive=False)  # inside an overlap, second time round: fired the first time
     return None
 
 

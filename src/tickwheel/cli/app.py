@@ -51,7 +51,7 @@ class _Commands(LazyGroup):
     The commands, and the exit codes that they end with.
     """
 
-    modules = {name: f"tickwheel.cli.{module}" for name, module in COMMANDS.items()}  # noqa: RUF012
+    modules = {name: f"tickwheel.cli.{module}" for name, module in COMMANDS.items()}  # noqa: RUF012 click's groups are made once
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """

@@ -70,7 +70,7 @@ class _Looks:
                 return json.load(answer)
         except HTTPError as error:
             with error:
-                remedy = "give a token with --token" if error.code == 401 else "is it a tickwheel service?"  # noqa: PLR2004
+                remedy = "give a token with --token" if error.code == 401 else "is it a tickwheel service?"  # noqa: PLR2004 unauthorised
             raise Refused(ExitCode.FAILED, f"{self._url} answers {error.code}: {remedy}") from None
         except (URLError, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)

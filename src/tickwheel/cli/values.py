@@ -89,7 +89,7 @@ def shortened(text: str) -> str:
     Return *text* quoted, and cut where it is long.
     """
     shown = ascii(text)
-    return shown if len(shown) <= 100 else f"{shown[:97]}..."  # noqa: PLR2004
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."  # noqa: PLR2004 what fits a line
 
 
 DURATION: Final = _Duration()

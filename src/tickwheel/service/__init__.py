@@ -28,9 +28,9 @@ for _library in ("msgspec", "starlette", "uvicorn", "httptools", "uvloop", "prom
         raise MissingExtraError(_library, "service")
 
 from tickwheel.service.app import Service  # noqa: E402  the libraries are there from here on
-from tickwheel.service.errors import AddressError, PublicBindError, TokenFileError  # noqa: E402
-from tickwheel.service.options import ServiceOptions  # noqa: E402
-from tickwheel.service.server import serve  # noqa: E402
-from tickwheel.service.tokens import Tokens  # noqa: E402
+from tickwheel.service.errors import AddressError, PublicBindError, TokenFileError  # noqa: E402 the libraries are there from here on
+from tickwheel.service.options import ServiceOptions  # noqa: E402 the libraries are there from here on
+from tickwheel.service.server import serve  # noqa: E402 the libraries are there from here on
+from tickwheel.service.tokens import Tokens  # noqa: E402 the libraries are there from here on
 
 __all__ = ["AddressError", "PublicBindError", "Service", "ServiceOptions", "TokenFileError", "Tokens", "serve"]

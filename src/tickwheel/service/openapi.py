@@ -148,7 +148,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
             content: dict[str, Any] = {answer: {"schema": {"type": "string"}}}
         else:
             content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{answer.__name__}"}}}
-        found[str(status)] = {"description": "Created." if status == 201 else "Done.", "content": content}  # noqa: PLR2004
+        found[str(status)] = {"description": "Created." if status == 201 else "Done.", "content": content}  # noqa: PLR2004 its name
     for name in operation.problems:
         kind = KINDS[name]
         status_text = str(int(kind.status))

@@ -79,7 +79,7 @@ class _Machine:
         leases = self.store.acquire(self.owner)
         same(sum(lease.rescued for lease in leases), self.model.rescue(), "how many were rescued")
         for lease in leases:
-            same(lease.epoch > self.model.epochs.get(lease.shard, 0), True, "the epoch is a later one")
+            later(lease.epoch, self.model.epochs.get(lease.shard, 0), f"the epoch of shard {lease.shard}")
             self.model.epochs[lease.shard] = lease.epoch
         self.report.takeovers += 1
 
@@ -126,8 +126,8 @@ class _Machine:
             message = f"no job in {answer}, which should have {job}"
             raise StoreDivergenceError(message)
         generation = answer.job.generation
-        same(generation in self.generations, False, f"{generation} is a new generation")
-        same(generation > floor, True, f"{generation} is larger than that of the job that was given")
+        same(self.generations & {generation}, set(), f"{generation} is a new generation")
+        later(generation, floor, f"the generation of {answer.job.key!r}")
         self.generations.add(generation)
         since = answer.job.first_set_at if job.first_set_at == NEW else job.first_set_at
         return replace(job, generation=generation, first_set_at=since)
@@ -251,6 +251,15 @@ def run_store_machine(
     finally:
         machine.store.close()
     return machine.report
+
+
+def later(found: int, former: int, what: str) -> None:
+    """
+    Raise `StoreDivergenceError` unless *found* is larger than *former*.
+    """
+    if found <= former:
+        message = f"{what}: the store says {found!r} after {former!r}"
+        raise StoreDivergenceError(message)
 
 
 def same(found: object, expected: object, what: str) -> None:

@@ -21,6 +21,7 @@ import json
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -159,7 +160,7 @@ class Rig:
             self._grown.notify_all()
 
 
-class TargetSuite:
+class TargetSuite(ABC):
     """
     What every such target keeps; a subclass says `make_place`, and what it is.
 
@@ -177,11 +178,11 @@ class TargetSuite:
     knows_repeats: ClassVar[bool] = False
     takes_largest: ClassVar[bool] = True
 
+    @abstractmethod
     def make_place(self) -> Place:
         """
         Return a receiver that has got nothing yet.
         """
-        raise NotImplementedError
 
     @contextmanager
     def rig(self) -> Iterator[Rig]:

@@ -99,10 +99,10 @@ class Wire:
                     far.close()
                     return
                 self._ends |= {near, far}
-            threading.Thread(target=self._relay, args=(near, far, False), daemon=True).start()
-            threading.Thread(target=self._relay, args=(far, near, True), daemon=True).start()
+            threading.Thread(target=self._relay, args=(near, far), kwargs={"is_answer": False}, daemon=True).start()
+            threading.Thread(target=self._relay, args=(far, near), kwargs={"is_answer": True}, daemon=True).start()
 
-    def _relay(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
+    def _relay(self, source: socket.socket, sink: socket.socket, *, is_answer: bool) -> None:
         with suppress(OSError):
             while data := source.recv(_CHUNK):
                 if is_answer and self._answers is not None:

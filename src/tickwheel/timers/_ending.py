@@ -66,7 +66,7 @@ class Ending:
             if call is None:
                 ways.pop()
             elif isinstance(call, Ending):
-                below = call._take(reason)  # noqa: SLF001
+                below = call._take(reason)  # noqa: SLF001 the two ends of one tie
                 if below is not None:
                     ways.append(below)
             else:
@@ -84,7 +84,7 @@ class Ending:
             calls, self._calls = self._calls, {}
             above, self._above = self._above, None
         if above is not None:
-            above._calls.pop(self, None)  # noqa: SLF001
+            above._calls.pop(self, None)  # noqa: SLF001 the two ends of one tie
         return iter(calls.values())
 
 

@@ -32,13 +32,13 @@ def main() -> int:
         counts += verdict.counts
         if verdict.violations:
             broken += 1
-            print(f"seed {verdict.seed}: {len(verdict.violations)} violations")  # noqa: T201
+            print(f"seed {verdict.seed}: {len(verdict.violations)} violations")
             for line in verdict.violations[:_SHOWN]:
-                print(f"  {line}")  # noqa: T201
+                print(f"  {line}")
             hours = "" if options.hours == 24.0 else f" --hours {options.hours:g}"
-            print(f"  again: {parser.prog} --first {verdict.seed} --seeds 1{hours}")  # noqa: T201
+            print(f"  again: {parser.prog} --first {verdict.seed} --seeds 1{hours}")
     facts = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    print(f"{options.seeds} days, {broken} of them with violations: {facts}")  # noqa: T201
+    print(f"{options.seeds} days, {broken} of them with violations: {facts}")
     return 1 if broken else 0
 
 

@@ -49,7 +49,7 @@ class Lock:
         self._depth = 0
         self._waiters: deque[Task] = deque()
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002 as a lock has it
         """
         Take it.
         """
@@ -272,7 +272,7 @@ class Thread:
         target: Callable[..., object] | None = None,
         name: str = "thread",
         args: Iterable[Any] = (),
-        daemon: bool | None = None,
+        daemon: bool | None = None,  # noqa: FBT001 as a thread has it
     ) -> None:
         self.name = name
         self.daemon = daemon

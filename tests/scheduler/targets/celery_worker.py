@@ -18,5 +18,5 @@ def note(self, line):
     """
     Note the line and the task's id.
     """
-    with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123
+    with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123 one append is atomic
         notes.write(f"{line} {self.request.id}\n")

@@ -21,5 +21,5 @@ def note(line):
     Note the line and the message's id.
     """
     message = CurrentMessage.get_current_message()
-    with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123
+    with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123 one append is atomic
         notes.write(f"{line} {message.message_id}\n")

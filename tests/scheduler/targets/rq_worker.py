@@ -13,5 +13,5 @@ def note(line):
     """
     Note the line and the RQ job's id.
     """
-    with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123
+    with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123 one append is atomic
         notes.write(f"{line} {get_current_job().id}\n")

@@ -18,5 +18,5 @@ async def note(line: str, context: Annotated[Context, TaskiqDepends()]) -> None:
     """
     Note the line and the task's id.
     """
-    with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123, ASYNC230
+    with open(os.environ["TICKWHEEL_NOTES"], "a") as notes:  # noqa: PTH123, ASYNC230 one append is atomic
         notes.write(f"{line} {context.message.task_id}\n")

@@ -98,7 +98,7 @@ def test_kinds(function, is_async):
     assert target.resolve("h").is_async is is_async
 
 
-@pytest.mark.parametrize("function", [lambda: None, lambda a, b, c: None, lambda a, *, key: None])  # noqa: ARG005
+@pytest.mark.parametrize("function", [lambda: None, lambda a, b, c: None, lambda a, *, key: None])  # noqa: ARG005 shapes, not arguments
 def test_wrong_arguments(function):
     """
     A function that takes neither one nor two arguments is refused when it is registered.

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from urllib.parse import unquote
 
 import pytest
 
@@ -113,7 +114,7 @@ def test_nats(nats_server, loop, tick, serve):
     import nats  # noqa: PLC0415  only where it is installed
 
     url = f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}?jetstream=no"
-    client = loop.run(nats.connect(f"nats://127.0.0.1:{nats_server.port}", user="tick", password="hunter2/x"))  # noqa: S106
+    client = loop.run(nats.connect(f"nats://127.0.0.1:{nats_server.port}", user="tick", password=unquote(SECRET)))
     listener = loop.run(client.subscribe("served.orders"))
     loop.run(client.flush())
     tick.name("bus", url)

@@ -171,7 +171,7 @@ def test_the_outside_is_reached(servers, names):
         "0177.0000.0000.0001",
         "017700000001",
         "0",
-        "0.0.0.0",  # noqa: S104
+        "0.0.0.0",  # noqa: S104 nobody binds
         "127.0.0.1.",
         "%31%32%37.0.0.1",
         "\uff11\uff12\uff17.0.0.1",
@@ -210,7 +210,7 @@ def test_no_spelling_leads_inside(servers, names, host):
     assert [each.connections for each in insides] == [0, 0]
 
 
-@pytest.mark.parametrize("address", [INSIDE, INSIDE_6, "::ffff:127.0.0.1", "0.0.0.0", "::", "169.254.169.254"])  # noqa: S104
+@pytest.mark.parametrize("address", [INSIDE, INSIDE_6, "::ffff:127.0.0.1", "0.0.0.0", "::", "169.254.169.254"])  # noqa: S104 nobody binds
 def test_no_name_leads_inside(servers, names, address):
     """
     A public name that is looked up to an inner address is not called, and the job is parked with the reason.

@@ -12,9 +12,9 @@ import pytest
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
 
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.remote.webelement import WebElement  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402 only where it is installed
+from selenium.webdriver.remote.webelement import WebElement  # noqa: E402 only where it is installed
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402 only where it is installed
 
 PATIENCE_S = 20
 FLAGS = (
@@ -49,7 +49,7 @@ class Page:
         """
         Wait until *is_right* returns something true, and return that; what stands on the page may change meanwhile.
         """
-        from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException  # noqa: PLC0415
+        from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException  # noqa: PLC0415 only where it is installed
 
         passing = (NoSuchElementException, StaleElementReferenceException)
         return WebDriverWait(self.browser, PATIENCE_S, 0.05, passing).until(lambda _: is_right())

@@ -164,13 +164,13 @@ impl Cache {
     }
 
     /// Return whether the watched key was written or removed.
-    #[allow(clippy::needless_pass_by_value)]
+    #[allow(clippy::needless_pass_by_value)] // it comes out of Python objects
     fn is_overtaken(&self, py: Python<'_>, ticket: Ticket) -> bool {
         self.store.with(py, |store| store.watches.is_written(&ticket))
     }
 
     /// Set *key* to the *value* loaded for it, unless it was written or removed since; return whether it was set.
-    #[allow(clippy::needless_pass_by_value)]
+    #[allow(clippy::needless_pass_by_value)] // it comes out of Python objects
     fn keep_loaded<'py>(
         slf: &Bound<'py, Self>,
         ticket: Ticket,

@@ -19,7 +19,7 @@ class _LabCommands(LazyGroup):
     The commands of the lab.
     """
 
-    modules = {name: f"tickwheel.cli.lab.{name}" for name in ("replay", "compare", "tune", "generate", "watch")}  # noqa: RUF012
+    modules = {name: f"tickwheel.cli.lab.{name}" for name in ("replay", "compare", "tune", "generate", "watch")}  # noqa: RUF012 click's groups are made once
 
 
 @click.group("lab", cls=_LabCommands)

@@ -190,11 +190,11 @@ class Armer:
             entries = [entry for entry in entries if entry.stage is Stage.BEGINNING]  # the others were withdrawn
         writes = [Begin(entry.job, entry.epoch) for entry in entries]
         try:
-            self._writer.post(writes, partial(self._begun, entries, is_again))
+            self._writer.post(writes, partial(self._begun, entries, is_again=is_again))
         except ClosedError:  # a stop overtook us
             self._near.refuse(entries)
 
-    def _begun(self, entries: list[Entry], is_again: bool, result: list[Answer] | Exception) -> None:
+    def _begun(self, entries: list[Entry], result: list[Answer] | Exception, *, is_again: bool) -> None:
         """
         Sort out what the store answered; on the writer's thread.
         """

@@ -144,15 +144,16 @@ class Settler:
             self._pause = None
         self._post_next()
 
-    def _post(self, batch: list[_Ended], is_again: bool = False) -> None:
+    def _post(self, batch: list[_Ended], *, is_again: bool = False) -> None:
         try:
-            self._writer.post([verdict.settle for _, verdict in batch], partial(self._settled, batch, is_again))
+            writes = [verdict.settle for _, verdict in batch]
+            self._writer.post(writes, partial(self._settled, batch, is_again=is_again))
         except ClosedError as error:  # a stop ran out of time: the next owner takes these up
             self._near.settle(entry for entry, _ in batch)
             self._is_posting = False
             self._tell(batch, [error] * len(batch))
 
-    def _settled(self, batch: list[_Ended], is_again: bool, result: list[Answer] | Exception) -> None:
+    def _settled(self, batch: list[_Ended], result: list[Answer] | Exception, *, is_again: bool) -> None:
         if isinstance(result, Exception):
             self._write_again(batch, result)
             return
@@ -190,7 +191,7 @@ class Settler:
         if self._hooks.is_active:
             self._hooks.tell(StoreFailed("settling firings", str(error)))
         try:
-            self._pacer.call_later(_RETRY_S, self._post, batch, True)
+            self._pacer.call_later(_RETRY_S, partial(self._post, batch, is_again=True))
         except ClosedError:
             self._near.settle(entry for entry, _ in batch)
             self._tell(batch, [error] * len(batch))

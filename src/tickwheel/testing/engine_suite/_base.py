@@ -4,6 +4,7 @@ What the tests of an engine share: an engine on a manual clock that is checked a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -75,16 +76,16 @@ class Rig:
             then()
 
 
-class EngineTests:
+class EngineTests(ABC):
     """
     Where a suite's tests get their engines from.
     """
 
+    @abstractmethod
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> Engine:
         """
         Return a new engine on *clock*; a subclass says how.
         """
-        raise NotImplementedError(type(self).__name__)
 
     def rig(self, start_ns: int | None = None, max_pending: int | None = None) -> Rig:
         """

@@ -4,6 +4,7 @@ What the tests of a store share: an open store with an owner, and short ways to 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -163,16 +164,16 @@ class Rig:
         return counts["pending"], counts["running"], counts["dead"]
 
 
-class StoreTests:
+class StoreTests(ABC):
     """
     The base of all parts of the suite.
     """
 
+    @abstractmethod
     def make_store(self) -> Store:
         """
         Return an empty store that is not open.
         """
-        raise NotImplementedError
 
     @contextmanager
     def rig(self) -> Iterator[Rig]:

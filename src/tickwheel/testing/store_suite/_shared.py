@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import threading
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,11 +24,11 @@ class SharedTests(StoreTests):
     What holds between objects, threads and processes.
     """
 
+    @abstractmethod
     def make_peer(self, store: Store) -> Store:
         """
         Return another object on the data of *store*, which may be open, closed or lost; not open.
         """
-        raise NotImplementedError
 
     @contextmanager
     def peer(self, rig: Rig) -> Iterator[Store]:

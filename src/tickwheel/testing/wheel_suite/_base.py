@@ -4,6 +4,7 @@ What the tests of a wheel share: a wheel that is checked after each call, and a 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -126,16 +127,16 @@ class Ruler:
         return sorted(deadlines, key=None if self.abilities.exact_order else self.due_at)
 
 
-class WheelTests:
+class WheelTests(ABC):
     """
     Where a suite's tests get their wheels from.
     """
 
+    @abstractmethod
     def make_wheel(self, start: int) -> Wheel:
         """
         Return a new wheel that stands at *start*, in nanoseconds; a subclass says how.
         """
-        raise NotImplementedError(type(self).__name__)
 
     def checked(self, start: int = START) -> tuple[CheckedWheel, Ruler]:
         """

@@ -29,7 +29,7 @@ __all__ = ["Connection", "Connections"]
 
 def _dumper(kind: type[Array]) -> Any:
     from psycopg.adapt import Dumper  # noqa: PLC0415 - on use
-    from psycopg.pq import Format  # noqa: PLC0415
+    from psycopg.pq import Format  # noqa: PLC0415 on use: the extra is optional
 
     class ArrayDumper(Dumper):
         format = Format.BINARY

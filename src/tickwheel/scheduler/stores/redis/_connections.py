@@ -51,8 +51,8 @@ class Connections:
         """
         try:
             import redis  # noqa: PLC0415 - on use
-            from redis.backoff import NoBackoff  # noqa: PLC0415
-            from redis.retry import Retry  # noqa: PLC0415
+            from redis.backoff import NoBackoff  # noqa: PLC0415 on use: the extra is optional
+            from redis.retry import Retry  # noqa: PLC0415 on use: the extra is optional
         except ImportError as error:
             raise MissingExtraError("redis", "redis") from error
         self._redis = redis

@@ -61,7 +61,9 @@ _CODES: Final = {
     ),
 }
 _TEXTS: Final = {
-    "max number of clients": _Words("the server takes no more connections", "close some, or try again", True),
+    "max number of clients": _Words(
+        "the server takes no more connections", "close some, or try again", is_transient=True
+    ),
     "without any password configured": _Words("the server has no password", "leave it out"),
     "DB index is out of range": _Words("there is no such database", "name another"),
     "SELECT is not allowed": _Words("a cluster has database 0 only", "leave the database out"),

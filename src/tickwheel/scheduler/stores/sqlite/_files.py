@@ -263,8 +263,8 @@ def _forget_locks() -> None:
     # A forked child shares the lock with its parent and would keep it when the parent dies.
     for lock in _LOCKS:
         if lock._fd is not None:  # noqa: SLF001 - the child closes its copy, which does not unlock the parent's
-            os.close(lock._fd)  # noqa: SLF001
-            lock._fd = None  # noqa: SLF001
+            os.close(lock._fd)  # noqa: SLF001 of its own class
+            lock._fd = None  # noqa: SLF001 of its own class
 
 
 os.register_at_fork(after_in_child=_forget_locks)
