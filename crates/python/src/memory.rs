@@ -18,14 +18,14 @@ impl Memory for Hints {
 }
 
 fn want_huge_pages(begin: usize, len: usize) {
-    #[cfg(target_os = "linux")]
+    #[cfg(linux_calls)]
     {
         const PAGE: usize = 4096;
         let (first, end) = (begin.next_multiple_of(PAGE), (begin + len) / PAGE * PAGE);
         // SAFETY: whole pages of an allocation that is ours; the advice changes nothing in them, and if it is refused, nothing is lost.
         unsafe { libc::madvise(first as *mut libc::c_void, end.saturating_sub(first), libc::MADV_HUGEPAGE) };
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(linux_calls))]
     let _ = (begin, len);
 }
 

@@ -10,7 +10,7 @@ impl SystemClock {
     /// The time since boot, which counts suspend, where the system has it; else the monotonic one.
     pub(crate) const BOOT: Self = Self(system::BOOT);
     /// The monotonic clock as it stood at the last tick of the kernel, milliseconds ago: read in 5 ns.
-    #[cfg(target_os = "linux")]
+    #[cfg(linux_calls)]
     pub(crate) const COARSE: Self = Self(libc::CLOCK_MONOTONIC_COARSE);
 
     #[inline]
@@ -29,9 +29,9 @@ mod system {
     #[cfg(not(target_vendor = "apple"))]
     pub(super) const MONOTONIC: Id = libc::CLOCK_MONOTONIC;
 
-    #[cfg(target_os = "linux")]
+    #[cfg(linux_calls)]
     pub(super) const BOOT: Id = libc::CLOCK_BOOTTIME;
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(linux_calls))]
     pub(super) const BOOT: Id = MONOTONIC;
 
     #[inline]

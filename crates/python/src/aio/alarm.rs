@@ -41,7 +41,7 @@ impl Alarm {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(linux_calls)]
 mod system {
     use std::io::{Error, Result};
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -83,7 +83,7 @@ mod system {
 
 /// Elsewhere there is no alarm, and none is needed: `tickwheel.aio` gives the pause to the selector, and kqueue, which is the usual
 /// one, counts nanoseconds.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(linux_calls))]
 mod system {
     use std::io::{Error, ErrorKind, Result};
 

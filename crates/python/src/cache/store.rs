@@ -111,7 +111,7 @@ impl Store {
     /// their last second are looked at with the exact clock, which takes 20 ns, a third of a lookup.
     #[inline]
     pub(crate) fn beyond_now(&self) -> Option<u64> {
-        #[cfg(target_os = "linux")]
+        #[cfg(linux_calls)]
         if self.system_clock == Some(SystemClock::MONOTONIC) && !self.is_sliding {
             return Some(SystemClock::COARSE.now_ns() + 1_000_000_000);
         }

@@ -135,6 +135,13 @@ unsafe fn leads_nowhere(object: *mut ffi::PyObject) -> bool {
     }
 }
 
+/// `PyType_GenericAlloc` by another name: from 3.14 on, the interpreter runs the `__init__` of a class that allocates by that one
+/// itself, in its own way of calling, and never asks for `tp_vectorcall`.
+unsafe extern "C" fn allocate(kind: *mut ffi::PyTypeObject, items: ffi::Py_ssize_t) -> *mut ffi::PyObject {
+    // SAFETY: called by the interpreter on a class that is ready.
+    unsafe { ffi::PyType_GenericAlloc(kind, items) }
+}
+
 /// Make an object as any other class does.
 #[cold]
 unsafe fn by_init(
@@ -200,6 +207,7 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
             let _ = KNOWN[number].set(Known { fields, is_frozen });
             KINDS[number].store(cls.clone().into_ptr().cast(), Ordering::Relaxed);
             (*kind).tp_vectorcall = Some(maker);
+            (*kind).tp_alloc = Some(allocate);
         }
     }
     Ok(cls.clone())

@@ -66,7 +66,7 @@ impl Waiter {
 
 /// Linux lets a thread's sleeps run 50 us over, to save power: ask for none.
 fn be_exact() {
-    #[cfg(target_os = "linux")]
+    #[cfg(linux_calls)]
     {
         thread_local!(static IS_EXACT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
         if !IS_EXACT.replace(true) {
