@@ -10,7 +10,7 @@ from contextvars import Context, copy_context
 from typing import Any, Final
 
 from tickwheel.drivers._task_set import TaskSet, running_loop
-from tickwheel.drivers.contract import SteppedClock
+from tickwheel.drivers.contract import is_stepped
 from tickwheel.drivers.fork import tell_after_fork
 from tickwheel.errors import ClosedError
 from tickwheel.timers.contract import Engine
@@ -72,7 +72,7 @@ class AsyncioDriver(Unique):
         engine.on_error = self._report
         engine.on_coroutine = self._await
         engine.captures_context = True
-        if isinstance(engine.clock, SteppedClock):
+        if is_stepped(engine.clock):
             engine.clock.attach(engine)
         else:
             engine.on_earlier = self._wake
@@ -88,7 +88,7 @@ class AsyncioDriver(Unique):
             self._tasks.cancel()
         elif self._tasks:
             self._soon(self._tasks.cancel)
-        if self._engine is not None and isinstance(self._engine.clock, SteppedClock):
+        if self._engine is not None and is_stepped(self._engine.clock):
             self._engine.clock.detach(self._engine)
         elif self._armed is not None:
             self._soon(self._disarm)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwheel.drivers.contract import SteppedClock
+from tickwheel.drivers.contract import is_stepped
 from tickwheel.drivers.fork import tell_after_fork
 from tickwheel.timers.contract import Engine
 from tickwheel.typing import Unique
@@ -35,7 +35,7 @@ class ManualDriver(Unique):
             message = "this driver has an engine already: make a new driver for each wheel"
             raise RuntimeError(message)
         self._engine = engine
-        if isinstance(engine.clock, SteppedClock):
+        if is_stepped(engine.clock):
             engine.clock.attach(engine)
         tell_after_fork(self)
 
@@ -43,7 +43,7 @@ class ManualDriver(Unique):
         """
         Detach from the clock.
         """
-        if self._engine is not None and isinstance(self._engine.clock, SteppedClock):
+        if self._engine is not None and is_stepped(self._engine.clock):
             self._engine.clock.detach(self._engine)
 
     def abandon(self) -> None:

@@ -15,7 +15,7 @@ import weakref
 from typing import Any, Final
 
 from tickwheel.drivers._waiter import Waiter, new_waiter
-from tickwheel.drivers.contract import SteppedClock
+from tickwheel.drivers.contract import is_stepped
 from tickwheel.drivers.fork import tell_after_fork
 from tickwheel.timers.contract import Engine
 from tickwheel.timers.locks import MIDDLE, new_lock
@@ -73,9 +73,9 @@ class ThreadDriver(Unique):
         if self._engine is not None:
             message = "this driver has an engine already: make a new driver for each wheel"
             raise RuntimeError(message)
-        if isinstance(engine.clock, SteppedClock):
+        if is_stepped(engine.clock):
             message = f"clock is {engine.clock!r}: a thread cannot wait on it, leave the driver out"
-            raise ValueError(message)  # noqa: TRY004 - the type is right, this driver is not
+            raise ValueError(message)
         self._engine = engine
         self._waiter = new_waiter(engine.clock)
         engine.on_earlier = self._wake

@@ -16,7 +16,7 @@ from tickwheel.drivers._keyed_verbs import KeyedVerbs
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._verbs import HOT_VERBS, TimerVerbs
-from tickwheel.drivers.contract import Driver, SteppedClock
+from tickwheel.drivers.contract import Driver, is_stepped
 from tickwheel.drivers.executors import Executor
 from tickwheel.timers.contract import Engine
 from tickwheel.timers.engine import WheelEngine
@@ -74,7 +74,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         executor: Executor | None = None,
     ) -> None:
         if driver is None:
-            driver = ManualDriver() if isinstance(clock, SteppedClock) else ThreadDriver()
+            driver = ManualDriver() if is_stepped(clock) else ThreadDriver()
         self._engine = engine = _new_engine(wheel, clock, max_pending)
         self._driver = driver
         engine.on_error = log_error

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
-from tickwheel.drivers.contract import SteppedClock
+from tickwheel.drivers.contract import is_stepped
 from tickwheel.drivers.fork import tell_after_fork
 from tickwheel.errors import ClosedError, MissingExtraError
 from tickwheel.timers.contexts import Context
@@ -75,7 +75,7 @@ class TrioDriver(Unique):
         self._engine = engine
         engine.on_coroutine = self._await
         engine.captures_context = True
-        if isinstance(engine.clock, SteppedClock):
+        if is_stepped(engine.clock):
             engine.clock.attach(engine)
         else:
             engine.on_earlier = self._wake
@@ -88,7 +88,7 @@ class TrioDriver(Unique):
         Fire nothing more; end the system tasks.
         """
         self._is_stopped = True
-        if self._engine is not None and isinstance(self._engine.clock, SteppedClock):
+        if self._engine is not None and is_stepped(self._engine.clock):
             self._engine.clock.detach(self._engine)
         self._soon(self._end)
 

@@ -4,12 +4,12 @@ The protocol of a driver, which makes time pass for one engine.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from tickwheel.clock import Clock
 from tickwheel.timers.contract import Engine
 
-__all__ = ["Driver", "SteppedClock"]
+__all__ = ["Driver", "SteppedClock", "is_stepped"]
 
 
 @runtime_checkable
@@ -27,6 +27,15 @@ class SteppedClock(Clock, Protocol):
         """
         Leave *attached* alone from now on.
         """
+
+
+def is_stepped(clock: object) -> TypeGuard[SteppedClock]:
+    """
+    Return whether *clock* is moved by hand.
+
+    `isinstance` would ask the same, but from Python 3.12 on it loads `inspect` for it.
+    """
+    return hasattr(clock, "attach") and hasattr(clock, "detach")
 
 
 class Driver(Protocol):
