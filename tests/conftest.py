@@ -2,10 +2,10 @@
 The real traces, and what others say comes of them, where they are.
 """
 
+import argparse
 import importlib.util
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,27 +13,41 @@ import pytest
 
 SHARED = Path(__file__).parents[2] / "shared"
 SERVERS = Path(__file__).parents[1] / "scripts" / "servers"
-# What other systems lack, so that the code that does without it is tested on Linux: `pytest --as macos`.
-LACKING = {
-    "macos": {os: ("eventfd", "fdatasync", "pipe2", "posix_fadvise", "posix_fallocate"), time: ("CLOCK_BOOTTIME",)},
-}
+SYSTEMS = Path(__file__).parent / "systems"
+
+
+def shown_system() -> str | None:
+    """
+    Return the system of `--as`, before pytest knows its options: the next conftest.py may import tickwheel.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--as", dest="system", default=os.environ.get("TICKWHEEL_AS"))
+    return parser.parse_known_args()[0].system
+
+
+SYSTEM = shown_system()
+if SYSTEM is not None:  # here, and in the processes that tests start
+    os.environ.update(TICKWHEEL_AS=SYSTEM, PYTHONPATH=str(SYSTEMS))
+spec = importlib.util.spec_from_file_location("systems", SYSTEMS / "sitecustomize.py")
+systems = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(systems)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """
     Add `--as`.
     """
-    parser.addoption("--as", dest="system", choices=sorted(LACKING), help="run without what that system lacks")
+    parser.addoption("--as", dest="system", choices=("macos", "windows"), help="run without what that system lacks")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """
-    Take away what the system of `--as` lacks, before tickwheel is imported.
+    Skip a test that needs what this system, or that of `--as`, lacks: `@pytest.mark.needs("os.fork")`.
     """
-    for module, names in LACKING.get(config.getoption("system"), {}).items():
-        for name in names:
-            if hasattr(module, name):
-                delattr(module, name)
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            if not systems.has(name, SYSTEM):
+                pytest.skip(f"this system has no {name}")
 
 
 @pytest.fixture(scope="session")

@@ -189,7 +189,7 @@ def test_threads_and_the_driver_share_a_cache():
     assert len(left) == len(set(left)) == sum(counts)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.needs("os.fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.realtime
 def test_after_a_fork():
@@ -221,7 +221,7 @@ def test_after_a_fork():
         assert "b" not in cache
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.needs("os.fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
 def test_background_loads_after_a_fork(clock):
     """

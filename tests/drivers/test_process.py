@@ -4,7 +4,6 @@ What the process does: the interpreter ends, forks, is interrupted.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -147,7 +146,7 @@ def test_a_waiting_main_thread_can_be_interrupted(kind):
     )
 
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+needs_fork = pytest.mark.needs("os.fork")
 
 FORK = """
 def in_child(act):

@@ -135,6 +135,7 @@ def test_what_the_service_alone_knows(client):
     assert (shard.number, shard.owner, shard.epoch >= 1, shard.until) == (0, client.stats()["owner"], True, None)
 
 
+@pytest.mark.needs("os.fork")
 def test_a_fork(client):
     """
     A child that was forked asks on connections of its own, and ends.

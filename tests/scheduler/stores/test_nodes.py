@@ -274,6 +274,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.needs("os.fork")
 def test_forked_before_the_start():
     """
     Processes that were forked from one with a scheduler that had not started are owners of different names.

@@ -16,7 +16,7 @@ import pytest
 
 from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _files, _schema
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _owner_lock, _schema
 
 NOBODY = 65534
 
@@ -237,12 +237,13 @@ def test_lock_that_is_not_to_be_had(path):
     """
     A file system that does not lock, and one that refuses, are told apart, with the remedy.
     """
-    unsupported = _files.lock_error(path, OSError(95, "Operation not supported"))
+    unsupported = _owner_lock.lock_error(path, OSError(95, "Operation not supported"))
     assert "cannot be locked (Operation not supported): put the file on a local disk" in str(unsupported)
-    denied = _files.lock_error(path, PermissionError(13, "Permission denied"))
+    denied = _owner_lock.lock_error(path, PermissionError(13, "Permission denied"))
     assert "access is denied" in str(denied)
 
 
+@pytest.mark.needs("os.mkfifo")
 def test_crash_leftovers_are_taken_over(path, make):
     """
     A lock file and a bell that a crash left behind are used again.
@@ -279,7 +280,7 @@ def test_release_leaves_no_bell(path, make):
     """
     store = make()
     store.acquire("owner")
-    assert (path.parent / "jobs.db-wake").is_fifo()
+    assert (path.parent / "jobs.db-wake").exists()
     store.release("owner")
     assert not (path.parent / "jobs.db-wake").exists()
     assert (path.parent / "jobs.db-lock").read_bytes() == b""
@@ -309,6 +310,7 @@ def test_synchronous_is_labelled(path, make):
         SqliteStore(path, synchronous="off")
 
 
+@pytest.mark.needs("os.fork")
 def test_fork(make):
     """
     A forked child can use neither the store nor its lock, and the parent keeps both.
@@ -401,6 +403,7 @@ def mounted_read_only(path):
     return answer.stdout.splitlines()
 
 
+@pytest.mark.needs("os.statvfs")
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_read_only_mount(path, make):
     """
@@ -415,6 +418,7 @@ def test_read_only_mount(path, make):
     assert "jobs.db is read-only: the file, its folder or the disk it is on: give this user the right" in set_
 
 
+@pytest.mark.needs("os.statvfs")
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 def test_read_only_mount_after_a_crash(path, make):
     """

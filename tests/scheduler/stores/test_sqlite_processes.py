@@ -111,6 +111,7 @@ def test_owner_that_ends(store, start):
     assert store.acquire("the parent")[0].rescued == 15
 
 
+@pytest.mark.needs("os.fork")
 def test_childs_child_does_not_keep_the_lock(store, start):
     """
     A process that the owner forked and left behind does not keep the file from the next owner.

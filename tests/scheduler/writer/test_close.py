@@ -86,6 +86,7 @@ def test_close_from_a_callback(make):
     assert closed in ([False], [])
 
 
+@pytest.mark.needs("os.fork")
 def test_fork(make):
     """
     In a forked child, where the thread is not, a write is refused instead of waiting for ever.

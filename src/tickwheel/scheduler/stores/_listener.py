@@ -4,18 +4,15 @@ Waiting for what others write, for stores whose server can tell of it. A hint: t
 
 from __future__ import annotations
 
-import os
-import select
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from tickwheel.scheduler.stores._wake_pipe import wake_pipe
+from tickwheel.scheduler.stores._wakeable import WakeableWait
 
 __all__ = ["Ear", "Listener"]
 
-_POLL_MAX_S: Final = 1e6
 _RETRY_S: Final = 1.0
 
 
@@ -54,7 +51,7 @@ class Listener:
         self._is_listening = False
         self._is_closed = False
         self._lock = threading.Lock()
-        self._woken, self._waker = wake_pipe()
+        self._wait = WakeableWait()
 
     def listen(self) -> None:
         """
@@ -65,7 +62,7 @@ class Listener:
         with self._lock:
             with suppress(Exception):  # the next wait tries again
                 self._reconnect()
-            self._drain()
+            self._wait.forget()
 
     def deafen(self) -> None:
         """
@@ -75,7 +72,7 @@ class Listener:
         self.wake()
         with self._lock:
             self._drop()
-            self._drain()
+            self._wait.forget()
 
     def wait(self, timeout_s: float) -> bool:
         """
@@ -85,14 +82,16 @@ class Listener:
             if self._is_closed:
                 return False
             if not self._is_listening:
-                return self._poll(None, timeout_s)
+                self._wait.wait(timeout_s)
+                return False
             if self._ear is None:
                 with suppress(Exception):
                     self._reconnect()
                     return True  # what was told in between was not heard
-                return not self._poll(None, min(timeout_s, _RETRY_S))
+                self._wait.wait(min(timeout_s, _RETRY_S))
+                return True
             try:
-                return self._poll(self._ear.fileno(), timeout_s) and self._ear.hear()
+                return bool(self._wait.wait(timeout_s, self._ear.fileno())) and self._ear.hear()
             except Exception:  # noqa: BLE001 - whatever it was: the connection is made anew
                 self._drop()
                 return True
@@ -101,8 +100,7 @@ class Listener:
         """
         End a `wait`, this one or the next.
         """
-        with suppress(BlockingIOError, OSError):
-            os.write(self._waker, b"\0")
+        self._wait.wake()
 
     def close(self) -> None:
         """
@@ -114,22 +112,7 @@ class Listener:
             if not self._is_closed:
                 self._is_closed = True
                 self._drop()
-                os.close(self._woken)
-                os.close(self._waker)
-
-    def _poll(self, fd: int | None, timeout_s: float) -> bool:
-        poll = select.poll()
-        for each in (self._woken, fd):
-            if each is not None:
-                poll.register(each, select.POLLIN)
-        ready = [each for each, _ in poll.poll(round(min(max(timeout_s, 0), _POLL_MAX_S) * 1000))]
-        if self._woken in ready:
-            self._drain()
-        return fd is not None and fd in ready
-
-    def _drain(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._woken, 65536)
+                self._wait.close()
 
     def _reconnect(self) -> None:
         self._drop()

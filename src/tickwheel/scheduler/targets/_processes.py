@@ -176,10 +176,12 @@ class _Process:
     def kill(self) -> None:
         """
         End it, whatever it does, and what it has started; a program that made a session of its own is left alone.
+
+        Windows has no sessions of this kind: what it has started goes on there.
         """
         leads, self._leads_group = self._leads_group, False  # once: its number may be somebody else's later
         with suppress(ValueError):  # it is closed already, by another thread
-            if leads and sys.platform != "win32":
+            if leads and hasattr(os, "killpg"):
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.ident or 0, signal.SIGKILL)
             self._process.kill()
@@ -223,7 +225,7 @@ def _serve(pipe: Connection) -> None:
     """
     Run calls until the other end of *pipe* is closed; in the process.
     """
-    if sys.platform != "win32":
+    if hasattr(os, "setsid"):
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who types it means the scheduler, which then stops this one
     while True:

@@ -184,8 +184,11 @@ class StoreTests(ABC):
         store.open()
         try:
             rig = Rig(store)
-            yield rig
-            check_counts(rig)
+            try:
+                yield rig
+                check_counts(rig)
+            finally:
+                rig.store.close()  # a test may have put another one there
         finally:
             store.close()
 

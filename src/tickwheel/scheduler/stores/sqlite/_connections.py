@@ -175,7 +175,7 @@ def _reading_only(path: Path, url: str) -> str:
     """
     if not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return ""
-    if not os.statvfs(path).f_flag & os.ST_RDONLY:
+    if not (hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY):
         return "mode=ro"  # others may write it
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and log.stat().st_size:

@@ -42,14 +42,10 @@ class Reserve:
         if not self.is_spent and self._path.exists():
             return
         with suppress(OSError):
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                _allocate(fd)
+            if _is_filled(self._path):
                 self.is_spent = False
-            except OSError:
+            else:
                 self._path.unlink()
-            finally:
-                os.close(fd)
 
     def spend(self) -> None:
         """
@@ -81,8 +77,17 @@ def is_growing(writes: Sequence[Write]) -> bool:
     return any(isinstance(write, Set | Adopt) for write in writes)
 
 
-def _allocate(fd: int) -> None:
-    if hasattr(os, "posix_fallocate"):
+def _is_filled(path: Path) -> bool:
+    """
+    Make the file; return whether there was room for all of it.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if not hasattr(os, "posix_fallocate"):  # macOS and Windows: what is written is there
+            return os.write(fd, bytes(_BYTES)) == _BYTES
         os.posix_fallocate(fd, 0, _BYTES)
-    else:  # macOS: what is written is there
-        os.write(fd, bytes(_BYTES))
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True

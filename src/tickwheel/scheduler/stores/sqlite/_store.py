@@ -21,11 +21,12 @@ from tickwheel.scheduler.stores._rows import job_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores.sqlite import _questions
 from tickwheel.scheduler.stores.sqlite._batch import Batch
+from tickwheel.scheduler.stores.sqlite._bell import Bell, ring
 from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
 from tickwheel.scheduler.stores.sqlite._connections import Connections
 from tickwheel.scheduler.stores.sqlite._errors import translated
-from tickwheel.scheduler.stores.sqlite._files import Bell, OwnerLock, ring
 from tickwheel.scheduler.stores.sqlite._guests import Follower, joining
+from tickwheel.scheduler.stores.sqlite._owner_lock import OwnerLock
 from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
 from tickwheel.scheduler.stores.sqlite._paging import page
 from tickwheel.scheduler.stores.sqlite._queries import SQL
@@ -78,7 +79,7 @@ class SqliteStore:
         self._clock = clock or MonotonicClock()
         self._connections: Connections | None = None
         self._lock = OwnerLock(self.path)
-        self._bell = Bell(self.path)
+        self._bell: Bell | None = None
         self._lease: Lease | None = None
         self._owner = ""
         self._checkpointer: Checkpointer | None = None
@@ -104,6 +105,7 @@ class SqliteStore:
                 connections.close()
                 raise
             self._connections = connections
+            self._bell = Bell(self.path)
 
     def close(self) -> None:
         if self._lease is not None:
@@ -113,7 +115,8 @@ class SqliteStore:
             self._follower.close()
         if self._connections is not None:
             self._connections.close()
-        self._bell.close()
+        if self._bell is not None:
+            self._bell.close()
 
     def now_ms(self) -> int:
         return self._clock.wall_ns() // 1_000_000
@@ -195,7 +198,7 @@ class SqliteStore:
         try:
             with translated(self.url), connections.writing() as connection:
                 epoch, rescued = take_over(connection, owner)
-            self.abilities = replace(self.abilities, has_notify=self._bell.hang())
+            self.abilities = replace(self.abilities, has_notify=self._bell is not None and self._bell.hang())
             connections.limit_log(COMMIT_LIMIT_PAGES)
             self._checkpointer = Checkpointer(connections.connect)
         except BaseException:
@@ -220,7 +223,7 @@ class SqliteStore:
             self._step_down()
             return []
         self._reserve.keep()
-        if self._bell.hang_again():
+        if self._bell is not None and self._bell.hang_again():
             self._bell.wake()
         self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
         return [self._lease]
@@ -247,10 +250,11 @@ class SqliteStore:
         return [Shard(0, owner, epoch)]
 
     def wait_for_change(self, timeout_s: float) -> bool:
-        return self._bell.wait(timeout_s)
+        return self._bell is not None and self._bell.wait(timeout_s)
 
     def wake(self) -> None:
-        self._bell.wake()
+        if self._bell is not None:
+            self._bell.wake()
 
     def ask(self, jobs: Sequence[Job]) -> set[int]:
         if self._lease is None and not self._lock.is_taken():
@@ -327,7 +331,8 @@ class SqliteStore:
             self._open_connections().limit_log()
         if self._lock.is_held:
             self._reserve.let_go()
-        self._bell.take_down()
+        if self._bell is not None:
+            self._bell.take_down()
         self._lock.give_back()
 
     def _ledger(self) -> tuple[int, ...]:

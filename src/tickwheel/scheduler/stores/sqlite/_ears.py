@@ -1,0 +1,187 @@
+"""
+How an owner hears that other processes have written: through a FIFO, or where there are none (Windows), a UDP port.
+
+A ring that nobody heard is lost, and that is allowed: it is a hint.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol, Self
+
+from tickwheel.scheduler.stores.sqlite._owner_lock import is_same
+
+__all__ = ["Ears", "hang_ears", "ring_at"]
+
+
+class Ears(Protocol):
+    """
+    What hears the rings at one file.
+    """
+
+    def fileno(self) -> int:
+        """
+        Return the descriptor that can be read when somebody has rung.
+        """
+
+    def is_named(self) -> bool:
+        """
+        Return whether those who ring find it by the file's name now.
+        """
+
+    def hear(self) -> bool:
+        """
+        Take in what has come, without waiting; return whether it was a ring.
+        """
+
+    def close(self) -> None:
+        """
+        Hear nothing any more; the file stays.
+        """
+
+
+class FifoEars:
+    """
+    A FIFO, into which others write one byte.
+    """
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+
+    @classmethod
+    def hang(cls, path: Path, mode: int) -> Self | None:
+        """
+        Make the FIFO with these rights; return None where something else has its name.
+        """
+        with suppress(FileNotFoundError):
+            if path.is_fifo():  # of an owner who died or lost the lock, and may take it down later
+                path.unlink()
+        with suppress(FileExistsError):
+            os.mkfifo(path)
+            path.chmod(mode)
+        # Opened for writing too: a reader alone would see an end of file whenever the last writer leaves.
+        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):
+            return cls(path, fd)
+        os.close(fd)
+        return None
+
+    @staticmethod
+    def ring(path: Path) -> None:
+        """
+        Write a byte, if that is a FIFO and somebody listens.
+        """
+        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        try:
+            if stat.S_ISFIFO(os.fstat(fd).st_mode):
+                os.write(fd, b"\0")
+        finally:
+            os.close(fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def is_named(self) -> bool:
+        return is_same(self._fd, self._path)
+
+    def hear(self) -> bool:
+        with suppress(BlockingIOError):
+            os.read(self._fd, 65536)
+        return True
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class PortEars:
+    """
+    A port of the loopback. The file names it, and a word that those who can read the file know.
+    """
+
+    _HEAD: Final = "tickwheel rings at"
+    _LINE_MAX: Final = 100
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.setblocking(False)
+        self._word = secrets.token_hex(16)
+        self._line = f"{self._HEAD} {self._socket.getsockname()[1]} {self._word}\n"
+
+    @classmethod
+    def hang(cls, path: Path, mode: int) -> Self | None:
+        """
+        Write the file with these rights; return None where something else has its name.
+        """
+        if path.exists() and not cls._line_of(path).startswith(cls._HEAD):
+            return None
+        ears = cls(path)
+        try:
+            path.touch(mode)
+            path.write_text(ears._line, "ascii")
+        except BaseException:
+            ears.close()
+            raise
+        return ears
+
+    @classmethod
+    def ring(cls, path: Path) -> None:
+        """
+        Send the word to the port.
+        """
+        port, word = cls._line_of(path).removeprefix(cls._HEAD).split()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(word.encode(), ("127.0.0.1", int(port)))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def is_named(self) -> bool:
+        try:
+            return self._line_of(self._path) == self._line
+        except OSError:
+            return False
+
+    def hear(self) -> bool:
+        has_rung = False
+        with suppress(OSError):  # BlockingIOError: that was all
+            while True:
+                has_rung |= self._socket.recv(self._LINE_MAX) == self._word.encode()
+        return has_rung
+
+    def close(self) -> None:
+        self._socket.close()
+
+    @classmethod
+    def _line_of(cls, path: Path) -> str:
+        if not path.is_file():
+            return ""
+        with path.open(encoding="ascii", errors="replace") as file:
+            return file.read(cls._LINE_MAX)
+
+
+_Ears: Final = FifoEars if hasattr(os, "mkfifo") else PortEars
+
+
+def hang_ears(path: Path, mode: int) -> Ears | None:
+    """
+    Return ears that hear who rings at *path* from now on, or None where the file system or another file is in the way.
+    """
+    with suppress(OSError):
+        return _Ears.hang(path, mode)
+    return None
+
+
+def ring_at(path: Path) -> None:
+    """
+    Ring, if anybody listens.
+    """
+    with suppress(OSError, ValueError):  # ENXIO: nobody listens; EAGAIN: it has rung already; a half-written file
+        _Ears.ring(path)

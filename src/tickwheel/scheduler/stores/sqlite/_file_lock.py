@@ -1,0 +1,59 @@
+"""
+The lock on an open file that the system gives back when the process dies: flock(2), or a locked byte on Windows.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import Final
+
+__all__ = ["is_locked", "lock"]
+
+if find_spec("fcntl") is not None:
+    import fcntl
+
+    def lock(fd: int) -> None:
+        """
+        Lock the file for this descriptor alone, at once or not at all; closing it unlocks.
+
+        Raises:
+            BlockingIOError: If another one has locked it.
+            OSError: If the file system does not lock.
+        """
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def is_locked(fd: int) -> bool:
+        """
+        Return whether another descriptor has locked the file; also where that cannot be told.
+        """
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        except OSError:
+            return True
+        return False
+
+else:
+    import msvcrt
+
+    # What is locked cannot be read by others either, so it is a byte far past the text.
+    _PLACE: Final = 1 << 30
+
+    def _at_place(fd: int, mode: int) -> None:
+        os.lseek(fd, _PLACE, os.SEEK_SET)
+        msvcrt.locking(fd, mode, 1)  # type: ignore[attr-defined]
+
+    def lock(fd: int) -> None:
+        try:
+            _at_place(fd, msvcrt.LK_NBLCK)  # type: ignore[attr-defined]
+        except PermissionError as error:  # its name for a lock that another one holds
+            raise BlockingIOError(error.errno, error.strerror) from None
+
+    def is_locked(fd: int) -> bool:
+        try:
+            _at_place(fd, msvcrt.LK_NBLCK)  # type: ignore[attr-defined]
+            _at_place(fd, msvcrt.LK_UNLCK)  # type: ignore[attr-defined]
+        except OSError:
+            return True
+        return False

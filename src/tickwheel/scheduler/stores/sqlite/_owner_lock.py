@@ -1,0 +1,132 @@
+"""
+The right to fire the jobs of a file, which one owner has at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.stores.sqlite._file_lock import is_locked, lock
+from tickwheel.scheduler.stores.sqlite._open_file import inode_of
+
+__all__ = ["OwnerLock", "is_same", "lock_error"]
+
+
+class OwnerLock:
+    """
+    The right to fire a file's jobs: a lock on `FILE-lock`, which the system gives back when the process dies.
+
+    The file itself stays: to remove it would let two processes lock two files of one name.
+    """
+
+    def __init__(self, database: Path) -> None:
+        """
+        Lock nothing yet.
+        """
+        self._path = database.with_name(f"{database.name}-lock")
+        self._database = database
+        self._fd: int | None = None
+        _LOCKS.add(self)
+
+    @property
+    def is_held(self) -> bool:
+        """
+        Whether this object holds the lock, on the file that has the name now.
+        """
+        return self._fd is not None and is_same(self._fd, self._path)
+
+    def is_taken(self) -> bool:
+        """
+        Return whether anybody owns the file; also where that cannot be told.
+        """
+        if self._fd is not None:
+            return True
+        try:
+            fd = os.open(self._path, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        try:
+            return is_locked(fd)
+        finally:
+            os.close(fd)
+
+    def take(self, owner: str) -> None:
+        """
+        Lock the file for *owner*, at once or not at all.
+
+        Raises:
+            StoreInUseError: If another process, or another store of this one, holds it.
+            StoreError: If the file system does not lock.
+        """
+        mode = stat.S_IMODE(self._database.stat().st_mode)
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT, mode)
+        except OSError as error:
+            raise lock_error(self._path, error) from error
+        try:
+            lock(fd)
+        except BlockingIOError:
+            os.lseek(fd, 0, os.SEEK_SET)
+            holder = os.read(fd, 200).decode("utf-8", "replace").strip() or "another process"
+            os.close(fd)
+            what = f"{self._database} is owned by {holder}"
+            raise StoreInUseError(what, "stop it, or take another file", is_transient=True) from None
+        except OSError as error:
+            os.close(fd)
+            raise lock_error(self._path, error) from error
+        os.ftruncate(fd, 0)
+        os.lseek(fd, 0, os.SEEK_SET)
+        os.write(fd, f"{owner}, process {os.getpid()} on {socket.gethostname()}\n".encode())
+        self._fd = fd
+
+    def give_back(self) -> None:
+        """
+        Unlock the file. Twice is allowed.
+        """
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            with suppress(OSError):
+                os.ftruncate(fd, 0)
+            os.close(fd)
+
+
+def lock_error(path: Path, error: OSError) -> StoreError:
+    """
+    Return the `StoreError` for a lock that could not even be tried.
+    """
+    if isinstance(error, PermissionError):
+        return StoreError(f"{path}: access is denied", "give this user the right to write the database's folder")
+    what = f"{path} cannot be locked ({error.strerror})"
+    return StoreError(what, "put the file on a local disk; network file systems may not lock")
+
+
+def is_same(fd: int, path: Path) -> bool:
+    """
+    Return whether the open file is the one that has the name now.
+    """
+    held = os.fstat(fd)
+    return inode_of(str(path)) == (held.st_dev, held.st_ino)
+
+
+_LOCKS: Final[weakref.WeakSet[OwnerLock]] = weakref.WeakSet()
+
+
+def _forget_locks() -> None:
+    # A forked child shares the lock with its parent and would keep it when the parent dies.
+    for each in _LOCKS:
+        if each._fd is not None:  # noqa: SLF001 - the child closes its copy, which does not unlock the parent's
+            os.close(each._fd)  # noqa: SLF001
+            each._fd = None  # noqa: SLF001
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
