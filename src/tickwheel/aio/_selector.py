@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import select
 import selectors
-import sys
+from contextlib import suppress
 
 from tickwheel._core import Alarm
 
 __all__ = ["AlarmSelector", "default_selector"]
 
-if sys.platform == "linux":
+if hasattr(selectors, "EpollSelector"):
 
     class AlarmSelector(selectors.EpollSelector):
         """
@@ -26,8 +26,8 @@ if sys.platform == "linux":
         _selector: select.epoll
 
         def __init__(self) -> None:
-            super().__init__()
             self.alarm = Alarm()
+            super().__init__()
             # Beside the map of files, so that `get_map()` does not show it.
             # Edge-triggered, so that it need not be read.
             self._selector.register(self.alarm.fileno(), select.EPOLLIN | select.EPOLLET)
@@ -44,4 +44,7 @@ def default_selector() -> selectors.BaseSelector:
     """
     Return the selector that wakes most exactly on this system.
     """
-    return AlarmSelector() if sys.platform == "linux" else selectors.DefaultSelector()
+    if hasattr(selectors, "EpollSelector"):
+        with suppress(OSError):  # there is no timerfd
+            return AlarmSelector()
+    return selectors.DefaultSelector()

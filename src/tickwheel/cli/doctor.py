@@ -25,11 +25,13 @@ from tickwheel.scheduler import Scheduler
 
 __all__ = ["command"]
 
-_EXTRAS: Final = {
+_EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "cron": ("cronsim",),
     "webhook": ("aiohttp",),
-    "service": ("msgspec", "starlette", "uvicorn", "httptools", "uvloop", "prometheus_client"),
+    "service": ("msgspec", "starlette", "uvicorn", "httptools", "prometheus_client"),
 }
+if sys.platform != "win32":
+    _EXTRAS["service"] += ("uvloop",)
 _FREE_MIN: Final = 256 << 20
 _FLUSHES: Final = 50
 _YEAR_MIN: Final = 2024
@@ -61,7 +63,7 @@ def command(store: str, as_json: bool) -> None:
 
 def _python() -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield "python", sys.version_info >= (3, 11), f"{version}: 3.11 to 3.13 are tested"
+    yield "python", sys.version_info >= (3, 11), f"{version}: 3.11 to 3.15 are tested"
 
 
 def _libraries() -> Iterator[Finding]:

@@ -15,16 +15,15 @@ and a full collection is timed by itself.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
-import os
 import sys
 from array import array
 from pathlib import Path
 from time import thread_time_ns
 from typing import Any, Final
 
+from tickwheel.lab._memory import resident_bytes
 from tickwheel.lab.background import beat_ns, filled, quiet_ns
 from tickwheel.lab.designs import Design, parse_design
 from tickwheel.lab.workload import Workload
@@ -78,12 +77,12 @@ class Measurement:
 
     def _fill(self) -> dict[str, float]:
         insert, ids = self._wheel.insert, self._ids
-        before, began = _resident(), thread_time_ns()
+        before, began = resident_bytes(), thread_time_ns()
         for number, deadline in enumerate(self._workload.fill):
             ids[number] = insert(deadline, None)
         took, size = thread_time_ns() - began, len(self._workload.fill)
         self._arm()
-        return {"fill_ns": took / size, "bytes": max(_resident() - before, 0) / size}
+        return {"fill_ns": took / size, "bytes": max(resident_bytes() - before, 0) / size}
 
     def _churn(self, first: int, last: int) -> int:
         began = thread_time_ns()
@@ -175,15 +174,6 @@ def _over_a_background(design: Design, pending: int) -> dict[str, float]:
     filled(wheel, pending)
     beat, now = beat_ns(wheel, 0)
     return {"beat_ns": beat, "tick_ns": wheel.abilities.tick_ns, "quiet_ns": quiet_ns(wheel, now)}
-
-
-def _resident() -> int:
-    # What was read into arrays left free memory behind, which would hide what the wheel takes: give it back first.
-    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if give_back is not None:  # glibc
-        give_back(0)
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def main() -> None:

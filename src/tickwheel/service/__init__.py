@@ -22,8 +22,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from tickwheel.errors import MissingExtraError
+from tickwheel.service._system import LIBRARIES
 
-for _library in ("msgspec", "starlette", "uvicorn", "httptools", "uvloop", "prometheus_client"):
+for _library in LIBRARIES:
     if find_spec(_library) is None:
         raise MissingExtraError(_library, "service")
 

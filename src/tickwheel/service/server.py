@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import uvicorn
-import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service._system import new_event_loop, on_stop_signal, stop_signals_restored
 from tickwheel.service.app import Service
 from tickwheel.service.errors import AddressError
 from tickwheel.service.options import ServiceOptions
@@ -49,7 +48,7 @@ def listen(options: ServiceOptions) -> socket.socket:
 
 def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable[[str], object]) -> None:
     """
-    Start *scheduler*, serve it until SIGINT or SIGTERM, and stop it.
+    Start *scheduler*, serve it until SIGINT or SIGTERM (on Windows Ctrl-C or Ctrl-Break), and stop it.
 
     Args:
         scheduler: With its handlers registered; closed on return.
@@ -62,7 +61,11 @@ def serve(scheduler: AsyncScheduler, options: ServiceOptions, on_ready: Callable
         StoreError: If the store cannot be had; `StoreInUseError` if another process owns it.
     """
     options.check()
-    with contextlib.closing(listen(options)) as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with (
+        contextlib.closing(listen(options)) as listener,
+        stop_signals_restored(),
+        asyncio.Runner(loop_factory=new_event_loop) as runner,
+    ):
         runner.run(_serve(scheduler, options, listener, on_ready))
 
 
@@ -173,11 +176,9 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """
-        Stop on SIGINT and SIGTERM, and let the process go on afterwards: the scheduler has to be stopped, too.
+        Stop on signals, and let the process go on afterwards: the scheduler has to be stopped, too.
         """
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
+        on_stop_signal(self.handle_exit)
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -21,7 +21,7 @@ _ANNOUNCED: Final = b"page"
 
 class SubjectError(TickwheelError, RuntimeError):
     """
-    The service did not come up, or did not stop.
+    The service did not come up, did not stop, or could not be paused.
     """
 
 
@@ -32,9 +32,17 @@ class Subject:
     Args:
         command: What starts it; `{port}` becomes the port, which is 0 for the first start and the same from then on.
         errors: A file for what it says on stderr.
+
+    Raises:
+        SubjectError: If this system has no signals that pause and kill a process.
     """
 
     def __init__(self, command: Sequence[str], errors: Path) -> None:
+        if not hasattr(signal, "SIGSTOP"):
+            message = (
+                "chaos pauses and kills a service by POSIX signals, which this system lacks: run it on Linux or macOS"
+            )
+            raise SubjectError(message)
         self._command = command
         self._errors = errors
         self._port = 0
