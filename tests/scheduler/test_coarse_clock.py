@@ -1,0 +1,52 @@
+"""
+A clock that stands still for 15.6 ms at a time, as Windows' does under Python 3.11 and 3.12.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from tickwheel import MonotonicClock
+
+GRAIN_NS = 15_625_000
+JOBS = 40
+
+
+class CoarseClock(MonotonicClock):
+    """
+    The system's clocks in steps of their grain.
+    """
+
+    def monotonic_ns(self) -> int:
+        """
+        Return the last tick of the monotonic clock.
+        """
+        return time.monotonic_ns() // GRAIN_NS * GRAIN_NS
+
+    def wall_ns(self) -> int:
+        """
+        Return the last tick of the time of day.
+        """
+        return time.time_ns() // GRAIN_NS * GRAIN_NS
+
+
+@pytest.mark.realtime
+def test_never_early(url, make, record):
+    """
+    No job fires before the coarse clock reads its instant.
+    """
+    clock, chance = CoarseClock(), random.Random(15_625)
+    scheduler = make(url, clock=clock)
+
+    @scheduler.handler("h")
+    def handler(_payload, firing):
+        record((clock.wall_ns() / 1e6, firing.job.due_at, firing.fired_at))
+
+    scheduler.start()
+    for number in range(JOBS):
+        scheduler.set(f"job {number}", delay=chance.uniform(0, 0.2), handler="h")
+    for read_at, due_at, fired_at in record.wait(JOBS):
+        assert min(read_at, fired_at) >= due_at
