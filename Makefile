@@ -4,7 +4,7 @@
 #   VENV=...     where to install (default: .venv); everything that make installs or builds for Python lives inside
 #   ARGS=...     passed on to pytest, the benchmarks, or tickwheel serve
 #   JOBS=...     how many processes run the tests (default: 2); 0 runs them in pytest's own, for a debugger
-#   VERSIONS=... the Pythons of test-all, conformance and wheels (default: all that are supported)
+#   VERSIONS=... the Pythons of test-all, test-part, conformance, bench-pythons and wheels (default: all that are supported)
 #   TARGETS=...  the systems that wheels are built for, as Rust names them
 
 SHELL := bash
@@ -27,7 +27,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: test-part test-portable targets bench-pythons symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -108,6 +108,42 @@ test-all: pythons ## run the tests on every supported Python, with a table at th
 	done; \
 	printf '\n%s' "$$table"; exit $$failed
 
+# What depends most on the interpreter, on a build that takes seconds; the pinned files serve as constraints only.
+PART := tests/aio tests/core tests/drivers
+PART_NEEDS := anyio hypothesis pytest pytest-timeout pytest-xdist trio uvloop
+
+test-part: pythons $(VENV)/.build ## run tests/aio, core and drivers on every supported Python, on a quick build (VERSIONS="3.14 3.15")
+	@table=; failed=0; \
+	for version in $(VERSIONS); do \
+	    scripts/find-python $$version >/dev/null 2>&1 || { table+="$$version  missing, so not tested"$$'\n'; continue; }; \
+	    echo "make: Python $$version"; venv=.venv-part-$$version; \
+	    [ -x $$venv/bin/python ] || "$$(scripts/find-python $$version)" -m venv $$venv; \
+	    $$venv/bin/python -m pip --disable-pip-version-check --quiet install $(PART_NEEDS) -c requirements/dev.txt \
+	        -c requirements/service.txt; \
+	    scripts/quick-build $(BIN) $$venv && env -u PYTHONPATH PYTHONSAFEPATH=1 $$venv/bin/python -m pytest -q -n $(JOBS) \
+	        --dist worksteal -p no:cacheprovider $(PART) $(ARGS) 2>&1 | tee $$venv/test.log || failed=1; \
+	    table+="$$version  $$(tail -n 1 $$venv/test.log)"$$'\n'; \
+	done; \
+	printf '\n%s' "$$table"; exit $$failed
+
+# On a native module without what Linux alone has, tickwheel is shown a standard library without what the system lacks.
+PORTABLE := tests/drivers tests/aio tests/scheduler/stores/test_memory.py tests/scheduler/stores/test_sqlite.py \
+	tests/scheduler/stores/test_sqlite_file.py tests/scheduler/stores/test_sqlite_gone.py \
+	tests/scheduler/stores/test_sqlite_processes.py tests/scheduler/test_firing.py tests/scheduler/test_stopping.py \
+	tests/scheduler/targets/test_processes.py tests/service/test_serve.py tests/service/test_pull.py
+
+test-portable: $(VENV)/.build $(VENV)/.service $(VENV)/.dev ## run a good part as on macOS and on Windows: what stands for Linux's own calls there
+	@rm -rf $(VENV)-portable; "$$(realpath $(BIN)/python)" -m venv $(VENV)-portable
+	@echo "$$(realpath $(VENV))"/lib/python3.*/site-packages >"$$(echo $(VENV)-portable/lib/python3.*/site-packages)/borrowed.pth"
+	@TICKWHEEL_PORTABLE=1 scripts/quick-build $(BIN) $(VENV)-portable
+	@failed=0; for system in macos windows; do \
+	    echo "make: as on $$system"; env -u PYTHONPATH PYTHONSAFEPATH=1 $(VENV)-portable/bin/python -m pytest -q -n $(JOBS) \
+	        --dist worksteal -p no:cacheprovider --as $$system $(PORTABLE) $(ARGS) || failed=1; \
+	done; exit $$failed
+
+targets: ## let the compiler check the native module for other systems (TARGETS=...)
+	@scripts/check-targets $(if $(filter command line,$(origin TARGETS)),$(TARGETS))
+
 check: lint types test ## everything that CI checks
 
 format: $(VENV)/.dev ## write Python and Rust in their form
@@ -182,6 +218,16 @@ bench-core: ## measure the core alone, without Python
 
 bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio, cache, durable, http, lab or observe
 	$(BIN)/python -m benchmarks $* --json bench-$*.json $(ARGS)
+
+# Ratios to the same Python's asyncio; the nanoseconds of two Pythons are comparable on a quiet machine only.
+bench-pythons: pythons ## measure timers on every supported Python and print one table (ARGS="--reps 3")
+	@files=; for version in $(VERSIONS); do \
+	    python=$$(scripts/find-python $$version 2>/dev/null) || { echo "make: no Python $$version here, so it is not measured"; continue; }; \
+	    venv=.venv-$$version; files="$$files $$venv/bench-timers.json"; \
+	    PYTHON="$$python" $(MAKE) --no-print-directory VENV=$$venv $$venv/.bench $$venv/.wheel; \
+	    $$venv/bin/python -m benchmarks timers --work call_later+cancel --work reschedule --work set+fire --pending 100000 \
+	        --subject tickwheel --subject asyncio --json $$venv/bench-timers.json $(ARGS); \
+	done; "$$(scripts/find-python)" -m benchmarks.pythons $$files
 
 # ---- work ------------------------------------------------------------------------------------------------------------
 

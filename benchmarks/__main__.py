@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows, machine and versions there")
     parser.add_argument("--subject", action="append", help="only this subject; may be given again")
     parser.add_argument("--work", action="append", help="only this work; may be given again")
+    parser.add_argument("--pending", type=int, action="append", help="only so many pending; may be given again")
     parser.add_argument("--reps", type=int, help="repetitions of every case, each in a fresh process")
     options = parser.parse_args()
 
@@ -33,6 +34,8 @@ def main() -> None:
         cases = [case for case in cases if case.subject in options.subject]
     if options.work:
         cases = [case for case in cases if case.work in options.work]
+    if options.pending:
+        cases = [case for case in cases if case.pending in options.pending]
     reps = options.reps or (3 if options.quick else 7)
     document = {
         "benchmark": options.name,
