@@ -74,7 +74,7 @@ def locking(fd: int, mode: int, count: int) -> None:
     """
     Do what `msvcrt.locking` does: lock bytes from where the file stands, for this open file alone.
     """
-    import fcntl  # noqa: PLC0415  this file is read on Windows itself, too
+    import fcntl  # noqa: PLC0415 this file is read on Windows itself, too
 
     kind = fcntl.F_UNLCK if mode == 0 else fcntl.F_WRLCK
     wanted = struct.pack("hhqqi4x", kind, os.SEEK_SET, os.lseek(fd, 0, os.SEEK_CUR), count, 0)

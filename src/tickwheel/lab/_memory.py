@@ -23,7 +23,7 @@ def resident_bytes() -> int:
         _give_back()
         return int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     if find_spec("resource") is not None:
-        import resource  # noqa: PLC0415  Windows has none
+        import resource  # noqa: PLC0415 Windows has none
 
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return _working_set()

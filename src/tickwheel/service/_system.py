@@ -33,7 +33,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     """
     if not _HAS_UVLOOP:
         return asyncio.new_event_loop()
-    import uvloop  # noqa: PLC0415  it is not everywhere
+    import uvloop  # noqa: PLC0415 it is not everywhere
 
     return uvloop.new_event_loop()
 

@@ -184,6 +184,7 @@ def has_ended(pid):
         time.sleep(0.01)  # the kernel gives no signal
 
 
+@pytest.mark.needs("os.killpg")
 @pytest.mark.realtime
 @pytest.mark.parametrize("how", ["hang", "crash"])
 def test_what_it_started_ends_with_it(started, tmp_path, how):
@@ -199,6 +200,7 @@ def test_what_it_started_ends_with_it(started, tmp_path, how):
     assert has_ended(pid)
 
 
+@pytest.mark.needs("os.killpg")
 def test_what_it_started_ends_with_a_stop(started, tmp_path):
     """
     A stop that runs out of time ends what busy processes have started, too.

@@ -124,8 +124,8 @@ def _forget_locks() -> None:
     # A forked child shares the lock with its parent and would keep it when the parent dies.
     for each in _LOCKS:
         if each._fd is not None:  # noqa: SLF001 - the child closes its copy, which does not unlock the parent's
-            os.close(each._fd)  # noqa: SLF001
-            each._fd = None  # noqa: SLF001
+            os.close(each._fd)  # noqa: SLF001 of its own class
+            each._fd = None  # noqa: SLF001 of its own class
 
 
 if hasattr(os, "register_at_fork"):
