@@ -29,8 +29,8 @@ class WakeableWait:
         Make the pair of sockets.
         """
         self._woken, self._waker = socket.socketpair()
-        self._woken.setblocking(False)
-        self._waker.setblocking(False)
+        self._woken.settimeout(0)
+        self._waker.settimeout(0)
 
     def wait(self, timeout_s: float, *others: int) -> set[int]:
         """

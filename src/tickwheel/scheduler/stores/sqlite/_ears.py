@@ -111,7 +111,7 @@ class PortEars:
         self._path = path
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
-        self._socket.setblocking(False)
+        self._socket.settimeout(0)
         self._word = secrets.token_hex(16)
         self._line = f"{self._HEAD} {self._socket.getsockname()[1]} {self._word}\n"
 
