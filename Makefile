@@ -82,11 +82,11 @@ run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--por
 
 # ---- check -----------------------------------------------------------------------------------------------------------
 
-# pytest comes last, so that its summary closes the output. A safe and empty path keeps the source tree out:
+# pytest comes last, so that its summary closes the output. -P and the empty PYTHONPATH keep the source tree out:
 # what is tested is the installed wheel.
 test: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
 	cargo test --quiet --locked --package tickwheel-core
-	env -u PYTHONPATH PYTHONSAFEPATH=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	env -u PYTHONPATH $(BIN)/python -P -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 servers: ## install the servers and the browser that tests start (apt or brew); starts no system service
 	@scripts/servers

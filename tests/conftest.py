@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +49,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         for name in mark.args:
             if not systems.has(name, SYSTEM):
                 pytest.skip(f"this system has no {name}")
+
+
+@pytest.fixture(scope="session")
+def let_through() -> Callable[[Path], None]:
+    """
+    Return what opens the way to a folder of pytest's, all of whose parents are its user's own, to every user.
+    """
+    root = Path(tempfile.gettempdir())
+
+    def open_parents(folder: Path) -> None:
+        for parent in folder.parents:
+            if root not in parent.parents:
+                return
+            parent.chmod(parent.stat().st_mode | 0o055)
+
+    return open_parents
 
 
 @pytest.fixture(scope="session")

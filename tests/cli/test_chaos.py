@@ -55,7 +55,7 @@ def find(program: str) -> str | None:
 
 
 @pytest.fixture
-def postgres(tmp_path_factory) -> Iterator[str]:
+def postgres(tmp_path_factory, let_through) -> Iterator[str]:
     """
     Return the URL of a database on a server of its own, on a free port of loopback.
     """
@@ -66,8 +66,7 @@ def postgres(tmp_path_factory) -> Iterator[str]:
     as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
     if user:
         os.chown(folder, user.pw_uid, user.pw_gid)
-        for parent in list(folder.parents)[:2]:
-            parent.chmod(0o755)
+        let_through(folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

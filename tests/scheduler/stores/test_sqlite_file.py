@@ -354,20 +354,19 @@ READ_ONLY = """
 
 
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o644, 0o555), (0o000, 0o777)])
-def test_without_rights(tmp_path, path, make, file_mode, folder_mode):
+def test_without_rights(path, make, let_through, file_mode, folder_mode):
     """
     A user who may not write the file or its folder, or not read it, is told so, and by no traceback.
     """
     make().close()
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(folder.stat().st_mode | 0o055)
+    let_through(path)
     path.chmod(file_mode)
-    tmp_path.chmod(folder_mode)
+    path.parent.chmod(folder_mode)
     program = textwrap.dedent(READ_ONLY).replace("NOBODY", str(NOBODY))
     answer = subprocess.run(
         [sys.executable, "-c", program, path], capture_output=True, text=True, check=False, timeout=60
     )
-    tmp_path.chmod(0o755)
+    path.parent.chmod(0o755)
     assert answer.stderr == ""
     assert answer.stdout.startswith("StoreError")
     assert any(word in answer.stdout for word in ("read-only", "denied", "cannot be opened"))
@@ -429,13 +428,12 @@ def test_read_only_mount_after_a_crash(path, make):
     assert "mounted read-only, and jobs.db-wal holds what is not in it yet: copy both" in said
 
 
-def test_reader_without_the_right_to_write(tmp_path, path, make):
+def test_reader_without_the_right_to_write(path, make, let_through):
     """
     A user who may only read the file reads it while another process has it open.
     """
     set_one(make())
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(folder.stat().st_mode | 0o055)
+    let_through(path)
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     other = f"import os, tickwheel.scheduler.stores.sqlite; os.setgid({NOBODY}); os.setuid({NOBODY})\n"
