@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from datetime import datetime
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, assert_never
 
 from tickwheel.observe.tracing import TRACE
 from tickwheel.scheduler import checks
@@ -22,8 +22,8 @@ from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.verbs._client import STEPS_MAX
-from tickwheel.scheduler.verbs._drain import Progress, drained
-from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, When, due_at, job_query, set_write
+from tickwheel.scheduler.verbs._verbs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
+from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, due_at, job_query, set_write
 
 __all__ = ["RemoteClient"]
 
@@ -52,36 +52,25 @@ class RemoteClient:
         headers = _condition(checks.check_generation(request.if_generation))
         return self._transport.submit(self._write("PUT", _wire.address(request.key), body, headers))
 
-    def set_many(self, requests: Iterable[SetRequest]) -> Future[list[Answer]]:
+    def submit(self, verb: Verb) -> Future[list[Answer]]:
         """
-        Set many jobs; all are checked before any is sent.
+        Do *verb* on all its jobs; all is checked before any is sent.
         """
-        items = []
-        for request in requests:
-            body, payload = _asked(request)
-            body |= {"do": "set", "key": request.key, "if_generation": request.if_generation}
-            items.append(_wire.to_json(body, payload))
-        return self._transport.submit(self._batch(items, refuse_all=True))
-
-    def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Future[list[Answer]]:
-        """
-        Move jobs to one instant.
-        """
-        due_at(when.delay, when.at, _now())
-        to = {"delay": float(when.delay)} if when.delay is not None else {"at": _wire.seconds(when.at or 0)}
-        return self._each("move", keys, if_generation, method="PATCH", body=to)
-
-    def cancel(self, keys: Iterable[str], if_generation: int | None = None) -> Future[list[Answer]]:
-        """
-        Cancel jobs.
-        """
-        return self._each("cancel", keys, if_generation, method="DELETE")
-
-    def replay(self, keys: Iterable[str], if_generation: int | None = None) -> Future[list[Answer]]:
-        """
-        Replay dead jobs.
-        """
-        return self._each("replay", keys, if_generation, method="POST", action=":replay")
+        match verb:
+            case SetJobs():
+                items = [_item(request) for request in verb.requests]
+                return self._transport.submit(self._batch(items, refuse_all=True))
+            case MoveJobs():
+                delay, at = verb.when
+                due_at(delay, at, _now())
+                to = {"delay": float(delay)} if delay is not None else {"at": _wire.seconds(at or 0)}
+                return self._each(verb, method="PATCH", body=to)
+            case CancelJobs():
+                return self._each(verb, method="DELETE")
+            case ReplayJobs():
+                return self._each(verb, method="POST", action=":replay")
+            case _:
+                assert_never(verb)
 
     def within(self, connection: object) -> NoReturn:
         """
@@ -90,31 +79,23 @@ class RemoteClient:
         what = f"a transaction of {type(connection).__name__} does not reach the service"
         raise UnsupportedError(what, "leave conn out, or use a scheduler on the store itself")
 
-    def drain(self, prefix: str, on_progress: Progress | None = None) -> list[Job]:
-        """
-        Cancel everything pending under *prefix* and return it; blocks.
-        """
-        return drained(prefix, self.page, self.cancel, on_progress)
-
     def _each(
         self,
-        verb: str,
-        keys: Iterable[str],
-        if_generation: int | None,
+        verb: MoveJobs | CancelJobs | ReplayJobs,
         *,
         method: str,
         action: str = "",
         body: dict[str, Any] | None = None,
     ) -> Future[list[Answer]]:
         """
-        Do the same to each of *keys*: with a request of its own to one, in a batch to many.
+        Do the same to each key: with a request of its own to one, in a batch to many.
         """
-        checked, generation = checks.check_keys(keys), checks.check_generation(if_generation)
+        checked, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)
         if len(checked) == 1:
             data = None if body is None else _wire.to_json(body)
             path = _wire.address(checked[0], action)
             return self._transport.submit(self._write_one(method, path, data, _condition(generation)))
-        fields = (body or {}) | {"do": verb, "if_generation": generation}
+        fields = (body or {}) | {"do": verb.name, "if_generation": generation}
         return self._transport.submit(self._batch([_wire.to_json(fields | {"key": key}) for key in checked]))
 
     async def _write(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
@@ -240,6 +221,12 @@ def _asked(request: SetRequest) -> tuple[dict[str, Any], bytes]:
     body = _wire.set_body(request)
     trace = request.trace or TRACE.get()
     return (body if trace is None else body | {"trace": trace}), write.job.payload
+
+
+def _item(request: SetRequest) -> bytes:
+    body, payload = _asked(request)
+    body |= {"do": "set", "key": request.key, "if_generation": request.if_generation}
+    return _wire.to_json(body, payload)
 
 
 def _condition(generation: int | None) -> dict[str, str]:

@@ -16,7 +16,9 @@ from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
+from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._replies import Replies
+from tickwheel.scheduler.verbs._verbs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
 
 __all__ = ["AsyncScheduler"]
@@ -60,21 +62,26 @@ class AsyncScheduler(Common):
     ) -> None:
         await self.stop()
 
+    async def _do(self, verb: Verb, conn: object = None) -> list[Answer]:
+        client = self._core.client
+        if conn is None:
+            return await self._replies.awaitable(client.submit(verb))
+        return await client.within(conn).submit(verb).awaited()
+
     async def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
         """
         Set the job of *key*: see `Scheduler.set`.
         """
+        request = SetRequest(key, **fields)
         if conn is not None:
-            return (await self._core.client.within(conn).set_many([SetRequest(key, **fields)]).awaited())[0]
-        return await self._replies.awaitable(self._core.client.set(SetRequest(key, **fields)))
+            return (await self._do(SetJobs((request,)), conn))[0]
+        return await self._replies.awaitable(self._core.client.set(request))
 
     async def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """
         Set many jobs: see `Scheduler.set_many`.
         """
-        if conn is not None:
-            return await self._core.client.within(conn).set_many(requests).awaited()
-        return await self._replies.awaitable(self._core.client.set_many(requests))
+        return await self._do(SetJobs(requests), conn)
 
     async def move(
         self,
@@ -88,29 +95,25 @@ class AsyncScheduler(Common):
         """
         Give a pending job another instant: see `Scheduler.move`.
         """
-        if conn is not None:
-            return (await self._core.client.within(conn).move((key,), When(delay, at), if_generation).awaited())[0]
-        return (await self._replies.awaitable(self._core.client.move((key,), When(delay, at), if_generation)))[0]
+        return (await self._do(MoveJobs((key,), When(delay, at), if_generation), conn))[0]
 
     async def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Move a pending job to now: see `Scheduler.run_now`.
         """
-        return (await self._replies.awaitable(self._core.client.move((key,), _NOW, if_generation)))[0]
+        return (await self._do(MoveJobs((key,), _NOW, if_generation)))[0]
 
     async def cancel(self, key: str, *, if_generation: int | None = None, conn: object = None) -> Answer:
         """
         Remove a job: see `Scheduler.cancel`.
         """
-        if conn is not None:
-            return (await self._core.client.within(conn).cancel((key,), if_generation).awaited())[0]
-        return (await self._replies.awaitable(self._core.client.cancel((key,), if_generation)))[0]
+        return (await self._do(CancelJobs((key,), if_generation), conn))[0]
 
     async def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Make a dead job pending again: see `Scheduler.replay`.
         """
-        return (await self._replies.awaitable(self._core.client.replay((key,), if_generation)))[0]
+        return (await self._do(ReplayJobs((key,), if_generation)))[0]
 
     async def move_many(
         self,
@@ -123,23 +126,19 @@ class AsyncScheduler(Common):
         """
         Give many pending jobs one instant: see `Scheduler.move_many`.
         """
-        if conn is not None:
-            return await self._core.client.within(conn).move(keys, When(delay, at)).awaited()
-        return await self._replies.awaitable(self._core.client.move(keys, When(delay, at)))
+        return await self._do(MoveJobs(keys, When(delay, at)), conn)
 
     async def cancel_many(self, keys: Iterable[str], *, conn: object = None) -> list[Answer]:
         """
         Remove many jobs: see `Scheduler.cancel_many`.
         """
-        if conn is not None:
-            return await self._core.client.within(conn).cancel(keys).awaited()
-        return await self._replies.awaitable(self._core.client.cancel(keys))
+        return await self._do(CancelJobs(keys), conn)
 
     async def replay_many(self, keys: Iterable[str]) -> list[Answer]:
         """
         Make many dead jobs pending again: see `Scheduler.replay_many`.
         """
-        return await self._replies.awaitable(self._core.client.replay(keys))
+        return await self._do(ReplayJobs(keys))
 
     async def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
@@ -148,13 +147,13 @@ class AsyncScheduler(Common):
         *on_progress* is called on the loop.
         """
         if on_progress is None:
-            return await asyncio.to_thread(self._core.client.drain, prefix)
+            return await asyncio.to_thread(drained, self._core.client, prefix, None)
         loop = asyncio.get_running_loop()
 
         def on_loop(more: int) -> None:
             loop.call_soon_threadsafe(on_progress, more)
 
-        return await asyncio.to_thread(self._core.client.drain, prefix, on_loop)
+        return await asyncio.to_thread(drained, self._core.client, prefix, on_loop)
 
     async def get(self, key: str) -> Job | None:
         """

@@ -5,7 +5,7 @@ The client under both faces of the scheduler: it opens the store on first use, w
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,15 +16,15 @@ from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
-from tickwheel.scheduler.model import Answer, Job, Page, Replay, Set, State, Write
+from tickwheel.scheduler.model import Answer, Job, Page, Set, State, Write
 from tickwheel.scheduler.stores import Joins, Shard, Store
 from tickwheel.scheduler.verbs._asker import Asker
-from tickwheel.scheduler.verbs._drain import Progress, drained
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
-from tickwheel.scheduler.verbs._within import Within, cancels, moves
+from tickwheel.scheduler.verbs._verbs import Verb, writes_of
+from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs._writer import Writer
-from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, When, job_query, set_write
+from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, job_query, set_write
 
 __all__ = ["Client"]
 
@@ -133,34 +133,12 @@ class Client:
         writer = self._writing("set")
         return writer.submit(self._set_write(request, *self.clock.reading()))
 
-    def set_many(self, requests: Iterable[SetRequest]) -> Promise[list[Answer]]:
+    def submit(self, verb: Verb) -> Promise[list[Answer]]:
         """
-        Set many jobs; all are checked before any is queued.
+        Do *verb* on all its jobs; all is checked before any is queued.
         """
-        writer = self._writing("set_many")
-        now, era = self.clock.reading()
-        return writer.submit_many([self._set_write(request, now, era) for request in requests])
-
-    def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Promise[list[Answer]]:
-        """
-        Move jobs to one instant.
-        """
-        writer = self._writing("move")
-        return writer.submit_many(moves(keys, when, if_generation, *self.clock.reading()))
-
-    def cancel(self, keys: Iterable[str], if_generation: int | None = None) -> Promise[list[Answer]]:
-        """
-        Cancel jobs.
-        """
-        return self._writing("cancel").submit_many(cancels(keys, if_generation))
-
-    def replay(self, keys: Iterable[str], if_generation: int | None = None) -> Promise[list[Answer]]:
-        """
-        Replay dead jobs.
-        """
-        writer = self._writing("replay")
-        now, generation = self.clock.now_ms(), checks.check_generation(if_generation)
-        return writer.submit_many([Replay(key, now, generation) for key in checks.check_keys(keys)])
+        writer = self._writing(verb.name)
+        return writer.submit_many(writes_of(verb, self._set_write, *self.clock.reading()))
 
     def within(self, connection: object) -> Within:
         """
@@ -172,12 +150,6 @@ class Client:
             what = f"{store.url} joins no transaction of yours"
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
         return Within(store, connection, self._set_write, self.clock.now_ms)
-
-    def drain(self, prefix: str, on_progress: Progress | None = None) -> list[Job]:
-        """
-        Cancel everything pending under *prefix* and return it; blocks.
-        """
-        return drained(prefix, self.page, self.cancel, on_progress)
 
     def _writing(self, verb: str) -> Writer:
         """

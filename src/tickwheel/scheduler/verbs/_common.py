@@ -19,6 +19,7 @@ from tickwheel.scheduler.model import RetryPolicy
 from tickwheel.scheduler.remote import RemoteCore, is_service
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.targets import USUAL, Limits, Target, Usual
+from tickwheel.scheduler.verbs._backend import Backend
 
 __all__ = ["Common"]
 
@@ -57,7 +58,7 @@ class Common:
         timeout: float | None = None,
     ) -> None:
         knobs = options or SchedulerOptions()
-        self._core: Core | RemoteCore
+        self._core: Backend
         if is_service(store):
             for name, value in (("targets", targets), ("clock", clock), ("tracer", tracer)):
                 if value is not None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
-from tickwheel.scheduler.model import Answer, Job, Outcome, Page, State
-from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields
+from tickwheel.scheduler.model import Answer, Job, Outcome, State
+from tickwheel.scheduler.verbs._backend import Jobs
+from tickwheel.scheduler.verbs._promise import Reply
+from tickwheel.scheduler.verbs._verbs import CancelJobs
+from tickwheel.scheduler.verbs.requests import PAGE_MAX
 
 __all__ = ["Progress", "drained"]
 
@@ -19,25 +22,16 @@ Progress: TypeAlias = Callable[[int], object]
 """Is told how many more jobs were cancelled."""
 
 
-class _Answers(Protocol):
-    def result(self) -> list[Answer]: ...
-
-
 _AHEAD: Final = 2
 """How many pages are on their way to the store: one more than a commit takes, so that the next one need not wait."""
 
 
-def drained(
-    prefix: str,
-    read: Callable[[ListFields], Page],
-    cancel: Callable[[list[str]], _Answers],
-    on_progress: Progress | None,
-) -> list[Job]:
+def drained(client: Jobs, prefix: str, on_progress: Progress | None) -> list[Job]:
     """
     Cancel every pending job under *prefix* and return those that were, in the order of their keys; blocks.
     """
     jobs: list[Job] = []
-    waiting: deque[_Answers] = deque()
+    waiting: deque[Reply[list[Answer]]] = deque()
 
     def take() -> None:
         answers = waiting.popleft().result()
@@ -48,8 +42,8 @@ def drained(
 
     cursor: str | None = None
     while True:
-        page = read({"prefix": prefix, "state": State.PENDING, "cursor": cursor, "limit": PAGE_MAX})
-        waiting.append(cancel([job.key for job in page.jobs]))
+        page = client.page({"prefix": prefix, "state": State.PENDING, "cursor": cursor, "limit": PAGE_MAX})
+        waiting.append(client.submit(CancelJobs([job.key for job in page.jobs])))
         cursor = page.cursor
         while waiting and (cursor is None or len(waiting) > _AHEAD):
             take()

@@ -8,10 +8,11 @@ does not have. Over HTTP that was a tenth of what setting a job costs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
-__all__ = ["Promise"]
+__all__ = ["Promise", "Reply"]
 
 _T = TypeVar("_T")
 
@@ -99,3 +100,7 @@ class Promise(Generic[_T]):
             except IndexError:  # two threads look: each callback is taken by one of them
                 return
             callback(self)
+
+
+Reply: TypeAlias = Future[_T] | Promise[_T]
+"""What gets an answer, here or over HTTP."""

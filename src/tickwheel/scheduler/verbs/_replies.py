@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from tickwheel.scheduler.verbs._promise import Promise
+from tickwheel.scheduler.verbs._promise import Reply
 
 __all__ = ["Replies"]
 
@@ -28,10 +27,10 @@ class _Inbox:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._answered: deque[tuple[asyncio.Future[Any], Future[Any] | Promise[Any]]] = deque()
+        self._answered: deque[tuple[asyncio.Future[Any], Reply[Any]]] = deque()
         self._is_woken = False
 
-    def put(self, waiter: asyncio.Future[_T], answer: Future[_T] | Promise[_T]) -> None:
+    def put(self, waiter: asyncio.Future[_T], answer: Reply[_T]) -> None:
         """
         Take an *answer* for *waiter*; from any thread.
         """
@@ -62,7 +61,7 @@ class Replies:
     def __init__(self) -> None:
         self._inbox: _Inbox | None = None
 
-    def awaitable(self, answer: Future[_T] | Promise[_T]) -> asyncio.Future[_T]:
+    def awaitable(self, answer: Reply[_T]) -> asyncio.Future[_T]:
         """
         Return a future of the running loop that gets what *answer* gets; cancelling it takes nothing back.
         """

@@ -14,6 +14,8 @@ from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
+from tickwheel.scheduler.verbs._drain import drained
+from tickwheel.scheduler.verbs._verbs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
 
 __all__ = ["Scheduler"]
@@ -69,6 +71,10 @@ class Scheduler(Common):
     ) -> None:
         self.stop()
 
+    def _do(self, verb: Verb, conn: object = None) -> list[Answer]:
+        client = self._core.client
+        return client.submit(verb).result() if conn is None else client.within(conn).submit(verb).now()
+
     def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
         """
         Set the job of *key*; a pending one of that key is replaced, unless `mode` says otherwise.
@@ -92,9 +98,8 @@ class Scheduler(Common):
             TransactionError: If *conn* has no transaction that can be joined.
             ClosedError: After `stop`.
         """
-        if conn is not None:
-            return self._core.client.within(conn).set_many([SetRequest(key, **fields)]).now()[0]
-        return self._core.client.set(SetRequest(key, **fields)).result()
+        request = SetRequest(key, **fields)
+        return self._core.client.set(request).result() if conn is None else self._do(SetJobs((request,)), conn)[0]
 
     def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """
@@ -102,9 +107,7 @@ class Scheduler(Common):
 
         Errors are those of `set`; one bad request refuses all, before any is set.
         """
-        if conn is not None:
-            return self._core.client.within(conn).set_many(requests).now()
-        return self._core.client.set_many(requests).result()
+        return self._do(SetJobs(requests), conn)
 
     def move(
         self,
@@ -121,9 +124,7 @@ class Scheduler(Common):
         Returns:
             MOVED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the job as it now is.
         """
-        if conn is not None:
-            return self._core.client.within(conn).move((key,), When(delay, at), if_generation).now()[0]
-        return self._core.client.move((key,), When(delay, at), if_generation).result()[0]
+        return self._do(MoveJobs((key,), When(delay, at), if_generation), conn)[0]
 
     def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
@@ -132,7 +133,7 @@ class Scheduler(Common):
         Returns:
             As `move`.
         """
-        return self._core.client.move((key,), _NOW, if_generation).result()[0]
+        return self._do(MoveJobs((key,), _NOW, if_generation))[0]
 
     def cancel(self, key: str, *, if_generation: int | None = None, conn: object = None) -> Answer:
         """
@@ -141,9 +142,7 @@ class Scheduler(Common):
         Returns:
             CANCELLED (it will not fire any more), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
         """
-        if conn is not None:
-            return self._core.client.within(conn).cancel((key,), if_generation).now()[0]
-        return self._core.client.cancel((key,), if_generation).result()[0]
+        return self._do(CancelJobs((key,), if_generation), conn)[0]
 
     def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
@@ -152,7 +151,7 @@ class Scheduler(Common):
         Returns:
             REPLAYED, NOT_FOUND or WRONG_GENERATION.
         """
-        return self._core.client.replay((key,), if_generation).result()[0]
+        return self._do(ReplayJobs((key,), if_generation))[0]
 
     def move_many(
         self,
@@ -165,23 +164,19 @@ class Scheduler(Common):
         """
         Give all pending jobs of *keys* one instant; answers are in order, as `move` has them.
         """
-        if conn is not None:
-            return self._core.client.within(conn).move(keys, When(delay, at)).now()
-        return self._core.client.move(keys, When(delay, at)).result()
+        return self._do(MoveJobs(keys, When(delay, at)), conn)
 
     def cancel_many(self, keys: Iterable[str], *, conn: object = None) -> list[Answer]:
         """
         Remove the jobs of *keys*; answers are in order, as `cancel` has them.
         """
-        if conn is not None:
-            return self._core.client.within(conn).cancel(keys).now()
-        return self._core.client.cancel(keys).result()
+        return self._do(CancelJobs(keys), conn)
 
     def replay_many(self, keys: Iterable[str]) -> list[Answer]:
         """
         Make the dead jobs of *keys* pending again; answers are in order, as `replay` has them.
         """
-        return self._core.client.replay(keys).result()
+        return self._do(ReplayJobs(keys))
 
     def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
@@ -193,7 +188,7 @@ class Scheduler(Common):
             prefix: Of the key; all jobs by default.
             on_progress: Called in this thread after each thousand or so, with how many more were cancelled.
         """
-        return self._core.client.drain(prefix, on_progress)
+        return drained(self._core.client, prefix, on_progress)
 
     def get(self, key: str) -> Job | None:
         """

@@ -7,15 +7,15 @@ fires it once the transaction has ended; the store follows that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tickwheel.scheduler import checks
-from tickwheel.scheduler.model import ANY_CLAIM, Answer, Cancel, Move, Set, Write
+from tickwheel.scheduler.model import ANY_CLAIM, Answer, Set, Write
 from tickwheel.scheduler.stores import Joins
-from tickwheel.scheduler.verbs.requests import SetRequest, When, due_at
+from tickwheel.scheduler.verbs._verbs import Verb, writes_of
+from tickwheel.scheduler.verbs.requests import SetRequest
 
-__all__ = ["Joining", "Within", "cancels", "moves"]
+__all__ = ["Joining", "Within"]
 
 
 class Joining:
@@ -46,53 +46,25 @@ class Within:
     Args:
         store: Where the jobs are.
         connection: The caller's.
-        set_write: Makes the write of a request, by the store's time.
-        now_ms: Reads that.
+        set_write: Makes the write of a request.
+        now_ms: Reads the store's time.
     """
 
     def __init__(
         self,
         store: Joins,
         connection: object,
-        set_write: Callable[[SetRequest, int], Set],
+        set_write: Callable[[SetRequest, int, int | None], Set],
         now_ms: Callable[[], int],
     ) -> None:
         self._store, self._connection = store, connection
         self._set_write, self._now_ms = set_write, now_ms
 
-    def set_many(self, requests: Iterable[SetRequest]) -> Joining:
+    def submit(self, verb: Verb) -> Joining:
         """
-        Set jobs; all are checked first.
+        Do *verb*; all is checked first.
         """
-        now = self._now_ms()
-        writes = [replace(self._set_write(request, now), over=ANY_CLAIM) for request in requests]
-        return Joining(self._store, self._connection, writes)
+        return Joining(self._store, self._connection, writes_of(verb, self._over_any, self._now_ms(), None))
 
-    def move(self, keys: Iterable[str], when: When, if_generation: int | None = None) -> Joining:
-        """
-        Move jobs to one instant.
-        """
-        return Joining(self._store, self._connection, moves(keys, when, if_generation, self._now_ms()))
-
-    def cancel(self, keys: Iterable[str], if_generation: int | None = None) -> Joining:
-        """
-        Cancel jobs.
-        """
-        return Joining(self._store, self._connection, cancels(keys, if_generation))
-
-
-def moves(keys: Iterable[str], when: When, if_generation: int | None, now: int, era: int | None = None) -> list[Write]:
-    """
-    Return the writes that move jobs to one instant, with the clock's *era* if it counts elapsed time.
-    """
-    due, generation = due_at(when.delay, when.at, now), checks.check_generation(if_generation)
-    counted_in = era if when.at is None else None
-    return [Move(key, due, generation, counted_in) for key in checks.check_keys(keys)]
-
-
-def cancels(keys: Iterable[str], if_generation: int | None) -> list[Write]:
-    """
-    Return the writes that cancel jobs.
-    """
-    generation = checks.check_generation(if_generation)
-    return [Cancel(key, generation) for key in checks.check_keys(keys)]
+    def _over_any(self, request: SetRequest, now: int, era: int | None) -> Set:
+        return replace(self._set_write(request, now, era), over=ANY_CLAIM)

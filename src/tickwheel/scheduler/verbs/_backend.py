@@ -1,0 +1,151 @@
+"""
+What the faces of a scheduler stand on: a core of this process, or one behind a service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from datetime import datetime
+from typing import Any, Protocol
+
+from tickwheel.observe.events import EventHook
+from tickwheel.scheduler.engine.recent import FiringRecord
+from tickwheel.scheduler.model import Answer, Job, Page
+from tickwheel.scheduler.stores import Shard
+from tickwheel.scheduler.targets import Firing
+from tickwheel.scheduler.targets.handler import HandlerTarget
+from tickwheel.scheduler.targets.pull import JobLease
+from tickwheel.scheduler.verbs._promise import Reply
+from tickwheel.scheduler.verbs._verbs import Verb
+from tickwheel.scheduler.verbs._within import Within
+from tickwheel.scheduler.verbs.requests import ListFields, SetRequest
+
+__all__ = ["Backend", "Jobs"]
+
+
+class Jobs(Protocol):
+    """
+    The verbs on jobs. All methods may be called from any thread; those that return no reply block.
+
+    They raise what `Scheduler` says, bad values before anything is done.
+    """
+
+    def set(self, request: SetRequest) -> Reply[Answer]:
+        """
+        Set one job.
+        """
+
+    def submit(self, verb: Verb) -> Reply[list[Answer]]:
+        """
+        Do *verb*; the answers are in order.
+        """
+
+    def within(self, connection: object) -> Within:
+        """
+        Return the verbs within the transaction of the caller's *connection*.
+        """
+
+    def get(self, key: str) -> Job | None:
+        """
+        Read one job.
+        """
+
+    def page(self, fields: ListFields) -> Page:
+        """
+        Read a page of jobs.
+        """
+
+    def upcoming(
+        self, due_from: datetime | float | None, due_until: datetime | float | None, limit: int
+    ) -> Sequence[Job]:
+        """
+        Read the next jobs.
+        """
+
+    def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+        """
+        Count the jobs that are due in each step.
+        """
+
+    def shards(self) -> Sequence[Shard]:
+        """
+        Read who owns what.
+        """
+
+
+class _Pulls(Protocol):
+    def lease(self, queue: str, limit: int, wait: float, seconds: float) -> Future[list[JobLease]]: ...
+    def ack(self, fire_id: str) -> Future[None]: ...
+    def nack(self, fire_id: str, delay: float | None, error: str | None, *, is_dead: bool) -> Future[None]: ...
+    def extend(self, fire_id: str, seconds: float) -> Future[int]: ...
+
+
+class _Registry(Protocol):
+    handlers: HandlerTarget
+
+
+class _Hooks(Protocol):
+    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]: ...
+
+
+class Backend(Protocol):
+    """
+    A core: jobs, leases of pull workers, handlers and hooks, and the life of what fires.
+    """
+
+    @property
+    def client(self) -> Jobs:
+        """
+        The verbs.
+        """
+
+    @property
+    def pulls(self) -> _Pulls:
+        """
+        What `lease`, `ack`, `nack` and `extend` do.
+        """
+
+    @property
+    def registry(self) -> _Registry:
+        """
+        Where handlers are registered.
+        """
+
+    @property
+    def hooks(self) -> _Hooks:
+        """
+        Who is told of events.
+        """
+
+    @property
+    def is_firing(self) -> bool:
+        """
+        Whether handlers run.
+        """
+
+    def start(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """
+        Fire; async handlers run on *loop*, or on one of the core's own.
+        """
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller is a handler, which a stop may not wait for.
+        """
+
+    def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
+        """
+        Stop as `Scheduler.stop` says.
+        """
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return the counters and figures.
+        """
+
+    def recent(self, after: int) -> list[FiringRecord]:
+        """
+        Return what ended after that number, and what runs.
+        """
