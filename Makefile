@@ -86,7 +86,7 @@ run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--por
 # what is tested is the installed wheel.
 test: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
 	cargo test --quiet --locked --package tickwheel-core
-	env -u PYTHONPATH $(BIN)/python -P -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	env -u PYTHONPATH $(BIN)/python -P -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 servers: ## install the servers and the browser that tests start (apt or brew); starts no system service
 	@scripts/servers

@@ -22,7 +22,7 @@ from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.verbs._client import STEPS_MAX
-from tickwheel.scheduler.verbs._verbs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
+from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, due_at, job_query, set_write
 
 __all__ = ["RemoteClient"]

@@ -18,7 +18,7 @@ from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._replies import Replies
-from tickwheel.scheduler.verbs._verbs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
+from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
 
 __all__ = ["AsyncScheduler"]

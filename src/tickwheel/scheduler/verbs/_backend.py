@@ -18,8 +18,8 @@ from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._promise import Reply
-from tickwheel.scheduler.verbs._verbs import Verb
 from tickwheel.scheduler.verbs._within import Within
+from tickwheel.scheduler.verbs.jobs import Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest
 
 __all__ = ["Backend", "Jobs"]

@@ -21,9 +21,9 @@ from tickwheel.scheduler.stores import Joins, Shard, Store
 from tickwheel.scheduler.verbs._asker import Asker
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
-from tickwheel.scheduler.verbs._verbs import Verb, writes_of
 from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs._writer import Writer
+from tickwheel.scheduler.verbs.jobs import Verb, writes_of
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, job_query, set_write
 
 __all__ = ["Client"]

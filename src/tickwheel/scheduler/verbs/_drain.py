@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from tickwheel.scheduler.model import Answer, Job, Outcome, State
 from tickwheel.scheduler.verbs._backend import Jobs
 from tickwheel.scheduler.verbs._promise import Reply
-from tickwheel.scheduler.verbs._verbs import CancelJobs
+from tickwheel.scheduler.verbs.jobs import CancelJobs
 from tickwheel.scheduler.verbs.requests import PAGE_MAX
 
 __all__ = ["Progress", "drained"]

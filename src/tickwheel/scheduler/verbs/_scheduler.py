@@ -15,7 +15,7 @@ from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
-from tickwheel.scheduler.verbs._verbs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
+from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
 
 __all__ = ["Scheduler"]
