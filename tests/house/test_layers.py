@@ -128,6 +128,16 @@ def test_every_room_has_a_layer(modules):
     assert rooms - set(HEIGHT) == {"", "testing"}
 
 
+def test_the_layers_are_those_of_architecture(root):
+    """
+    The layers that ARCHITECTURE draws are those of the table.
+    """
+    text = (root / "ARCHITECTURE.md").read_text("utf-8")
+    lines = text.partition("\n## Layers\n")[2].split("```")[1].strip().splitlines()
+    shown = [{name.removeprefix("tickwheel.") for name in line.split()} for line in lines]
+    assert shown[::-1] == [set(layer) - {"_later", "_version"} for layer in LAYERS]
+
+
 def test_higher_imports_lower(modules):
     """
     A room imports only from lower layers; siblings, `testing` and the front page are out of bounds.

@@ -17,10 +17,21 @@ design says of itself: its options, where it breaks, which geometry suits a load
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tickwheel._later import later
 from tickwheel.wheels.contract import NEVER, Abilities, Expired, Wheel
+
+MODULES: Final = {
+    "native": "NativeWheel",
+    "heap": "HeapWheel",
+    "single": "SingleWheel",
+    "rounds": "RoundsWheel",
+    "hierarchical": "HierarchicalWheel",
+    "cascading": "CascadingWheel",
+    "calendar_queue": "CalendarWheel",
+}
+"""Each module of a design, and the design; `CARDS` collects what they say of themselves, in this order."""
 
 if TYPE_CHECKING:
     from tickwheel.wheels._cards import CARDS
@@ -36,15 +47,9 @@ else:  # timers need the protocol alone
     __getattr__, __dir__ = later(
         __name__,
         {
+            **{f"{__name__}.{module}": [design] for module, design in MODULES.items()},
             "tickwheel.wheels._cards": ["CARDS"],
-            "tickwheel.wheels.calendar_queue": ["CalendarWheel"],
-            "tickwheel.wheels.cascading": ["CascadingWheel"],
             "tickwheel.wheels.delay_queue": ["DelayQueue"],
-            "tickwheel.wheels.heap": ["HeapWheel"],
-            "tickwheel.wheels.hierarchical": ["HierarchicalWheel"],
-            "tickwheel.wheels.native": ["NativeWheel"],
-            "tickwheel.wheels.rounds": ["RoundsWheel"],
-            "tickwheel.wheels.single": ["SingleWheel"],
         },
     )
 

@@ -1,0 +1,122 @@
+"""
+The recipes of CONTRIBUTING: what is added anywhere is in every table, suite and page that goes with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+
+import pytest
+
+from tickwheel import wheels
+from tickwheel.scheduler import AsyncScheduler, Scheduler, stores
+
+THINGS = ("wheel", "target", "store", "verb", "HTTP operation", "metric")
+
+
+def subclasses_of(suite: str, root, folder: str) -> str:
+    """
+    Return the text of every test file in a folder that holds something to a suite.
+    """
+    texts = [path.read_text("utf-8") for path in (root / folder).rglob("test_*.py")]
+    return "\n".join(text for text in texts if re.search(rf"\(([\w, ]+, )?{suite}\)", text))
+
+
+def test_every_thing_has_a_recipe_whose_tests_exist(root):
+    """
+    CONTRIBUTING has a recipe for each kind of thing, and every test that one names is there.
+    """
+    text = (root / "CONTRIBUTING.md").read_text("utf-8").partition("\n## Recipes\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^### Add an? (.+)$", text, re.MULTILINE) == list(THINGS)
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+    assert len(named) >= len(THINGS)
+    for path, name in named:
+        assert f"def {name}(" in (root / path).read_text("utf-8"), f"{path} has no {name}"
+
+
+def test_every_wheel_is_in_the_tables_and_held_to_the_contract(root, modules):
+    """
+    Each module with a card is in `wheels.MODULES`, its design on the front page, in its docstring and in a suite.
+    """
+    having = {
+        name.rpartition(".")[2]
+        for name, tree in modules.items()
+        if name.startswith("tickwheel.wheels.")
+        and any(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CARD" for node in tree.body)
+    }
+    assert having == set(wheels.MODULES)
+    held = subclasses_of("WheelSuite", root, "tests/wheels")
+    for module, design in wheels.MODULES.items():
+        made = getattr(wheels, design)
+        assert design in wheels.__all__
+        assert f"`{design}`" in (wheels.__doc__ or ""), f"the table of the designs has no {design}"
+        assert made is importlib.import_module(f"tickwheel.wheels.{module}").CARD.make
+        assert re.search(rf"\b{design}\b", held), f"no WheelSuite holds {design}"
+
+
+def test_every_target_is_held_to_the_contract_and_described(root, modules):
+    """
+    Each target of a module of its own is in docs/targets.md, and a suite or tests of its own hold it.
+    """
+    page = (root / "docs/targets.md").read_text("utf-8")
+    held = subclasses_of("TargetSuite", root, "tests/scheduler/targets")
+    own = {
+        "HandlerTarget": "test_handler.py",
+        "LogTarget": "test_examples.py",
+        "PullTarget": "../../service/test_pull.py",
+    }
+    found = [
+        node.name
+        for name, tree in modules.items()
+        if re.fullmatch(r"tickwheel\.scheduler\.targets\.[a-z]\w*", name)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Target") and node.name != "Target"
+    ]
+    assert len(found) >= 12
+    for target in found:
+        is_held = (
+            re.search(rf"\b{target}\b", held) or (root / "tests/scheduler/targets" / own.get(target, "?")).is_file()
+        )
+        assert is_held, f"no TargetSuite holds {target}"
+        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", target.removesuffix("Target")).lower()
+        assert target in page or re.search(rf"\b{kind}", page.lower()), f"docs/targets.md says nothing of {target}"
+
+
+def test_every_store_is_held_to_the_contract(root):
+    """
+    Each store that a URL can name runs the store suite.
+    """
+    held = subclasses_of("StoreSuite", root, "tests/scheduler/stores")
+    rooms = {
+        path.name for path in (root / "src/tickwheel/scheduler/stores").iterdir() if (path / "__init__.py").exists()
+    }
+    assert rooms == {"postgres", "redis", "sqlite"}
+    for room in (*sorted(rooms), "memory"):
+        assert re.search(rf"class Test\w*{room}Store\(", held, re.IGNORECASE), f"no StoreSuite holds {room}"
+        assert f"{room}://" in (stores.make_store.__doc__ or ""), f"no URL names {room}"
+
+
+@pytest.mark.parametrize("face", [AsyncScheduler])
+def test_every_verb_is_on_every_face(face):
+    """
+    The faces have the same verbs, with the same parameters.
+    """
+    shown = {name for name, verb in inspect.getmembers(Scheduler, callable) if not name.startswith("_")}
+    assert shown == {name for name, verb in inspect.getmembers(face, callable) if not name.startswith("_")}
+    for name in shown:
+        ours, theirs = (list(inspect.signature(getattr(each, name)).parameters) for each in (Scheduler, face))
+        assert ours == theirs, name
+
+
+def test_every_metric_is_shown_to_operators(root):
+    """
+    Each family of figures is on the board or in the pages for operators, by its name.
+    """
+    source = (root / "src/tickwheel/observe/prometheus.py").read_text("utf-8")
+    families = set(re.findall(r'"(tickwheel_[a-z_]+)"', source))
+    assert len(families) >= 13
+    shown = (root / "docs/operations.md").read_text("utf-8") + (root / "deploy/grafana.json").read_text("utf-8")
+    assert {family for family in families if family not in shown} == set()

@@ -1,0 +1,100 @@
+"""
+What the documents say about folders and files is so.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOPS = (
+    "src",
+    "crates",
+    "tests",
+    "scripts",
+    "docs",
+    "benchmarks",
+    "examples",
+    "deploy",
+    "requirements",
+    ".ci",
+    ".github",
+)
+# Where a short path may begin.
+ROOTS = ("", "src/tickwheel", "src/tickwheel/scheduler", "crates/python/src", "crates/wheel/src")
+# Folders that hold only what their own module reads.
+DATA = ("migrations", "scripts")
+
+
+@pytest.fixture(scope="module")
+def tracked(root) -> set[str]:
+    """
+    Return the paths of all files that git tracks, or would.
+    """
+    if not shutil.which("git") or not (root / ".git").exists():
+        pytest.skip("no git checkout here: there is no list of tracked files")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    return set(answer.stdout.split("\0")) - {""}
+
+
+@pytest.fixture(scope="module")
+def folders(tracked) -> set[str]:
+    """
+    Return every folder that holds a tracked file, however deep.
+    """
+    return {str(folder) for path in tracked for folder in Path(path).parents} - {"."}
+
+
+def pages(root: Path) -> list[Path]:
+    """
+    Return the pages that describe the tree. The change log tells of trees that were.
+    """
+    return [root / "README.md", root / "ARCHITECTURE.md", root / "CONTRIBUTING.md", *sorted(root.glob("docs/**/*.md"))]
+
+
+def drawn(tree: str) -> set[str]:
+    """
+    Return the folders of a drawn tree, each below the last one that is indented less.
+    """
+    found, way = set(), []
+    for line in tree.splitlines():
+        name = line.split()[0].rstrip("/")
+        depth = len(line) - len(line.lstrip())
+        way = [(at, above) for at, above in way if at < depth] + [(depth, name)]
+        found.add("/".join(name for _, name in way))
+    return found
+
+
+def test_the_tree_is_that_of_architecture(root, folders):
+    """
+    Every folder of package and bindings is drawn in ARCHITECTURE, and every folder drawn is there.
+    """
+    text = (root / "ARCHITECTURE.md").read_text("utf-8")
+    tree = drawn(text.partition("\n## Folders\n")[2].split("```")[1].strip("\n"))
+    there = {folder for folder in folders if folder.startswith(("src/tickwheel", "crates/python/src"))}
+    there = {folder for folder in there if not folder.endswith(DATA)} | {"crates", "crates/wheel", "crates/python"}
+    assert tree - there == set(), "drawn, and not there"
+    assert there - tree == set(), "there, and not drawn"
+
+
+def test_every_path_in_the_documents_is_there(root, tracked, folders):
+    """
+    A path in a page names a file or a folder of the tree, in full or from the package or a crate's source on.
+    """
+    wrong, count = [], 0
+    for page in pages(root):
+        for path in re.findall(r"`([\w.-]+(?:/[\w.*-]+)+)/?(?:::\w+)?`", page.read_text("utf-8")):
+            is_file = re.search(r"\.(py|rs|sql|lua|pml|toml|yml|html|js)$", path)
+            if "NAME" in path or (path.split("/")[0] not in TOPS and not is_file):
+                continue  # what is yet to be added; an address, a fire id, a topic
+            count += 1
+            places = [f"{start}/{path}".lstrip("/") for start in ROOTS]
+            if not any(place in tracked | folders or ("*" in place and any(root.glob(place))) for place in places):
+                wrong.append(f"{page.relative_to(root)}: {path}")
+    assert wrong == []
+    assert count > 40
