@@ -131,7 +131,7 @@ fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
 ///
 /// # Errors
 ///
-/// SystemError if `asyncio.TimerHandle` is not laid out as it is in CPython 3.11 to 3.13.
+/// SystemError if `asyncio.TimerHandle` is not laid out as it is in CPython 3.11 to 3.15.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     if is_prepared() {
         return Ok(());
@@ -158,9 +158,10 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
         .slot(ffi::Py_tp_clear, clear as *mut c_void);
     // SAFETY: the functions are what their slots want, and take an object that begins as the base's do, with a `Tail` behind.
     let kind = unsafe { builder.build(py, Some(&timer))? };
+    // Below zero from 3.12 on: the list stands before the object.
     // SAFETY: a fresh type object.
     let weakrefs = unsafe { (*kind.as_type_ptr()).tp_weaklistoffset };
-    if weakrefs <= 0 || tail % align_of::<Tail>() != 0 {
+    if weakrefs == 0 || tail % align_of::<Tail>() != 0 {
         return Err(unknown_layout("weak references"));
     }
     let bases = [handle.unbind(), timer.unbind()];
