@@ -5,13 +5,16 @@ Types that several layers name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Callback", "ErrorHandler", "Expired", "Pending", "Seconds", "Unique"]
+__all__ = ["Callback", "ErrorHandler", "Expired", "Instant", "Pending", "Seconds", "Unique"]
 
 Seconds: TypeAlias = float | timedelta
 """A delay, or an instant on a wheel's clock: seconds in an int or a float, or a timedelta."""
+
+Instant: TypeAlias = datetime | str | float
+"""An instant of the wall clock: an aware datetime, ISO 8601 text with an offset, or seconds since the epoch."""
 
 Callback: TypeAlias = Callable[..., object]
 """What a timer calls; its result is ignored."""

@@ -5,7 +5,7 @@ Instants of the wall clock, as callers name them.
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
@@ -52,3 +52,15 @@ def test_a_zone_without_an_offset():
     """
     with pytest.raises(InvalidValueError, match=r"at is datetime.*: it has no zone: add tzinfo"):
         instant(datetime(2026, 6, 1, tzinfo=NoOffset()), "at")
+
+
+def test_iso_text():
+    """
+    Text names the same instant as the datetime that it shows; without an offset it names none.
+    """
+    when = datetime(2030, 1, 1, 9, tzinfo=timezone(timedelta(hours=1)))
+    assert instant("2030-01-01T09:00:00+01:00") == instant(when)
+    assert instant("2030-01-01T08:00:00Z")[0] == instant(when)[0]
+    for text in ("2030-01-01T09:00:00", "soon"):
+        with pytest.raises(InvalidValueError, match=r"as in 2030-01-01T09:00:00\+01:00"):
+            instant(text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -232,7 +233,9 @@ def test_timeout(scheduler, events, is_async):
     async def slow_async(_payload):
         await asyncio.sleep(10)
 
-    scheduler.handler("h", timeout=0.05, retry=RetryPolicy(attempts=1))(slow_async if is_async else slow)
+    scheduler.handler("h", timeout=timedelta(milliseconds=50), retry=RetryPolicy(attempts=1))(
+        slow_async if is_async else slow
+    )
     scheduler.set("k", delay=0, handler="h")
     assert "TimeoutError" in told.of(JobDied)[0].error
     go_on.set()

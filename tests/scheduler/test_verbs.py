@@ -59,6 +59,27 @@ def test_delay_and_at_agree(client):
     assert 0 <= by_delay.due_at - by_at.due_at < 60_000
 
 
+def test_timedeltas_and_iso_text(client):
+    """
+    Wherever seconds are taken so is a timedelta, and wherever an instant is, ISO 8601 text with an offset.
+    """
+    hour, until = timedelta(hours=1), "2040-01-01T01:00:00+01:00"
+    at_ms = int(datetime(2040, 1, 1, tzinfo=UTC).timestamp()) * 1000
+    job = client.set("at", at=until, expires=hour, handler="h").job
+    assert (job.due_at, job.expires_at) == (at_ms, at_ms + HOUR * 1000)
+    every = client.set("every", at=until, every=hour, jitter=timedelta(0), handler="h").job
+    assert every.recurrence == client.set("again", at=until, every=HOUR, handler="h").job.recurrence
+    by_seconds, by_delta = (client.set(f"{delay}", delay=delay, handler="h").job.due_at for delay in (HOUR, hour))
+    assert 0 <= by_delta - by_seconds < 60_000
+    put_off = [client.set("bounded", delay=2 * HOUR, max_wait=wait, handler="h").job.due_at for wait in (HOUR, hour)]
+    assert abs(put_off[1] - by_delta) < 60_000
+    assert client.move("every", at="2039-12-31T23:30Z").job.due_at == at_ms - 1_800_000
+    assert abs(client.move("every", delay=hour).job.due_at - by_delta) < 60_000
+    assert [found.key for found in client.list(due_from=until, due_until="2041-01-01T00:00Z").jobs] == ["again", "at"]
+    assert [found.key for found in client.upcoming("2039-01-01T00:00Z", "2039-01-02T00:00Z")] == []
+    assert client.forecast(until, hour, 2) == [2, 0]
+
+
 def test_a_delay_never_ends_early(client):
     """
     A job's instant is not before the clock that was read first plus the delay.
@@ -197,7 +218,9 @@ def test_listing(client):
         ({"delay": math.inf}, InvalidJobError, "at most 100 years"),
         ({"delay": 1e300}, InvalidJobError, "at most 100 years"),
         ({"delay": "soon"}, TypeError, "delay is 'soon'"),
-        ({"at": "2030-01-01"}, TypeError, "at is '2030-01-01'"),
+        ({"at": "2030-01-01"}, InvalidJobError, "at is '2030-01-01': it has no offset"),
+        ({"at": "tomorrow"}, InvalidJobError, "at is 'tomorrow': write ISO 8601 with an offset"),
+        ({"at": timedelta(hours=1)}, TypeError, "at is datetime.timedelta"),
         ({"delay": 1, "handler": None}, InvalidJobError, "name the handler"),
         ({"delay": 1, "target": "fax"}, InvalidJobError, "the targets here are handler, log, webhook"),
         ({"delay": 1, "target": "webhook", "handler": "no url"}, InvalidJobError, "a webhook needs a URL"),

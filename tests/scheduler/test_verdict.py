@@ -4,6 +4,8 @@ What the end of an attempt means, as a table.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from tickwheel.scheduler import Cancel, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
@@ -47,6 +49,7 @@ def facts(verdict):
         (job(), 42, (Kind.SUCCEEDED, Settled.DONE, 0, None, None)),
         (job(0, MINUTELY), None, (Kind.SUCCEEDED, Settled.DONE, 0, NOW + 60_000, None)),
         (job(1), Snooze(2), (Kind.SNOOZED, Settled.AGAIN, 1, NOW + 2_005, None)),
+        (job(1), Snooze(timedelta(seconds=2)), (Kind.SNOOZED, Settled.AGAIN, 1, NOW + 2_005, None)),
         (job(0, MINUTELY), Snooze(0), (Kind.SNOOZED, Settled.AGAIN, 0, NOW + 5, None)),
         (job(0), Retry(1, "why"), (Kind.RETRIED, Settled.AGAIN, 1, NOW + 1_005, "why")),
         (job(0), Retry(reason="why"), (Kind.RETRIED, Settled.AGAIN, 1, NOW + 15, "why")),

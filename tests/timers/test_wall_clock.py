@@ -386,7 +386,7 @@ def test_one_instant_paused_over(rig):
         (datetime.max.replace(tzinfo=UTC), InvalidValueError, "past the year 2262"),
         (math.inf, InvalidValueError, "when is inf: it is past"),
         (math.nan, InvalidDelayError, "when is nan"),
-        ("09:00", TypeError, "when is '09:00': pass an aware datetime, or seconds since the epoch"),
+        ("09:00", InvalidValueError, "when is '09:00': write ISO 8601 with an offset"),
         (None, TypeError, "when is None"),
         (True, TypeError, "when is True"),
         (timedelta(hours=1), TypeError, "when is datetime.timedelta"),

@@ -9,8 +9,9 @@ from typing import Final
 
 from tickwheel.clock import NEVER, to_deadline, to_float
 from tickwheel.errors import InvalidValueError
+from tickwheel.typing import Instant
 
-__all__ = ["EPOCH", "instant"]
+__all__ = ["EPOCH", "from_iso", "instant"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_S: Final = 1e10
@@ -18,29 +19,52 @@ _FAR_S: Final = 1e10
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def instant(when: datetime | float, name: str = "when") -> tuple[int, tzinfo]:
+def from_iso(text: str) -> datetime:
+    """
+    Return the instant that ISO 8601 *text* names.
+
+    Raises:
+        ValueError: With the remedy, if it names none or has no offset.
+    """
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        remedy = "write ISO 8601 with an offset, as in 2030-01-01T09:00:00+01:00"
+        raise ValueError(remedy) from None
+    if when.utcoffset() is None:
+        remedy = "it has no offset: add one, as in 2030-01-01T09:00:00+01:00 or 2030-01-01T08:00:00Z"
+        raise ValueError(remedy)
+    return when
+
+
+def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
     Return *when* in nanoseconds since the epoch, and the zone to show it in.
 
     Neither these nor what `time.time()` reads then is before *when*.
 
     Args:
-        when: An aware datetime, or seconds since the epoch.
+        when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
         name: What to call it in an error.
 
     Raises:
-        InvalidValueError: If it is a naive datetime, or past the year 2262.
+        InvalidValueError: If it is a naive datetime, text that names no instant, or past the year 2262.
         InvalidDelayError: If it is NaN.
-        TypeError: If it is neither a datetime nor a number.
+        TypeError: If it is none of these.
     """
     zone: tzinfo = UTC
+    if isinstance(when, str):
+        try:
+            when = from_iso(when)
+        except ValueError as error:
+            raise InvalidValueError(name, when, str(error)) from None
     if isinstance(when, datetime):
         if when.tzinfo is None or when.utcoffset() is None:
             raise InvalidValueError(name, when, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
         zone, value = when.tzinfo, when.timestamp()
         ns = (when - EPOCH) // _MICROSECOND * 1_000
     elif isinstance(when, bool | timedelta) or not (hasattr(when, "__float__") or hasattr(when, "__index__")):
-        message = f"{name} is {when!r}: pass an aware datetime, or seconds since the epoch"
+        message = f"{name} is {when!r}: pass an aware datetime, ISO 8601 text, or seconds since the epoch"
         raise TypeError(message)
     else:
         value = min(max(to_float(when, name), -_FAR_S), _FAR_S)

@@ -14,11 +14,9 @@ from tickwheel.clock import NEVER, seconds, to_deadline
 from tickwheel.timers.contract import Engine, Timer
 from tickwheel.timers.periodic import Periodic
 from tickwheel.timers.phase import Missed, Phase
-from tickwheel.typing import Seconds
+from tickwheel.typing import Instant, Seconds
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from tickwheel.calendar import Misfire
     from tickwheel.timers.wall_phase import WallPhase
 
@@ -172,14 +170,14 @@ class TimerVerbs:
 
         return self._begin(by_cron(self._engine.clock, line, tz, misfire, jitter), callback, args, times)
 
-    def call_at_wall(self, when: datetime | float, callback: Callable[[*Ts], object], /, *args: *Ts) -> Periodic:
+    def call_at_wall(self, when: Instant, callback: Callable[[*Ts], object], /, *args: *Ts) -> Periodic:
         """
         Call *callback* with *args* once, when the wall clock shows *when*; a past instant fires in the next turn.
 
         The wall clock is looked at as by `call_cron`, so setting it counts: the timer comes earlier or later by that.
 
         Args:
-            when: An aware datetime, or seconds since the epoch.
+            when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
             callback: What to call; its result is ignored.
             args: What to call it with.
 
@@ -187,9 +185,9 @@ class TimerVerbs:
             The handle of a series of one.
 
         Raises:
-            InvalidValueError: If *when* is a naive datetime, or past the year 2262.
+            InvalidValueError: If *when* is a naive datetime, text that names no instant, or past the year 2262.
             InvalidDelayError: If it is NaN.
-            TypeError: If it is neither datetime nor number, or *callback* cannot be called.
+            TypeError: If it is none of these, or *callback* cannot be called.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """

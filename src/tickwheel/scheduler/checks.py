@@ -10,12 +10,14 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar
 
+from tickwheel.calendar.instant import from_iso
 from tickwheel.errors import InvalidDelayError
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.typing import Instant, Seconds
 
 __all__ = [
     "FAR_MS",
@@ -32,6 +34,8 @@ __all__ = [
     "decode_payload",
     "delay_ms",
     "encode_payload",
+    "epoch_seconds",
+    "seconds",
     "span_ms",
 ]
 
@@ -116,24 +120,24 @@ def choice(name: str, value: str, kind: type[_Choice]) -> _Choice:
     return member
 
 
-def delay_ms(delay: float, name: str = "delay") -> int:
+def delay_ms(delay: Seconds, name: str = "delay") -> int:
     """
-    Return *delay* seconds in milliseconds, rounded up; negative counts as 0.
+    Return *delay* in milliseconds, rounded up; negative counts as 0.
 
     Raises:
         InvalidDelayError: If it is NaN.
         InvalidJobError: If it is past 100 years, which `inf` is.
-        TypeError: If it is no number.
+        TypeError: If it is neither a number nor a timedelta.
     """
-    value = _seconds(name, delay)
+    value = seconds(name, delay)
     if value * 1000 > FAR_MS:
         raise InvalidJobError(name, delay, f"a durable job lies at most 100 years ahead, which is {FAR_MS // 1000} s")
     return 0 if value <= 0 else math.ceil(value * 1000)
 
 
-def span_ms(name: str, value: float) -> int:
+def span_ms(name: str, value: Seconds) -> int:
     """
-    Return a positive *value* of seconds in milliseconds, rounded up.
+    Return a positive *value* in milliseconds, rounded up.
     """
     ms = delay_ms(value, name)
     if ms < 1:
@@ -141,28 +145,53 @@ def span_ms(name: str, value: float) -> int:
     return ms
 
 
-def at_ms(at: datetime | float, now: int, name: str = "at") -> int:
+def at_ms(at: Instant, now: int, name: str = "at") -> int:
     """
     Return the instant *at* in ms since the epoch; one that has passed is kept as it is.
 
     Args:
-        at: An aware datetime, or seconds since the epoch.
+        at: As for `epoch_seconds`.
         now: The store's time.
         name: What to call it in an error.
 
     Raises:
-        InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is a naive datetime or more than 100 years ahead.
-        TypeError: If it is neither a datetime nor a number.
+        InvalidDelayError: As `epoch_seconds`, and so the others.
+        InvalidJobError: Also if it is more than 100 years ahead.
+        TypeError: See there.
     """
-    if isinstance(at, datetime):
-        if at.utcoffset() is None:
-            raise InvalidJobError(name, at, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
-        at = at.timestamp()
-    value = _seconds(name, at)
+    value = epoch_seconds(name, at)
     if value * 1000 - now > FAR_MS:
         raise InvalidJobError(name, at, "a durable job lies at most 100 years ahead; epoch seconds, not milliseconds")
     return 0 if value <= 0 else math.ceil(value * 1000)
+
+
+def epoch_seconds(name: str, at: Instant) -> float:
+    """
+    Return the instant *at* in seconds since the epoch.
+
+    Args:
+        name: What to call it in an error.
+        at: An aware datetime, ISO 8601 text with an offset such as "2030-01-01T09:00:00+01:00" or "...Z", or that many
+            seconds.
+
+    Raises:
+        InvalidDelayError: If it is NaN.
+        InvalidJobError: If it is a naive datetime, or text without an offset or of no instant.
+        TypeError: If it is none of these.
+    """
+    if isinstance(at, str):
+        try:
+            at = from_iso(at)
+        except ValueError as error:
+            raise InvalidJobError(name, at, str(error)) from None
+    if isinstance(at, datetime):
+        if at.utcoffset() is None:
+            raise InvalidJobError(name, at, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
+        return at.timestamp()
+    if isinstance(at, timedelta):
+        message = f"{name} is {at!r}: pass a datetime, ISO 8601 text or seconds since the epoch"
+        raise TypeError(message)
+    return seconds(name, at)
 
 
 def encode_payload(payload: Any) -> bytes:
@@ -206,14 +235,20 @@ def _members(kind: type[_Choice]) -> dict[str, _Choice]:
     return {str(member): member for member in kind}  # type: ignore[attr-defined]  # kind is a StrEnum
 
 
-def _seconds(name: str, value: float) -> float:
+def seconds(name: str, value: Seconds) -> float:
     """
-    Return *value* as a float that is not NaN; what no float holds is infinite.
+    Return *value*, seconds or a timedelta, as a float that is not NaN; what no float holds is infinite.
+
+    Raises:
+        InvalidDelayError: If it is NaN.
+        TypeError: If it is neither a number nor a timedelta.
     """
     if type(value) is float and not math.isnan(value):
         return value
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     if isinstance(value, bool | str) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
-        message = f"{name} is {value!r}: pass seconds as a number, not {type(value).__name__}"
+        message = f"{name} is {value!r}: pass seconds as a number or a timedelta, not {type(value).__name__}"
         raise TypeError(message)
     try:
         number = float(value)

@@ -109,7 +109,7 @@ class Schedules:
         fields = query(call, SCHEDULES_FIELDS)
         count = _count(fields)
         limit = to_count("limit", fields.pop("limit", "100"), 100)
-        page = await self._scheduler.list(**fields, recurring=True, limit=limit)  # type: ignore[arg-type]  # names are checked
+        page = await self._scheduler.list(**fields, recurring=True, limit=limit)
         return document_reply(SchedulesDocument([_schedule(job, count) for job in page.jobs], page.cursor))
 
     async def get(self, call: Call) -> Reply:

@@ -25,7 +25,7 @@ from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.clock import NEVER, Clock
 from tickwheel.errors import InvalidValueError, RecurrenceError
 from tickwheel.timers.phase import Missed, Reading, to_jitter
-from tickwheel.typing import Seconds
+from tickwheel.typing import Instant, Seconds
 
 __all__ = ["WallPhase", "at_instant", "by_cron"]
 
@@ -177,7 +177,7 @@ def by_cron(clock: Clock, line: str, tz: str, misfire: str, jitter: Seconds) -> 
     return phase
 
 
-def at_instant(clock: Clock, when: datetime | float) -> WallPhase:
+def at_instant(clock: Clock, when: Instant) -> WallPhase:
     """
     Return the phase of a single instant.
     """

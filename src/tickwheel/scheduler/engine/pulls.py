@@ -10,6 +10,7 @@ from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets import Cancel, Retry
 from tickwheel.scheduler.targets.pull import JobLease, PullTarget
+from tickwheel.typing import Seconds
 
 __all__ = ["LEASES_MAX", "LEASE_MAX_S", "LEASE_MIN_S", "WAIT_MAX_S", "Pulls", "check_lease", "check_seconds"]
 
@@ -27,7 +28,7 @@ class Pulls:
     def __init__(self, target: PullTarget) -> None:
         self._target = target
 
-    def lease(self, queue: str, limit: int, wait: float, seconds: float) -> Future[list[JobLease]]:
+    def lease(self, queue: str, limit: int, wait: Seconds, seconds: Seconds) -> Future[list[JobLease]]:
         """
         Lease what is due.
         """
@@ -39,7 +40,7 @@ class Pulls:
         """
         return self._target.settle(fire_id, None)
 
-    def nack(self, fire_id: str, delay: float | None, error: str | None, *, is_dead: bool) -> Future[None]:
+    def nack(self, fire_id: str, delay: Seconds | None, error: str | None, *, is_dead: bool) -> Future[None]:
         """
         End a firing as failed, or for good.
         """
@@ -47,7 +48,7 @@ class Pulls:
         after = check_delay(delay, is_dead=is_dead)
         return self._target.settle(fire_id, Cancel(reason) if is_dead else Retry(after, reason))
 
-    def extend(self, fire_id: str, seconds: float) -> Future[int]:
+    def extend(self, fire_id: str, seconds: Seconds) -> Future[int]:
         """
         Let a lease end later.
         """
@@ -60,7 +61,7 @@ class Pulls:
         return done
 
 
-def check_lease(queue: str, limit: int, wait: float, seconds: float) -> tuple[str, int, float, float]:
+def check_lease(queue: str, limit: int, wait: Seconds, seconds: Seconds) -> tuple[str, int, float, float]:
     """
     Return what a lease asks for, if it can be had.
 
@@ -75,7 +76,7 @@ def check_lease(queue: str, limit: int, wait: float, seconds: float) -> tuple[st
     return queue, limit, wait, check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
 
 
-def check_delay(delay: float | None, *, is_dead: bool) -> float | None:
+def check_delay(delay: Seconds | None, *, is_dead: bool) -> float | None:
     """
     Return the *delay* before another attempt, None where the job's policy says it.
     """
@@ -97,11 +98,10 @@ def check_error(error: str | None) -> str:
     return checks.check_text("error", error[:2_000], 8_000)
 
 
-def check_seconds(name: str, value: float, least: float, most: float) -> float:
+def check_seconds(name: str, value: Seconds, least: float, most: float) -> float:
     """
     Return *value* if it lies within the bounds.
     """
-    seconds = checks.delay_ms(value, name) / 1000
-    if not least <= seconds <= most:
+    if not least <= checks.delay_ms(value, name) / 1000 <= most:
         raise InvalidJobError(name, value, f"pass seconds in {least:g}..{most:g}")
-    return float(value)
+    return checks.seconds(name, value)

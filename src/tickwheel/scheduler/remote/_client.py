@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from datetime import datetime
 from typing import Any, Final, NoReturn, assert_never
 
 from tickwheel.observe.tracing import TRACE
@@ -24,6 +23,7 @@ from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.verbs._client import STEPS_MAX
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, due_at, job_query, set_write
+from tickwheel.typing import Instant, Seconds
 
 __all__ = ["RemoteClient"]
 
@@ -63,7 +63,10 @@ class RemoteClient:
             case MoveJobs():
                 delay, at = verb.when
                 due_at(delay, at, _now())
-                to = {"delay": float(delay)} if delay is not None else {"at": _wire.seconds(at or 0)}
+                if delay is None:
+                    to = {"at": checks.epoch_seconds("at", at or 0)}
+                else:
+                    to = {"delay": checks.seconds("delay", delay)}
                 return self._each(verb, method="PATCH", body=to)
             case CancelJobs():
                 return self._each(verb, method="DELETE")
@@ -160,23 +163,21 @@ class RemoteClient:
             params["recurring"] = "true"
         for name, at in (("due_from", fields.get("due_from")), ("due_until", fields.get("due_until"))):
             if at is not None:
-                params[name] = repr(_wire.seconds(at))
+                params[name] = repr(checks.epoch_seconds(name, at))
         document = self._read("/v1/jobs", params)
         return Page(tuple(map(_wire.job_of, document["jobs"])), document["cursor"])
 
-    def upcoming(
-        self, due_from: datetime | float | None, due_until: datetime | float | None, limit: int
-    ) -> Sequence[Job]:
+    def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
         """
         Read the next jobs.
         """
         job_query({"due_from": due_from, "due_until": due_until, "limit": limit}, _now())
         given = (("due_from", due_from), ("due_until", due_until))
-        params: dict[str, Any] = {name: repr(_wire.seconds(at)) for name, at in given if at is not None}
+        params: dict[str, Any] = {name: repr(checks.epoch_seconds(name, at)) for name, at in given if at is not None}
         document = self._read("/v1/jobs", {"order": "due", "limit": limit, **params})
         return [_wire.job_of(job) for job in document["jobs"]]
 
-    def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+    def forecast(self, since: Instant, step: Seconds, steps: int) -> Sequence[int]:
         """
         Count the jobs that are due in each step.
         """
@@ -184,7 +185,11 @@ class RemoteClient:
             raise InvalidJobError("steps", steps, f"pass an integer in 1..{STEPS_MAX}")
         checks.at_ms(since, _now())
         checks.span_ms("step", step)
-        params = {"since": repr(_wire.seconds(since)), "step": repr(float(step)), "steps": steps}
+        params = {
+            "since": repr(checks.epoch_seconds("since", since)),
+            "step": repr(checks.seconds("step", step)),
+            "steps": steps,
+        }
         counts: list[int] = self._read("/v1/due", params)["counts"]
         return counts
 

@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-from tickwheel.scheduler.checks import encode_payload
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.model import Answer, Job, Outcome, RetryPolicy, State
 from tickwheel.scheduler.remote._errors import name_of
 from tickwheel.scheduler.verbs.requests import SetRequest
 
-__all__ = ["REFUSALS", "address", "answer_of", "job_of", "ms", "refusal_of", "seconds", "set_body", "to_json"]
+__all__ = ["REFUSALS", "address", "answer_of", "job_of", "ms", "refusal_of", "set_body", "to_json"]
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
@@ -45,13 +45,6 @@ def address(key: str, action: str = "") -> str:
     return f"/v1/jobs/{quoted if quoted.strip('.') else quoted.replace('.', '%2E')}{action}"
 
 
-def seconds(at: datetime | float) -> float:
-    """
-    Return *at* in seconds since the epoch.
-    """
-    return at.timestamp() if isinstance(at, datetime) else float(at)
-
-
 def ms(text: str) -> int:
     """
     Return the instant that *text* names, in ms since the epoch.
@@ -67,14 +60,14 @@ def set_body(request: SetRequest) -> dict[str, Any]:
     for name in ("delay", "every", "expires", "max_wait"):
         value = getattr(request, name)
         if value is not None:
-            body[name] = float(value)
+            body[name] = checks.seconds(name, value)
     if request.at is not None:
-        body["at"] = seconds(request.at)
+        body["at"] = checks.epoch_seconds("at", request.at)
     for name in ("handler", "cron", "trace"):
         if getattr(request, name) is not None:
             body[name] = getattr(request, name)
     if request.every is not None or request.cron is not None:
-        body |= {"tz": request.tz, "misfire": str(request.misfire), "jitter": float(request.jitter)}
+        body |= {"tz": request.tz, "misfire": str(request.misfire), "jitter": checks.seconds("jitter", request.jitter)}
     if request.retry is not None:
         body["retry"] = _retry_body(request.retry)
     return body
@@ -100,7 +93,7 @@ def job_of(document: Mapping[str, Any]) -> Job:
         key=document["key"],
         generation=document["generation"],
         due_at=ms(document["due_at"]),
-        payload=encode_payload(document["payload"]),
+        payload=checks.encode_payload(document["payload"]),
         target=document["target"],
         handler=document["handler"],
         attempt=document["attempt"],

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from tickwheel.observe.events import Event
 from tickwheel.scheduler.model import Answer, Job
+from tickwheel.typing import Seconds
 
 __all__ = [
     "USUAL",
@@ -67,7 +68,7 @@ class Snooze:
     Return it to be called again in *delay* seconds; the attempt does not count.
     """
 
-    delay: float
+    delay: Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Retry:
     Return it for another attempt in *after* seconds (None: by the job's policy); after the last attempt the job dies.
     """
 
-    after: float | None = None
+    after: Seconds | None = None
     reason: str = "the handler asked for another attempt"
 
 

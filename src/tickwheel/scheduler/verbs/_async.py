@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from functools import cached_property
 from types import TracebackType
 from typing import Self, Unpack
@@ -20,6 +19,7 @@ from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._replies import Replies
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
+from tickwheel.typing import Instant, Seconds
 
 __all__ = ["AsyncScheduler"]
 
@@ -87,8 +87,8 @@ class AsyncScheduler(Common):
         self,
         key: str,
         *,
-        delay: float | None = None,
-        at: datetime | float | None = None,
+        delay: Seconds | None = None,
+        at: Instant | None = None,
         if_generation: int | None = None,
         conn: object = None,
     ) -> Answer:
@@ -119,8 +119,8 @@ class AsyncScheduler(Common):
         self,
         keys: Iterable[str],
         *,
-        delay: float | None = None,
-        at: datetime | float | None = None,
+        delay: Seconds | None = None,
+        at: Instant | None = None,
         conn: object = None,
     ) -> list[Answer]:
         """
@@ -169,8 +169,8 @@ class AsyncScheduler(Common):
 
     async def upcoming(
         self,
-        due_from: datetime | float | None = None,
-        due_until: datetime | float | None = None,
+        due_from: Instant | None = None,
+        due_until: Instant | None = None,
         limit: int = 100,
     ) -> Sequence[Job]:
         """
@@ -178,7 +178,7 @@ class AsyncScheduler(Common):
         """
         return await asyncio.to_thread(self._core.client.upcoming, due_from, due_until, limit)
 
-    async def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+    async def forecast(self, since: Instant, step: Seconds, steps: int) -> Sequence[int]:
         """
         Count what falls due: see `Scheduler.forecast`.
         """
@@ -191,7 +191,7 @@ class AsyncScheduler(Common):
         return await asyncio.to_thread(self._core.client.shards)
 
     async def lease(
-        self, queue: str, *, limit: int = 1, wait: float = 20.0, seconds: float = 60.0
+        self, queue: str, *, limit: int = 1, wait: Seconds = 20.0, seconds: Seconds = 60.0
     ) -> Sequence[JobLease]:
         """
         Return due firings for this caller to run: see `Scheduler.lease`. A cancelled `await` leaves them to others.
@@ -206,14 +206,14 @@ class AsyncScheduler(Common):
         await self._replies.awaitable(self._core.pulls.ack(fire_id))
 
     async def nack(
-        self, fire_id: str, *, delay: float | None = None, error: str | None = None, is_dead: bool = False
+        self, fire_id: str, *, delay: Seconds | None = None, error: str | None = None, is_dead: bool = False
     ) -> None:
         """
         End a leased firing as failed: see `Scheduler.nack`.
         """
         await self._replies.awaitable(self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead))
 
-    async def extend(self, fire_id: str, seconds: float = 60.0) -> int:
+    async def extend(self, fire_id: str, seconds: Seconds = 60.0) -> int:
         """
         Let a lease end later: see `Scheduler.extend`.
         """

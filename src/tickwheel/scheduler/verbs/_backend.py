@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from datetime import datetime
 from typing import Any, Protocol
 
 from tickwheel.observe.events import EventHook
@@ -21,6 +20,7 @@ from tickwheel.scheduler.verbs._promise import Reply
 from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs.jobs import Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest
+from tickwheel.typing import Instant, Seconds
 
 __all__ = ["Backend", "Jobs"]
 
@@ -57,14 +57,12 @@ class Jobs(Protocol):
         Read a page of jobs.
         """
 
-    def upcoming(
-        self, due_from: datetime | float | None, due_until: datetime | float | None, limit: int
-    ) -> Sequence[Job]:
+    def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
         """
         Read the next jobs.
         """
 
-    def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+    def forecast(self, since: Instant, step: Seconds, steps: int) -> Sequence[int]:
         """
         Count the jobs that are due in each step.
         """
@@ -76,10 +74,10 @@ class Jobs(Protocol):
 
 
 class _Pulls(Protocol):
-    def lease(self, queue: str, limit: int, wait: float, seconds: float) -> Future[list[JobLease]]: ...
+    def lease(self, queue: str, limit: int, wait: Seconds, seconds: Seconds) -> Future[list[JobLease]]: ...
     def ack(self, fire_id: str) -> Future[None]: ...
-    def nack(self, fire_id: str, delay: float | None, error: str | None, *, is_dead: bool) -> Future[None]: ...
-    def extend(self, fire_id: str, seconds: float) -> Future[int]: ...
+    def nack(self, fire_id: str, delay: Seconds | None, error: str | None, *, is_dead: bool) -> Future[None]: ...
+    def extend(self, fire_id: str, seconds: Seconds) -> Future[int]: ...
 
 
 class _Registry(Protocol):

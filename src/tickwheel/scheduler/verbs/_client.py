@@ -7,7 +7,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.observe.tracing import TRACE, Tracer
@@ -25,6 +24,7 @@ from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs._writer import Writer
 from tickwheel.scheduler.verbs.jobs import Verb, writes_of
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, job_query, set_write
+from tickwheel.typing import Instant, Seconds
 
 __all__ = ["Client"]
 
@@ -197,9 +197,7 @@ class Client:
         knowing = self._knowing() if job.state is State.RUNNING else None
         return replace(job, awaits_worker=True) if knowing is not None and knowing.is_waiting(job) else job
 
-    def upcoming(
-        self, due_from: datetime | float | None, due_until: datetime | float | None, limit: int
-    ) -> Sequence[Job]:
+    def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
         """
         Read the next jobs.
         """
@@ -224,7 +222,7 @@ class Client:
         self.opened()
         return self.store.shards()
 
-    def forecast(self, since: datetime | float, step: float, steps: int) -> Sequence[int]:
+    def forecast(self, since: Instant, step: Seconds, steps: int) -> Sequence[int]:
         """
         Count the jobs that are due in each step.
         """

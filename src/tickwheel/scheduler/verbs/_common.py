@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tickwheel.clock import Clock
 from tickwheel.observe.events import EventHook
 from tickwheel.observe.tracing import Tracer
+from tickwheel.scheduler import checks
 from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._retry import check_policy
@@ -20,6 +21,7 @@ from tickwheel.scheduler.remote import RemoteCore, is_service
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.targets import USUAL, Limits, Target, Usual
 from tickwheel.scheduler.verbs._backend import Backend
+from tickwheel.typing import Seconds
 
 __all__ = ["Common"]
 
@@ -79,7 +81,7 @@ class Common:
         name: str | None = None,
         *,
         retry: RetryPolicy | None = None,
-        timeout: float | Usual | None = USUAL,
+        timeout: Seconds | Usual | None = USUAL,
         concurrency: int | Usual | None = USUAL,
         rate: float | None = None,
         executor: str = "thread",
@@ -114,8 +116,9 @@ class Common:
         def register(function: _Handler) -> _Handler:
             policy = None if retry is None else check_policy(retry)
             limits = Limits(concurrency, rate)
+            timeout_s = timeout if timeout is None or isinstance(timeout, Usual) else checks.seconds("timeout", timeout)
             self._core.registry.handlers.register(
-                name or function.__name__, function, policy, timeout_s=timeout, limits=limits, executor=executor
+                name or function.__name__, function, policy, timeout_s=timeout_s, limits=limits, executor=executor
             )
             return function
 

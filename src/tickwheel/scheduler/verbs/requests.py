@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
 from tickwheel._core import make_fast
@@ -16,6 +15,7 @@ from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
 from tickwheel.scheduler.model import Job, JobQuery, RetryPolicy, Set, SetMode, State
 from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
+from tickwheel.typing import Instant, Seconds
 
 __all__ = ["PAGE_MAX", "ListFields", "ListRest", "SetFields", "SetRequest", "When", "due_at", "job_query", "set_write"]
 
@@ -29,21 +29,21 @@ class SetFields(TypedDict, total=False):
     The keyword arguments of `set`; `SetRequest` tells what they mean.
     """
 
-    delay: float | None
-    at: datetime | float | None
+    delay: Seconds | None
+    at: Instant | None
     payload: Any
     target: str
     handler: str | None
     retry: RetryPolicy | None
-    expires: float | None
+    expires: Seconds | None
     mode: str
-    max_wait: float | None
+    max_wait: Seconds | None
     if_generation: int | None
-    every: float | None
+    every: Seconds | None
     cron: str | None
     tz: str
     misfire: str
-    jitter: float
+    jitter: Seconds
     trace: str | None
 
 
@@ -55,8 +55,8 @@ class SetRequest:
 
     Attributes:
         key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
-        delay: Seconds from now; negative counts as now, at most 100 years.
-        at: An aware datetime, or seconds since the epoch; a past instant counts as now.
+        delay: Seconds from now, or a timedelta, as for all seconds here; below zero counts as now, at most 100 years.
+        at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
         payload: Any JSON value, at most 1 MiB encoded.
         target: The kind of place it goes to: "handler", "webhook", "log", or one of your own.
         handler: Which one of that kind: the handler's name, the URL.
@@ -74,21 +74,21 @@ class SetRequest:
     """
 
     key: str
-    delay: float | None = None
-    at: datetime | float | None = None
+    delay: Seconds | None = None
+    at: Instant | None = None
     payload: Any = None
     target: str = "handler"
     handler: str | None = None
     retry: RetryPolicy | None = None
-    expires: float | None = None
+    expires: Seconds | None = None
     mode: str = "replace"
-    max_wait: float | None = None
+    max_wait: Seconds | None = None
     if_generation: int | None = None
-    every: float | None = None
+    every: Seconds | None = None
     cron: str | None = None
     tz: str = "UTC"
     misfire: str = "once"
-    jitter: float = 0.0
+    jitter: Seconds = 0.0
     trace: str | None = None
 
 
@@ -97,8 +97,8 @@ class When(NamedTuple):
     An instant as a caller names it; `due_at` reads it.
     """
 
-    delay: float | None = None
-    at: datetime | float | None = None
+    delay: Seconds | None = None
+    at: Instant | None = None
 
 
 class ListRest(TypedDict, total=False):
@@ -116,8 +116,8 @@ class ListRest(TypedDict, total=False):
     """
 
     state: str | None
-    due_from: datetime | float | None
-    due_until: datetime | float | None
+    due_from: Instant | None
+    due_until: Instant | None
     handler: str | None
     recurring: bool
     cursor: str | None
@@ -182,7 +182,7 @@ def set_write(
     return Set(job, mode, max_wait, checks.check_generation(request.if_generation), era if is_elapsed else None)
 
 
-def due_at(delay: float | None, at: datetime | float | None, now: int) -> int:
+def due_at(delay: Seconds | None, at: Instant | None, now: int) -> int:
     """
     Return the instant that *delay* or *at* names, in ms since the epoch, at least *now*.
 
@@ -248,7 +248,7 @@ def _first_run(request: SetRequest, key: str, now: int) -> tuple[int, str]:
         rule = Interval(every_ms, start if has_start else start + every_ms)
         after = rule.anchor_at - 1
     jitter_ms = checks.delay_ms(request.jitter, "jitter")
-    if request.jitter < 0:
+    if checks.seconds("jitter", request.jitter) < 0:
         raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
     recurrence = Recurrence(rule, checks.choice("misfire", request.misfire, Misfire), jitter_ms)
     due = recurrence.nominal(after)
@@ -264,12 +264,12 @@ def _cron(line: str, tz: str) -> Cron:
         raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
 
 
-def _every_ms(every: float | None) -> int:
+def _every_ms(every: Seconds | None) -> int:
     """
     Return an interval in milliseconds, which has to be whole: a rounded one would drift from what was asked for.
     """
     ms = checks.span_ms("every", 0.0 if every is None else every)
-    exact = float(every or 0.0) * 1000
+    exact = checks.seconds("every", every or 0.0) * 1000
     nearest = round(exact)
     if nearest < 1:
         raise InvalidRecurrenceError("every", every, "the least interval is 0.001 s")
