@@ -13,6 +13,7 @@ import pytest
 
 from tickwheel import wheels
 from tickwheel.scheduler import AsyncScheduler, Scheduler, stores
+from tickwheel.scheduler.targets import _open
 
 THINGS = ("wheel", "target", "store", "verb", "HTTP operation", "metric")
 
@@ -83,6 +84,23 @@ def test_every_target_is_held_to_the_contract_and_described(root, modules):
         assert is_held, f"no TargetSuite holds {target}"
         kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", target.removesuffix("Target")).lower()
         assert target in page or re.search(rf"\b{kind}", page.lower()), f"docs/targets.md says nothing of {target}"
+
+
+def test_every_target_reads_its_own_urls(modules):
+    """
+    Each module with a `URL_FORM` is in the table of the schemes, under that of its example.
+    """
+    having = {
+        name.rpartition(".")[2]
+        for name, tree in modules.items()
+        if name.startswith("tickwheel.scheduler.targets.")
+        and any(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "URL_FORM" for node in tree.body)
+    }
+    assert having == set(_open._MODULES.values())
+    for module in having:
+        form = importlib.import_module(f"tickwheel.scheduler.targets.{module}").URL_FORM
+        scheme = form.example.partition(":")[0]
+        assert _open._MODULES[scheme if scheme in _open._MODULES else scheme.partition("+")[0] + "+"] == module
 
 
 def test_every_store_is_held_to_the_contract(root):

@@ -1,16 +1,25 @@
 """
 Reads the URL of a target: which kind it is, the options that are ours, and the rest for the library.
+
+A target that a URL can name says in a `UrlForm`, at the end of its file, how that is written and read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from tickwheel.scheduler.errors import InvalidJobError
 
-__all__ = ["TargetUrl", "flag", "seconds", "text", "whole"]
+if TYPE_CHECKING:
+    from tickwheel.scheduler.targets.contract import Target
+
+__all__ = ["REDIS_OPTIONS", "REDIS_SCHEMES", "TargetUrl", "UrlForm", "flag", "seconds", "text", "whole"]
+
+REDIS_SCHEMES: Final = ("redis", "rediss", "unix")
+REDIS_OPTIONS: Final = ("db", "ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile")
+"""What redis-py reads from a URL itself."""
 
 _MASK: Final = "***"
 _FLAGS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -89,6 +98,20 @@ class TargetUrl:
                 shown = name if name.replace(".", "_").isidentifier() else _MASK
                 raise InvalidJobError("option", shown, f"{remedy}; the characters :/?#[]@ of a password are %-escaped")
 
+    def inner(self, schemes: Iterable[str], example: str) -> str:
+        """
+        Return the URL of a queue's broker, which follows the queue's name and a plus, with the options that are left.
+
+        Raises:
+            InvalidJobError: If it has none of *schemes*.
+        """
+        queue, _, scheme = self.scheme.partition("+")
+        if scheme not in schemes or not self.base[len(self.scheme) :].startswith("://"):
+            remedy = f"{queue} goes by {', '.join(f'{queue}+{each}://' for each in schemes)}"
+            raise InvalidJobError("url", self.shown, f"{remedy}: write as in {example!r}")
+        self.check_port(example)
+        return self.rest(f"{scheme}{self.base[len(self.scheme) :]}")
+
     def rest(self, base: str | None = None) -> str:
         """
         Return the URL with the options that are left.
@@ -131,3 +154,18 @@ def text(_name: str, value: str) -> str:
     Return *value*.
     """
     return value
+
+
+class UrlForm(NamedTuple):
+    """
+    How a target is written as a URL.
+
+    Attributes:
+        make: Reads one, and makes the target.
+        example: One that is whole.
+        handler: A handler's name that any target of the kind can have.
+    """
+
+    make: Callable[[TargetUrl], Target]
+    example: str
+    handler: str = "tickwheel"

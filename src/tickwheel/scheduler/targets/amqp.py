@@ -20,12 +20,15 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
 from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
 __all__ = ["AmqpTarget"]
 
 _NAME_BYTES_MAX = 255
 """What AMQP's short strings hold."""
+_OPTIONS = ("heartbeat", "cafile", "capath", "certfile", "keyfile", "no_verify_ssl", "auth")
+"""What aio-pika reads from a URL itself."""
 
 
 class _Open(NamedTuple):
@@ -138,3 +141,13 @@ def _message(pika: Any, firing: Firing) -> Any:
         timestamp=datetime.fromtimestamp(firing.fired_at / 1000, UTC),
         app_id="tickwheel",
     )
+
+
+def _of_url(url: TargetUrl) -> AmqpTarget:
+    found = url.take({"timeout_s": seconds})
+    url.refuse_others(("timeout_s",), _OPTIONS)
+    url.check_port(URL_FORM.example)
+    return AmqpTarget(url.rest(), **found)
+
+
+URL_FORM = UrlForm(_of_url, "amqp://user:password@localhost:5672/")

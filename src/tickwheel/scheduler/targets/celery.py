@@ -15,6 +15,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._task import check_task_name, task_of
+from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds, text
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
 __all__ = ["CeleryTarget"]
@@ -93,3 +94,11 @@ class CeleryTarget:
         except Exception as error:  # noqa: BLE001  every transport has errors of its own
             raise Place.masking(*url.split(";")).failed(error) from None
         return None
+
+
+def _of_url(url: TargetUrl) -> CeleryTarget:
+    found = url.take({"queue": text, "timeout_s": seconds})
+    return CeleryTarget.of_url(url.inner(("amqp", "amqps", "redis", "rediss"), URL_FORM.example), **found)
+
+
+URL_FORM = UrlForm(_of_url, "celery+redis://:password@localhost:6379/0", "tick.wheel")

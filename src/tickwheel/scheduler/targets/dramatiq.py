@@ -15,6 +15,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._task import check_task_name, task_of
+from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
 __all__ = ["DramatiqTarget"]
@@ -103,3 +104,13 @@ def _secrets(broker: Any) -> list[str]:
     pool = getattr(getattr(broker, "client", None), "connection_pool", None)
     found = [getattr(pool, "connection_kwargs", {}).get("password"), *getattr(broker, "parameters", [])]
     return [str(each) for each in found if isinstance(each, str)]
+
+
+def _of_url(url: TargetUrl) -> DramatiqTarget:
+    readers = {"queue": text, "timeout_s": seconds}
+    found = url.take(readers)
+    url.refuse_others(readers, REDIS_OPTIONS)
+    return DramatiqTarget.of_url(url.inner(REDIS_SCHEMES, URL_FORM.example), **found)
+
+
+URL_FORM = UrlForm(_of_url, "dramatiq+redis://:password@localhost:6379/0")

@@ -13,11 +13,13 @@ import logging
 import threading
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
 __all__ = ["KafkaTarget"]
@@ -195,3 +197,17 @@ class _Producer:
                 if self._is_closed:
                     return
             self._producer.poll(_POLL_S)
+
+
+def _of_url(url: TargetUrl) -> KafkaTarget:
+    servers = url.base.partition("://")[2].rstrip("/")
+    if "@" in servers:
+        remedy = "write sasl.username= and sasl.password= after the question mark"
+        raise InvalidJobError("url", url.shown, remedy)
+    if not servers or "/" in servers:
+        raise InvalidJobError("url", url.shown, f"it names no brokers: write as in {URL_FORM.example!r}")
+    found = url.take({"timeout_s": seconds})
+    return KafkaTarget(servers, config={name: unquote(value) for name, value in url.options}, **found)
+
+
+URL_FORM = UrlForm(_of_url, "kafka://one:9092,two:9092")

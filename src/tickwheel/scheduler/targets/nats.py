@@ -17,6 +17,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
 from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, flag, seconds
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
 __all__ = ["NatsTarget"]
@@ -139,3 +140,14 @@ def _size(fields: dict[str, str]) -> int:
     Return how many bytes the headers take on the wire, which count as payload there.
     """
     return len("NATS/1.0\r\n\r\n") + sum(len(name) + len(value) + len(": \r\n") for name, value in fields.items())
+
+
+def _of_url(url: TargetUrl) -> NatsTarget:
+    readers = {"jetstream": flag, "timeout_s": seconds}
+    found = url.take(readers)
+    url.refuse_others(readers)
+    url.check_port(URL_FORM.example)
+    return NatsTarget(url.rest(), **found)
+
+
+URL_FORM = UrlForm(_of_url, "nats://user:password@localhost:4222")

@@ -18,11 +18,11 @@ from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._place import Place
+from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, whole
 from tickwheel.scheduler.targets.contract import Call, Firing
 
 __all__ = ["RedisStreamTarget"]
 
-_SCHEMES = ("redis", "rediss", "unix")
 _CONNECTIONS_MAX = 16
 
 
@@ -48,7 +48,7 @@ class RedisStreamTarget:
         once_s: int = 3_600,
         timeout_s: float = 10.0,
     ) -> None:
-        self._place = Place.of_url(url, _SCHEMES, "redis://localhost:6379/0")
+        self._place = Place.of_url(url, REDIS_SCHEMES, "redis://localhost:6379/0")
         for name, value in (("length_max", length_max), ("once_s", once_s), ("timeout_s", timeout_s)):
             if value is not None and not value > 0:
                 raise InvalidJobError(name, value, "pass a number, more than 0")
@@ -125,3 +125,14 @@ def _mark(stream: str, message_id: str) -> str:
     tag = rest.partition("}")
     has_tag = bool(has_begin and tag[1] and tag[0])
     return f"{stream if has_tag else '{' + stream + '}'}:{message_id}"
+
+
+def _of_url(url: TargetUrl) -> RedisStreamTarget:
+    readers = {"length_max": whole, "once_s": whole, "timeout_s": seconds}
+    found = url.take(readers)
+    url.refuse_others(readers, REDIS_OPTIONS)
+    url.check_port(URL_FORM.example)
+    return RedisStreamTarget(url.rest(), **found)
+
+
+URL_FORM = UrlForm(_of_url, "redis://:password@localhost:6379/0")

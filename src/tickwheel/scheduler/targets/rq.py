@@ -14,6 +14,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._task import Task, check_task_name, task_of
+from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
 __all__ = ["RqTarget"]
@@ -100,3 +101,13 @@ class RqTarget:
             task.kwargs,
             **{"job_id": firing.message_id, "unique": True, **options},
         )
+
+
+def _of_url(url: TargetUrl) -> RqTarget:
+    readers = {"queue": text, "timeout_s": seconds}
+    found = url.take(readers)
+    url.refuse_others(readers, REDIS_OPTIONS)
+    return RqTarget.of_url(url.inner(REDIS_SCHEMES, URL_FORM.example), **found)
+
+
+URL_FORM = UrlForm(_of_url, "rq+redis://:password@localhost:6379/0", "tick.wheel")

@@ -28,6 +28,7 @@ from tickwheel.scheduler.targets._breaker import Breakers
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._signing import read_secret, signature
+from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds, whole
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing, Retry, Snooze
 
 if TYPE_CHECKING:
@@ -250,3 +251,21 @@ def _retry_after(value: str | None) -> float | None:
 
 def _until(when: datetime) -> float:
     return (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+
+
+def _of_url(url: TargetUrl) -> WebhookTarget:
+    if url.base.partition(":")[2]:
+        raise InvalidJobError("url", url.shown, "each job names its own address: write only options, after 'webhook:?'")
+    readers = {"timeout_s": seconds, "failures_max": whole, "open_s": seconds}
+    found = url.take(readers)
+    secrets, allow = url.take_all("secret"), url.take_all("allow")
+    url.refuse_others(("secret", "allow", *readers))
+    try:
+        return WebhookTarget(secrets=secrets, allow=allow, **found)
+    except InvalidJobError:
+        raise
+    except ValueError as error:
+        raise InvalidJobError("allow", ", ".join(allow), f"{error}: write a network such as 10.1.0.0/16") from None
+
+
+URL_FORM = UrlForm(_of_url, "webhook:?secret=whsec_...", "https://example.com/")
