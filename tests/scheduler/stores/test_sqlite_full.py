@@ -17,18 +17,20 @@ FULL = """
     from tickwheel.scheduler.errors import StoreError
     from tickwheel.scheduler.stores.sqlite import SqliteStore
 
-    folder = sys.argv[1]
+    folder, jobs, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     store = SqliteStore(folder + "/jobs.db")
     store.open()
     store.acquire("owner")
-    store.apply([model.Set(model.Job(f"key {i}", 0, i, bytes(100))) for i in range(500)])
+    store.apply([model.Set(model.Job(f"key {i}", 0, i, bytes(size))) for i in range(jobs)])
     filler = open(folder + "/filler", "wb", buffering=0)
-    size = 4096
-    while size:
-        try:
-            filler.write(bytes(size))
-        except OSError:
-            size //= 2
+
+    def fill():
+        part = 4096
+        while part:
+            try:
+                filler.write(bytes(part))
+            except OSError:
+                part //= 2
 
     def attempt(*writes):
         try:
@@ -36,9 +38,11 @@ FULL = """
         except StoreError as error:
             return error
 
+    fill()
     late = model.Set(model.Job("late", 0, 0, bytes(100_000)))
     print(attempt(late))
-    print([attempt(model.Cancel(f"key {i}")) for i in range(200)].count("cancelled"))
+    print([attempt(model.Cancel(f"key {i}")) for i in range(50)].count("cancelled"))
+    fill()
     print(attempt(late))
     print(len(store.renew("owner")), attempt(late))
     os.truncate(folder + "/filler", 0)
@@ -49,11 +53,14 @@ FULL = """
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
-def test_full_disk(tmp_path):
+@pytest.mark.parametrize(("disk", "jobs", "size"), [("4m", 500, 100), ("24m", 1_500, 2_000), ("24m", 60, 60_000)])
+def test_full_disk(tmp_path, disk, jobs, size):
     """
     On a full disk jobs can be cancelled, in the room that was kept; nothing new is taken until there is room again.
+
+    However much of them is in the log alone when the disk becomes full.
     """
-    script = 'mount -t tmpfs -o size=4m tmpfs "$1" && exec "$2" -c "$3" "$1"'
+    script = f'mount -t tmpfs -o size={disk} tmpfs "$1" && exec "$2" -c "$3" "$1" {jobs} {size}'
     program = textwrap.dedent(FULL)
     command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh", tmp_path, sys.executable, program]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -62,7 +69,7 @@ def test_full_disk(tmp_path):
     assert answer.stderr == ""
     first, cancelled, second, third, last, files = answer.stdout.splitlines()
     assert "the disk is full" in first
-    assert cancelled == "200"
+    assert cancelled == "50"
     assert "the disk is full, and what was kept free is for cancelling: free some space" in second
     assert third.startswith("1 ")
     assert "for cancelling" in third

@@ -1,14 +1,18 @@
 """
 Room on the disk that is kept for a bad day: on a full one, what is there can still be cancelled, begun and settled.
 
-To take a job away needs room, too: the log has to hold the change before the file can. So an owner keeps a file of one
-mebibyte beside the database, which is deleted when the disk is full. Until it could be made again nothing new is taken.
+To take a job away needs room, too: the log has to hold the change before the file can. So an owner keeps a file beside
+the database, as large as what the log will add to the database when it is moved there; then the log begins again, in
+the room that it has. When the disk is full the reserve is deleted, and until it could be made again nothing new is
+taken.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -18,34 +22,74 @@ from tickwheel.scheduler.model import Adopt, Set, Write
 
 __all__ = ["Reserve", "is_growing"]
 
-_BYTES: Final = 1 << 20
-"""Enough to move the log into the database; then it begins again, in the room that it has."""
+_STEP: Final = 1 << 20
+"""The file has a multiple of this, in bytes."""
+
+_SPARE: Final = 1 << 18
+"""What a file system may take beside the pages."""
+
+_ROW_BYTES: Final = 8_192
+"""What a job takes at most beside twice its payload, in pages that are half empty."""
 
 
 class Reserve:
     """
-    The file `FILE-reserve`, which others may delete.
+    The file `FILE-reserve`, which others may delete. All methods are safe from any thread.
     """
 
     def __init__(self, database: Path, url: str) -> None:
         """
         Keep nothing yet.
         """
+        self._database = database
         self._path = database.with_name(f"{database.name}-reserve")
         self._url = url
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._room = 0
+        """How much may still be written before `cover` has to look."""
         self.is_spent = False
 
-    def keep(self) -> None:
+    def keep(self, moved: int) -> None:
         """
-        Make the file if it is not there and there is room for it.
+        Make the file if it is not there, or too small, and there is room for it.
+
+        Args:
+            moved: How many bytes the database will have when the log is moved into it.
         """
-        if not self.is_spent and self._path.exists():
-            return
-        with suppress(OSError):
-            if _is_filled(self._path):
+        with self._lock, suppress(OSError):
+            wanted = _rounded(self._added(moved))
+            if self.is_spent or self._bytes < wanted or not self._path.exists():
+                self._resize(max(wanted, self._bytes))
                 self.is_spent = False
-            else:
-                self._path.unlink()
+
+    def cover(self, writes: Sequence[Write], moved: Callable[[], int]) -> None:
+        """
+        Make the file as large as the commit of *writes* needs it; to be called before that.
+
+        Args:
+            writes: What is about to be committed.
+            moved: Called, only if those written since it was called last may need more room, for the bytes that the
+                database will have when the log is moved into it.
+
+        Raises:
+            StoreFullError: If there is no room for it.
+        """
+        with self._lock:
+            self._room -= sum(
+                _ROW_BYTES + 2 * len(each.job.payload) for each in writes if isinstance(each, Set | Adopt)
+            )
+            if self._room >= 0:
+                return
+            added = self._added(moved())
+            wanted = _rounded(added)
+            if not wanted <= self._bytes < 4 * wanted:
+                try:
+                    self._resize(wanted)
+                except OSError as error:
+                    what = f"{self._url}: the disk is full ({error.strerror})"
+                    raise StoreFullError(what, "free some space; nothing was written", is_transient=True) from error
+            self._room = self._bytes - added
 
     def spend(self) -> None:
         """
@@ -58,7 +102,8 @@ class Reserve:
         """
         Delete the file.
         """
-        with suppress(OSError):
+        with self._lock, suppress(OSError):
+            self._bytes = 0
             self._path.unlink()
 
     def check(self, writes: Sequence[Write]) -> None:
@@ -69,6 +114,22 @@ class Reserve:
             what = f"{self._url}: the disk is full, and what was kept free is for cancelling"
             raise StoreFullError(what, "free some space; nothing was written", is_transient=True)
 
+    def _added(self, moved: int) -> int:
+        return max(0, moved - self._database.stat().st_size) + _SPARE
+
+    def _resize(self, size: int) -> None:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(fd).st_size > size:
+                os.ftruncate(fd, size)
+            _fill(fd, size)
+            self._bytes = size
+        except OSError:
+            os.ftruncate(fd, self._bytes)  # what was kept before stays
+            raise
+        finally:
+            os.close(fd)
+
 
 def is_growing(writes: Sequence[Write]) -> bool:
     """
@@ -77,17 +138,12 @@ def is_growing(writes: Sequence[Write]) -> bool:
     return any(isinstance(write, Set | Adopt) for write in writes)
 
 
-def _is_filled(path: Path) -> bool:
-    """
-    Make the file; return whether there was room for all of it.
-    """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if not hasattr(os, "posix_fallocate"):  # macOS and Windows: what is written is there
-            return os.write(fd, bytes(_BYTES)) == _BYTES
-        os.posix_fallocate(fd, 0, _BYTES)
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
-    return True
+def _rounded(size: int) -> int:
+    return -(-size // _STEP) * _STEP
+
+
+def _fill(fd: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, 0, size)
+    elif os.write(fd, bytes(size)) < size:  # macOS and Windows: what is written is there
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

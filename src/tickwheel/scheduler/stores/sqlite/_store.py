@@ -5,6 +5,7 @@ The store on one SQLite file.
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -205,7 +206,7 @@ class SqliteStore:
             self._lock.give_back()
             raise
         self._owner = owner
-        self._reserve.keep()
+        self._keep_reserve()
         self._lease = Lease(0, epoch, None, rescued, self.now_ms())
         return [self._lease]
 
@@ -222,7 +223,7 @@ class SqliteStore:
         if not is_ours:
             self._step_down()
             return []
-        self._reserve.keep()
+        self._keep_reserve()
         if self._bell is not None and self._bell.hang_again():
             self._bell.wake()
         self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
@@ -276,6 +277,11 @@ class SqliteStore:
         with translated(self.url), self._open_connections().reading() as connection:
             return _questions.started(connection, jobs)
 
+    def _keep_reserve(self) -> None:
+        with translated(self.url), self._open_connections().reading() as connection:
+            moved = _moved(connection)
+        self._reserve.keep(moved)
+
     def _restart_log(self) -> None:
         self._open_connections().restart_log()
 
@@ -299,6 +305,8 @@ class SqliteStore:
         with self._open_connections().writing() as connection:
             batch = Batch(connection, self.now_ms(), owner=None if self._lease is None else self._owner)
             answers = batch.apply(writes, is_guessing=is_guessing)
+            if self._lease is not None:
+                self._reserve.cover(writes, partial(_moved, connection))
             if self._seen and self._lease is not None:
                 connection.execute(SQL["delete_notes"], (self._seen,))
                 self._seen = 0
@@ -345,3 +353,11 @@ class SqliteStore:
             what = f"{self.url} is not open"
             raise StoreError(what, "open it before use")
         return self._connections
+
+
+def _moved(connection: sqlite3.Connection) -> int:
+    """
+    Return how many bytes the database will have when all that *connection* sees is moved into it.
+    """
+    size: int = connection.execute(SQL["size"]).fetchone()[0]
+    return size

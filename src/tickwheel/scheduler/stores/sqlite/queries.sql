@@ -9,6 +9,9 @@ UPDATE tickwheel_ledger SET generation = generation;
 -- name: write_ledger
 UPDATE tickwheel_ledger SET generation = ?, pending = ?, running = ?, dead = ?, floor = ?;
 
+-- name: size
+SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size();
+
 -- name: take_over
 -- What was running is pending again, at the very front.
 UPDATE tickwheel_ledger SET owner = ?, epoch = epoch + 1, pending = pending + running, running = 0,
