@@ -17,7 +17,7 @@ FULL = """
     from tickwheel.scheduler.errors import StoreError
     from tickwheel.scheduler.stores.sqlite import SqliteStore
 
-    folder, jobs, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    folder, (jobs, size, more) = sys.argv[1], map(int, sys.argv[2:])
     store = SqliteStore(folder + "/jobs.db")
     store.open()
     store.acquire("owner")
@@ -39,7 +39,7 @@ FULL = """
             return error
 
     fill()
-    late = model.Set(model.Job("late", 0, 0, bytes(100_000)))
+    late = model.Set(model.Job("late", 0, 0, bytes(more)))
     print(attempt(late))
     print([attempt(model.Cancel(f"key {i}")) for i in range(50)].count("cancelled"))
     fill()
@@ -53,14 +53,16 @@ FULL = """
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
-@pytest.mark.parametrize(("disk", "jobs", "size"), [("4m", 500, 100), ("24m", 1_500, 2_000), ("24m", 60, 60_000)])
-def test_full_disk(tmp_path, disk, jobs, size):
+@pytest.mark.parametrize(
+    ("disk", "sizes"), [("4m", "500 100 100000"), ("24m", "1500 2000 100000"), ("24m", "60 60000 2000000")]
+)
+def test_full_disk(tmp_path, disk, sizes):
     """
     On a full disk jobs can be cancelled, in the room that was kept; nothing new is taken until there is room again.
 
     However much of them is in the log alone when the disk becomes full.
     """
-    script = f'mount -t tmpfs -o size={disk} tmpfs "$1" && exec "$2" -c "$3" "$1" {jobs} {size}'
+    script = f'mount -t tmpfs -o size={disk} tmpfs "$1" && exec "$2" -c "$3" "$1" {sizes}'
     program = textwrap.dedent(FULL)
     command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh", tmp_path, sys.executable, program]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

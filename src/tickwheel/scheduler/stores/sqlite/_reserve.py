@@ -76,10 +76,9 @@ class Reserve:
             StoreFullError: If there is no room for it.
         """
         with self._lock:
-            self._room -= sum(
-                _ROW_BYTES + 2 * len(each.job.payload) for each in writes if isinstance(each, Set | Adopt)
-            )
-            if self._room >= 0:
+            more = sum(_ROW_BYTES + 2 * len(each.job.payload) for each in writes if isinstance(each, Set | Adopt))
+            self._room -= more
+            if not more or self._room >= 0:  # what takes away is never refused
                 return
             added = self._added(moved())
             wanted = _rounded(added)
