@@ -51,7 +51,8 @@ CONDITIONS = {
     far.SETS: (
         f"set_many in lots of {far.LOT:,}, random keys, random instants over 30 days, into a file whose pages are as "
         "such sets leave them and not in memory; then the same keys again at other instants (far moves); then "
-        "cancel_many. bare-sql does the store's own statements, a thousand jobs in a transaction. written and read: "
+        "cancel_many. bare-sql does the store's own statements, a thousand jobs in a transaction; in-order does it "
+        "with the tables of a prototype, and then brings a day near (far cascade). written and read: "
         "bytes that the process passed to write and read calls, the move of the log into the file included; to disk "
         "and from disk: what the kernel puts down for the disk, which may count a whole folio where a page of it was "
         f"changed; the file system is {file_system(Path.cwd())}. log: bytes of the server's log. Each for one operation"
@@ -113,7 +114,7 @@ def cases(*, quick: bool) -> list[Case]:
         found += [Case(__name__, RESTART, subject, size, {}, 1) for size in sizes]
     found += [
         Case(__name__, far.SETS, subject, sizes[-1], {"count": far.LOT if quick else 5 * far.LOT}, 1)
-        for subject in ("bare-sql", "tickwheel", "tickwheel-postgres")
+        for subject in ("bare-sql", "in-order", "tickwheel", "tickwheel-postgres")
     ]
     return found
 

@@ -16,6 +16,7 @@ from typing import Final
 import psycopg
 
 from benchmarks.durable.file import BATCH, PAYLOAD, SEED, batched, connected
+from benchmarks.durable.ordered import DAY_MS, OrderedWheel
 from benchmarks.model import Measure
 from tickwheel.scheduler import Job, Scheduler, SetRequest
 from tickwheel.scheduler.stores._rows import row_of
@@ -27,6 +28,7 @@ __all__ = ["CANCELS", "LOT", "MOVES", "SETS", "fill", "on_file", "on_server"]
 SETS: Final = "far sets"
 MOVES: Final = "far moves"
 CANCELS: Final = "far cancels"
+CASCADES: Final = "far cascade"
 
 LOT: Final = 20_000
 _SPAN_MS: Final = 30 * 86_400_000
@@ -63,6 +65,13 @@ def fill(path: Path, pending: int) -> None:
         connection.execute(SQL["write_ledger"], (pending, pending, 0, 0, floor))
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
+    _forget(path)
+
+
+def _forget(path: Path) -> None:
+    """
+    Let nothing of the file stay in memory; nobody may have it open here, since a close gives up SQLite's locks.
+    """
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -75,8 +84,11 @@ def on_file(path: Path, subject: str, pending: int, keys: list[str]) -> list[Mea
     """
     Measure *subject* on a new file with *pending* jobs.
     """
-    fill(path, pending)
     meter = _Meter(pending, path)
+    if subject == "in-order":
+        _in_order(meter, path, pending, keys)
+        return meter.found
+    fill(path, pending)
     if subject == "bare-sql":
         _bare(meter, path, keys)
     else:
@@ -212,16 +224,59 @@ def _bare(meter: _Meter, path: Path, keys: list[str]) -> None:
                     _execute(connection, "delete_job", [(0, job.due_at, job.generation) for job in jobs])
 
 
+def _in_order(meter: _Meter, path: Path, pending: int, keys: list[str]) -> None:
+    """
+    Do the same with a prototype that writes in order, a thousand jobs in a transaction, and bring one day near.
+    """
+    draw = random.Random(SEED + 1)
+    now = time.time_ns() // 1_000_000
+    there = [f"{draw.getrandbits(64):016x}" for _ in range(pending)]
+    with connected(path) as connection:
+        wheel = OrderedWheel(connection)
+
+        def set_all(keys: list[str], instants: list[int], first: int, size: int = BATCH) -> None:
+            jobs = [_job(*each, now) for each in zip(keys, range(first, first + len(keys)), instants, strict=True)]
+            for part in batched(jobs, size):
+                with _committed(connection):
+                    wheel.set(part)
+
+        connection.execute("PRAGMA synchronous=OFF")
+        set_all(there, _instants(SEED + 2, pending), 1, LOT)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        connection.execute("PRAGMA synchronous=FULL")
+        generation = pending + 1
+        for work, seed in ((SETS, SEED + 3), (MOVES, SEED + 4)):
+            instants = _instants(seed, len(keys))
+            with meter.of(work, len(keys)):
+                set_all(keys, instants, generation)
+            generation += len(keys)
+        meter.weigh(len(keys))
+        with meter.of(CANCELS, len(keys)):
+            for part in batched(keys, BATCH):
+                generation += 1
+                with _committed(connection):
+                    wheel.cancel(part, generation)
+        day = now // DAY_MS + 2
+        with meter.of(CASCADES, max(1, wheel.count_of(day))), _committed(connection):
+            wheel.cascade(day)
+
+
+@contextmanager
+def _committed(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    yield
+    connection.execute("COMMIT")
+
+
 @contextmanager
 def _transaction(connection: sqlite3.Connection, jobs: Sequence[Job], more: int) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    generation, pending, running, dead, floor, *_ = connection.execute(SQL["read_ledger"]).fetchone()
-    for keys in batched(sorted(job.key for job in jobs), KEYS_AT_ONCE[0]):
-        connection.execute(jobs_by_key(len(keys)), keys).fetchall()
-    yield
-    generation = max(generation, jobs[-1].generation)
-    connection.execute(SQL["write_ledger"], (generation, pending + more, running, dead, floor))
-    connection.execute("COMMIT")
+    with _committed(connection):
+        generation, pending, running, dead, floor, *_ = connection.execute(SQL["read_ledger"]).fetchone()
+        for keys in batched(sorted(job.key for job in jobs), KEYS_AT_ONCE[0]):
+            connection.execute(jobs_by_key(len(keys)), keys).fetchall()
+        yield
+        generation = max(generation, jobs[-1].generation)
+        connection.execute(SQL["write_ledger"], (generation, pending + more, running, dead, floor))
 
 
 def _insert(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:

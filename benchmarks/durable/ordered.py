@@ -1,0 +1,192 @@
+"""
+A layout that writes in order, as a prototype beside the store: the decision "the wheel on disk" has what it found.
+
+| what | where it is written |
+|---|---|
+| a far job | at the end of its day's rows, in the order of sets |
+| its key | on a small shelf; a full shelf becomes a sorted run, and eight runs of a size become one of the next |
+| a move | as a new row and a new key; the newest run wins, and a short record says that the old row is gone |
+| a cancel | as a key without a place, and such a record |
+| a day that comes near | sorted into the table of near jobs, in one go |
+
+It knows its runs, and which keys may be in them, from memory: one process writes, nothing is listed, nothing fires.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tickwheel.scheduler import Job
+
+__all__ = ["DAY_MS", "OrderedWheel"]
+
+DAY_MS: Final = 86_400_000
+_SHELF_MAX: Final = 40_000
+"""Keys on the shelf: some 500 pages, of which a commit of a thousand rewrites three quarters."""
+_MERGED: Final = 8
+_AT_ONCE: Final = 500
+_BITS_A_KEY: Final = 16
+
+_TABLES: Final = """
+CREATE TABLE far (
+    day INTEGER, generation INTEGER, due_at INTEGER NOT NULL,
+    key TEXT NOT NULL, state INTEGER NOT NULL, attempt INTEGER NOT NULL, payload BLOB NOT NULL, target TEXT NOT NULL,
+    handler TEXT NOT NULL, retry TEXT, expires_at INTEGER, recurrence TEXT, error TEXT, trace TEXT,
+    first_set_at INTEGER NOT NULL,
+    PRIMARY KEY (day, generation)
+) WITHOUT ROWID;
+CREATE TABLE gone (day INTEGER, generation INTEGER, PRIMARY KEY (day, generation)) WITHOUT ROWID;
+CREATE TABLE near (
+    due_at INTEGER, generation INTEGER,
+    key TEXT NOT NULL, state INTEGER NOT NULL, attempt INTEGER NOT NULL, payload BLOB NOT NULL, target TEXT NOT NULL,
+    handler TEXT NOT NULL, retry TEXT, expires_at INTEGER, recurrence TEXT, error TEXT, trace TEXT,
+    first_set_at INTEGER NOT NULL,
+    PRIMARY KEY (due_at, generation)
+) WITHOUT ROWID;
+CREATE TABLE key (
+    run INTEGER, key TEXT, due_at INTEGER, generation INTEGER NOT NULL, PRIMARY KEY (run, key)
+) WITHOUT ROWID;
+CREATE TABLE ledger (id INTEGER PRIMARY KEY, generation INTEGER NOT NULL, pending INTEGER NOT NULL);
+INSERT INTO ledger VALUES (1, 0, 0);
+"""
+_FIND: Final = "SELECT key, due_at, generation FROM key WHERE run = ? AND key IN ({})"
+_APPEND: Final = """
+INSERT INTO far (day, generation, due_at, key, state, attempt, payload, target, handler, first_set_at)
+VALUES (?, ?, ?, ?, 0, 0, ?, ?, ?, ?)
+"""
+# The newest generation wins; SQLite takes the other columns from the row that has the maximum.
+_MERGE: Final = """
+INSERT INTO key SELECT ?, key, due_at, max(generation) FROM key WHERE run IN ({}) GROUP BY key ORDER BY key
+"""
+_CASCADE: Final = """
+INSERT INTO near (due_at, generation, key, state, attempt, payload, target, handler, first_set_at)
+SELECT due_at, generation, key, state, attempt, payload, target, handler, first_set_at FROM far WHERE day = ?1
+    AND NOT EXISTS (SELECT 1 FROM gone WHERE gone.day = ?1 AND gone.generation = far.generation)
+ORDER BY due_at, generation
+"""
+
+
+class _Filter:
+    """
+    Which keys may be in a run: a bit for each, in sixteen times as many.
+    """
+
+    def __init__(self, keys: Iterable[str], size: int) -> None:
+        """
+        Hold *size* *keys*.
+        """
+        self._mask = (1 << (size * _BITS_A_KEY).bit_length()) - 1
+        self._bits = bytearray((self._mask + 1) // 8)
+        for key in keys:
+            place = zlib.crc32(key.encode()) & self._mask
+            self._bits[place >> 3] |= 1 << (place & 7)
+
+    def within(self, keys: Iterable[str]) -> list[str]:
+        """
+        Return those of *keys* that may be there.
+        """
+        bits, mask = self._bits, self._mask
+        places = ((key, zlib.crc32(key.encode()) & mask) for key in keys)
+        return [key for key, place in places if bits[place >> 3] >> (place & 7) & 1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    number: int
+    level: int
+    size: int
+    filter: _Filter
+
+
+class OrderedWheel:
+    """
+    Far jobs in a file; whoever calls begins and commits.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """
+        Make the tables.
+        """
+        self._connection = connection
+        self._shelf = 0
+        """How many keys are on the shelf, which is run 0."""
+        self._runs: list[_Run] = []
+        """Newest first."""
+        self._last = 0
+        connection.executescript(_TABLES)
+
+    def set(self, jobs: Sequence[Job]) -> None:
+        """
+        Set *jobs*, whatever their keys have.
+        """
+        before = self._find([job.key for job in jobs])
+        self._connection.executemany("INSERT INTO gone VALUES (?, ?)", sorted(before.values()))
+        self._connection.executemany(_APPEND, sorted(map(_row_of, jobs)))
+        self._note([(job.key, job.due_at, job.generation) for job in jobs], len(jobs) - len(before))
+
+    def cancel(self, keys: Sequence[str], generation: int) -> None:
+        """
+        Cancel the jobs of *keys*; *generation* is a new one.
+        """
+        before = self._find(keys)
+        self._connection.executemany("INSERT INTO gone VALUES (?, ?)", sorted(before.values()))
+        self._note([(key, None, generation) for key in before], -len(before))
+
+    def cascade(self, day: int) -> None:
+        """
+        Sort the jobs of *day* into the near ones.
+        """
+        self._connection.execute(_CASCADE, (day,))
+        self._connection.execute("DELETE FROM far WHERE day = ?", (day,))
+        self._connection.execute("DELETE FROM gone WHERE day = ?", (day,))
+
+    def count_of(self, day: int) -> int:
+        """
+        Return how many far jobs *day* has, row by row.
+        """
+        counts = "SELECT (SELECT count(*) FROM far WHERE day = ?1) - (SELECT count(*) FROM gone WHERE day = ?1)"
+        return int(self._connection.execute(counts, (day,)).fetchone()[0])
+
+    def _find(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        left = set(keys)
+        for run in (None, *self._runs):
+            some = sorted(run.filter.within(left) if run else left)
+            for start in range(0, len(some), _AT_ONCE):
+                part = some[start : start + _AT_ONCE]
+                statement = _FIND.format(",".join("?" * len(part)))
+                for key, due_at, generation in self._connection.execute(statement, (run.number if run else 0, *part)):
+                    left.discard(key)
+                    if due_at is not None:
+                        found[key] = (due_at // DAY_MS, generation)
+        return found
+
+    def _note(self, places: list[tuple[str, int | None, int]], more: int) -> None:
+        self._connection.executemany("INSERT OR REPLACE INTO key VALUES (0, ?, ?, ?)", sorted(places))
+        self._connection.execute("UPDATE ledger SET generation = generation + 1, pending = pending + ?", (more,))
+        self._shelf += len(places)
+        if self._shelf >= _SHELF_MAX:
+            self._shelf = 0
+            self._merge([0], 0)
+            while len(full := [run for run in self._runs if run.level == self._runs[0].level]) == _MERGED:
+                self._runs = self._runs[_MERGED:]
+                self._merge([run.number for run in full], full[0].level + 1)
+
+    def _merge(self, numbers: list[int], level: int) -> None:
+        self._last += 1
+        which = ",".join(map(str, numbers))
+        size = self._connection.execute(_MERGE.format(which), (self._last,)).rowcount
+        self._connection.executemany("DELETE FROM key WHERE run = ?", [(number,) for number in numbers])
+        self._runs.insert(0, _Run(self._last, level, size, _Filter(self._keys_of(self._last), size)))
+
+    def _keys_of(self, number: int) -> Iterator[str]:
+        return (key for (key,) in self._connection.execute("SELECT key FROM key WHERE run = ?", (number,)))
+
+
+def _row_of(job: Job) -> tuple[object, ...]:
+    day = job.due_at // DAY_MS
+    return day, job.generation, job.due_at, job.key, job.payload, job.target, job.handler, job.first_set_at
