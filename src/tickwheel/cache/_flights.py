@@ -23,7 +23,7 @@ LoadsAll: TypeAlias = Callable[[list[Any]], Any]
 
 class Loading(Protocol):
     """
-    What a cache is to its loads.
+    The part of a cache that its loads use.
     """
 
     def find_loaded(self, key: Any) -> tuple[Any] | None:

@@ -21,7 +21,7 @@ __all__ = ["Loads"]
 
 class Taking(Loading, Protocol):
     """
-    What a cache is to those who take from it.
+    The part of a cache that `take` and its kin use.
     """
 
     def get_many(self, keys: Iterable[Any], /) -> dict[Any, Any]:

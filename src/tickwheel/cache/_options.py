@@ -22,7 +22,7 @@ __all__ = ["Leaving", "Options"]
 @dataclass(frozen=True, slots=True)
 class Options:
     """
-    What a cache is made with; the classes say what each means.
+    The options of a cache; the classes describe each of them.
 
     Raises:
         ValueError: If maxsize is NaN or negative, or jitter is not in 0..1.

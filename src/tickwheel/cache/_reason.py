@@ -1,5 +1,5 @@
 """
-Why an entry has left a cache.
+The reason for which an entry has left a cache.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["REASONS", "Reason"]
 
 class Reason(StrEnum):
     """
-    Why an entry has left a cache.
+    The reason for which an entry has left a cache.
     """
 
     EXPIRED = "expired"

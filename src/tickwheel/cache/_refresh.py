@@ -18,7 +18,7 @@ _YEAR_NS: Final = 366 * 24 * 3600 * 1_000_000_000
 @dataclass(frozen=True, slots=True)
 class Refresh:
     """
-    How `take`, its kin and `cached` go about a value whose life is about to end, or has ended.
+    The rules by which `take`, its kin and `cached` renew a value whose life is about to end, or has ended.
 
         TTLCache(1000, ttl=60.0, refresh=Refresh(ahead=5.0, stale_while_revalidate=30.0, stale_if_error=600.0))
 

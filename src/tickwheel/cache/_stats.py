@@ -31,7 +31,7 @@ class LoadTally:
 @dataclass(frozen=True, slots=True)
 class LoadStats:
     """
-    What the loaders of `take`, its kin and `cached` have done.
+    Counters of the loads by `take`, its kin and `cached`.
 
     Attributes:
         loaded: Keys whose loader has returned.
@@ -54,7 +54,7 @@ class LoadStats:
 
 class CacheInfo(NamedTuple):
     """
-    What `functools.lru_cache` says of a function: `cache_info()`.
+    The counters that `functools.lru_cache` gives a function as `cache_info()`.
 
     Attributes:
         hits: Calls that were answered by the cache.

@@ -21,7 +21,7 @@ _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its 
 
 class CacheTimer:
     """
-    What `cache.timer` is: call it for the time, or enter it to have that stand still for a while.
+    The time of a cache as `cache.timer`: call it for the time, or enter it to have that stand still for a while.
 
     Attributes are those of the function. While it is entered it tells every thread the same time; a cache that goes by
     a function of its own then stands still too, one that goes by the system's clock does not.

@@ -113,7 +113,7 @@ class Cron:
     @property
     def is_literal(self) -> bool:
         """
-        Whether the line follows the wall clock second by second rather than meaning a time of the day.
+        Return whether the line follows the wall clock second by second rather than meaning a time of the day.
         """
         fields = self.line.split()
         return len(fields) == _WITH_SECONDS or fields[0].startswith("*") or fields[1].startswith("*")

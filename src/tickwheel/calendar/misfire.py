@@ -15,7 +15,7 @@ MISFIRE_GRACE_MS: Final = 60_000
 
 class Misfire(StrEnum):
     """
-    What becomes of runs whose instant passed while nobody could fire them.
+    The policy for runs whose instant passed while nobody could fire them.
     """
 
     ONCE = "once"

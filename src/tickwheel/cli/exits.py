@@ -23,7 +23,7 @@ __all__ = ["ExitCode", "Refused", "exit_code_of", "table"]
 @unique
 class ExitCode(IntEnum):
     """
-    How the process ended.
+    The exit codes of the process.
     """
 
     meaning: str

@@ -21,7 +21,7 @@ SlowHandler: TypeAlias = Callable[[DueTimer, float], object]
 
 class Executor(Protocol):
     """
-    What runs the callbacks of wheels.
+    The base of everything that runs the callbacks of wheels.
     """
 
     def serve(self, engine: Engine) -> None:

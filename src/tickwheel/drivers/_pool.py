@@ -27,7 +27,7 @@ WhenFull: TypeAlias = Literal["block", "reject", "run"]
 
 class _Queue:
     """
-    What waits for a worker. The workers know this, not the pool, so that a pool which nobody holds can go.
+    The callbacks that wait for a worker. The workers know this, not the pool, so a pool that nobody holds can go.
     """
 
     def __init__(self, size_max: int) -> None:

@@ -31,7 +31,7 @@ __all__ = ["ShardedWheel"]
 
 class _Place:
     """
-    Where a key is that is pending or expiring. Its wheel has it with (place, value) as the value.
+    The shard of a key that is pending or expiring. Its wheel has it with (place, value) as the value.
 
     A life begins when the key is set, and ends when it was cancelled or its `on_expire` has returned. On its way from
     the wheel to `on_expire` a life is in no list; so lives are counted, and a key changes its wheel only without one.
@@ -46,7 +46,7 @@ class _Place:
 
 class _OnExpire(KeyedStandIn):
     """
-    What the shards call when a key expires: *expire*, or *refuse* where an executor would not.
+    The callback of the shards for a key that expires: *expire*, or *refuse* where an executor would not take it.
     """
 
     __slots__ = ("_expire", "_refuse")

@@ -40,7 +40,7 @@ def is_stepped(clock: object) -> TypeGuard[SteppedClock]:
 
 class Driver(Protocol):
     """
-    What calls an engine's `fire_due` when its clock says so.
+    A driver calls an engine's `fire_due` when its clock says so.
 
     Made, then started once with the engine that it is to drive. All methods may be called from any thread.
     """

@@ -13,7 +13,7 @@ __all__ = ["tell_after_fork"]
 
 class Forked(Protocol):
     """
-    What needs to know that it is in a child.
+    An object that has to know when it is in the child of a fork.
     """
 
     def after_fork(self) -> None:

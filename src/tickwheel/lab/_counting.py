@@ -19,7 +19,7 @@ __all__ = ["Comparisons", "counted"]
 
 class Comparisons:
     """
-    What was compared.
+    A count of the comparisons that were made.
 
     Attributes:
         count: How many comparisons of two entries there were.

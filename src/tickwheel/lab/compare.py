@@ -41,7 +41,7 @@ class MeasureError(TickwheelError, RuntimeError):
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """
-    What came out of a comparison.
+    The results of a comparison.
 
     Attributes:
         trace: What was superposed.

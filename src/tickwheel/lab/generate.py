@@ -35,7 +35,7 @@ SILENT: Final = 0.005
 @dataclass(frozen=True, slots=True)
 class Load:
     """
-    What to generate.
+    A description of the trace to generate.
 
     Attributes:
         kind: One of `KINDS`.

@@ -39,7 +39,7 @@ class DoesNotFitError(TickwheelError, ValueError):
 @dataclass(slots=True)
 class ReplayCounts:
     """
-    What came of a trace.
+    Counters of a replayed trace.
 
     Attributes:
         set: Timers that were set anew.

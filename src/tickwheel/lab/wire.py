@@ -37,7 +37,7 @@ class UrlError(TickwheelError, ValueError):
 
 class Answer(NamedTuple):
     """
-    What came back: the status, 0 where nothing came, and the body, or why nothing came; and when it was sent.
+    An answer: its status, or 0 where none came; its body, or why none came; and when the request was sent.
     """
 
     status: int

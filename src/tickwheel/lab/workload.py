@@ -33,7 +33,7 @@ class WorkloadError(TickwheelError, ValueError):
 @dataclass(frozen=True, slots=True)
 class Workload:
     """
-    What to do to a wheel that stands at 0.
+    The operations for a wheel that stands at 0.
 
     In arrays, because the objects of a million steps would be the largest thing in the process that is to be weighed.
 

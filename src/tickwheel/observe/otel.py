@@ -209,7 +209,7 @@ class _FiringSpan:
 
 class _Current:
     """
-    What is current while a handler runs: the span, and made when something of it is asked for.
+    The span that is current while a handler runs; it is made when something of it is asked for.
     """
 
     __slots__ = ("_firing",)

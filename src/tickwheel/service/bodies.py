@@ -52,7 +52,7 @@ Generation = Annotated[int, Meta(ge=0, description="Only if the job has it; 0: o
 
 class Body(Struct, forbid_unknown_fields=True, frozen=True):
     """
-    What comes in: an unknown name is refused, since it is a misspelt one.
+    The base of all bodies: an unknown name is refused, since it is a misspelt one.
     """
 
     def fields(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Body(Struct, forbid_unknown_fields=True, frozen=True):
 
 class RetryBody(Body, frozen=True):
     """
-    When a failed job is tried again.
+    A retry policy: when a failed job is tried again.
     """
 
     attempts: Annotated[int, Meta(ge=1, le=1000, description="How often at most, the first included.")] = 5
@@ -86,7 +86,7 @@ class RetryBody(Body, frozen=True):
 
 class SetBody(Body, frozen=True):
     """
-    What to set: exactly one of `delay`, `at`, `every` and `cron`, and what to do then.
+    A job to set: exactly one of `delay`, `at`, `every` and `cron`, and what to do then.
     """
 
     delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
@@ -125,7 +125,7 @@ class SetBody(Body, frozen=True):
 
 class MoveBody(Body, frozen=True):
     """
-    Where to move a job: exactly one of `delay` and `at`.
+    The new instant of a job: exactly one of `delay` and `at`.
     """
 
     delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
@@ -183,7 +183,7 @@ class BatchBody(Body, frozen=True):
 
 class CancelBody(Body, frozen=True):
     """
-    Which jobs to cancel: those whose key begins with `prefix`, which may not be empty.
+    The jobs to cancel: those whose key begins with `prefix`, which may not be empty.
     """
 
     prefix: Annotated[str, Meta(min_length=1, max_length=512)]
@@ -197,7 +197,7 @@ LeaseSpan = Annotated[
 
 class LeaseBody(Body, frozen=True):
     """
-    What to lease: due firings of one queue.
+    A request to lease due firings of one queue.
     """
 
     queue: Annotated[str, Meta(min_length=1, max_length=2048, description="The `handler` of its jobs.")]
@@ -208,7 +208,7 @@ class LeaseBody(Body, frozen=True):
 
 class AckBody(Body, frozen=True):
     """
-    Which firing is done.
+    The firing that is done.
     """
 
     fire_id: FireId
@@ -216,7 +216,7 @@ class AckBody(Body, frozen=True):
 
 class NackBody(Body, frozen=True):
     """
-    Which firing failed; when to try again, or that it is for good.
+    The firing that failed, and when to try it again, or that it failed for good.
     """
 
     fire_id: FireId
@@ -229,7 +229,7 @@ class NackBody(Body, frozen=True):
 
 class ExtendBody(Body, frozen=True):
     """
-    Which lease is to end later, and when.
+    The lease that is to end later, and its new end.
     """
 
     fire_id: FireId

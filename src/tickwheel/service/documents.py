@@ -79,7 +79,7 @@ class JobDocument(Struct, frozen=True):
 
 class AnswerDocument(Struct, frozen=True):
     """
-    What came of a write, and the job as it is afterwards; of a cancelled one, as it was.
+    The outcome of a write, and the job as it is afterwards; of a cancelled one, as it was.
     """
 
     outcome: str
@@ -123,7 +123,7 @@ class FiringsDocument(Struct, frozen=True):
 
 class ResultDocument(Struct, frozen=True, omit_defaults=True):
     """
-    What came of one item of a batch; of a refused one, its problem.
+    The outcome of one item of a batch; of a refused one, its problem.
     """
 
     key: str
@@ -145,7 +145,7 @@ class BatchDocument(Struct, frozen=True):
 
 class CancelledDocument(Struct, frozen=True):
     """
-    How many jobs were cancelled.
+    The number of jobs that were cancelled.
     """
 
     cancelled: int
@@ -153,7 +153,7 @@ class CancelledDocument(Struct, frozen=True):
 
 class LatenessDocument(TypedDict):
     """
-    How late firings of this process were; of each step of the histogram, its upper edge (null: none) and its count.
+    The lateness of this process's firings: the upper edge (null: none) and count of each step of the histogram.
     """
 
     count: int
@@ -166,7 +166,7 @@ class LatenessDocument(TypedDict):
 
 class AsideDocument(TypedDict):
     """
-    How many jobs of one handler wait for a node that has it, and when the first of them is, or was, due.
+    The number of jobs that wait for a node with their handler, and when the first of them is, or was, due.
     """
 
     target: str
@@ -177,7 +177,7 @@ class AsideDocument(TypedDict):
 
 class LeakedDocument(TypedDict):
     """
-    How many attempts of one handler run on past their timeouts, as a thread or on the loop.
+    The number of attempts of one handler that run on past their timeouts, as a thread or on the loop.
     """
 
     target: str
@@ -221,7 +221,7 @@ class StatsDocument(TypedDict):
 
 class StripDocument(Struct, frozen=True):
     """
-    How many pending jobs fall due in each step from `since` on.
+    The number of pending jobs that fall due in each step from `since` on.
     """
 
     name: str
@@ -267,7 +267,7 @@ class WheelDocument(Struct, frozen=True):
 
 class ForecastDocument(Struct, frozen=True):
     """
-    What falls due in the next minute, hour and day, and when the next job does.
+    The number of jobs that fall due in the next minute, hour and day, and the instant of the next one.
     """
 
     next_due_at: datetime | None
@@ -276,7 +276,7 @@ class ForecastDocument(Struct, frozen=True):
 
 class CountsDocument(Struct, frozen=True):
     """
-    How many pending jobs fall due in each step from `since` on.
+    The number of pending jobs that fall due in each step from `since` on.
     """
 
     counts: list[int]

@@ -61,7 +61,7 @@ def _told(stats: dict[str, Any]) -> dict[str, Any]:
 
 class Figures:
     """
-    What the scheduler says of itself, read at most four times a second however many ask.
+    The scheduler's figures, read at most four times a second however many ask.
     """
 
     def __init__(self, scheduler: AsyncScheduler, firings: Firings) -> None:

@@ -50,7 +50,7 @@ class Firings:
 
 class Seen:
     """
-    What one page has been told of.
+    The firings that one page has been sent.
     """
 
     def __init__(self) -> None:

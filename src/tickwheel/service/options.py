@@ -16,7 +16,7 @@ __all__ = ["ServiceOptions", "is_loopback"]
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
     """
-    How the service listens, and what it takes.
+    The options of the service: where it listens, and its limits.
 
     Attributes:
         host: The address to listen on; one that other machines reach needs tokens.

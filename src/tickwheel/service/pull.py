@@ -48,7 +48,7 @@ class LeaseDocument(Struct, frozen=True):
 
 class LeasesDocument(Struct, frozen=True):
     """
-    What was leased, in the order of the instants; nothing, where nothing fell due in time.
+    The firings that were leased, in the order of their instants; none, where none fell due in time.
     """
 
     leases: list[LeaseDocument]
@@ -56,7 +56,7 @@ class LeasesDocument(Struct, frozen=True):
 
 class EndedDocument(Struct, frozen=True):
     """
-    What came of the end of a lease.
+    The outcome of the end of a lease.
     """
 
     outcome: Literal["acknowledged", "refused"]
@@ -64,7 +64,7 @@ class EndedDocument(Struct, frozen=True):
 
 class ExtendedDocument(Struct, frozen=True):
     """
-    When a lease ends now.
+    The new end of a lease.
     """
 
     until: datetime

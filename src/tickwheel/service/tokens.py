@@ -24,7 +24,7 @@ _LINE = re.compile(r"(read|write)\s+([0-9a-f]{64})")
 
 class Access(IntEnum):
     """
-    What a token allows; each includes those before it.
+    The rights of a token; each includes those before it.
     """
 
     NONE = 0
@@ -42,7 +42,7 @@ class Tokens:
 
     def __bool__(self) -> bool:
         """
-        Whether there is any token: without one, nobody is asked for it.
+        Return whether there is any token: without one, nobody is asked for it.
         """
         return bool(self.hashes)
 

@@ -77,7 +77,7 @@ class ModelTimer:
 
 class EngineModel:
     """
-    What an engine does, by the letter of its contract; time is set from outside.
+    A model of an engine, by the letter of its contract; time is set from outside.
     """
 
     def __init__(self, now: int, max_pending: int | None) -> None:

@@ -23,7 +23,7 @@ class _Filed(NamedTuple):
 
 class WheelModel:
     """
-    What a wheel of these *abilities* must answer.
+    A model of what a wheel of these *abilities* must answer.
 
     A cancelled or moved entry stays in the heap until it surfaces, which is what no wheel may do and a model can.
     """

@@ -69,7 +69,7 @@ class EngineDivergenceError(AssertionError):
 
 class _ExitError(BaseException):
     """
-    What a callback raises that is no Exception.
+    An exit that a callback raises, which is not an Exception.
     """
 
 
@@ -202,14 +202,14 @@ class _Run:
     @property
     def events(self) -> int:
         """
-        How much happened.
+        Return the number of events.
         """
         return len(self._real.trace)
 
     @property
     def fired(self) -> int:
         """
-        How many timers fired.
+        Return the number of timers that fired.
         """
         return self._model.counts["fires"]
 

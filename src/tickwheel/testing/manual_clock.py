@@ -22,7 +22,7 @@ TURNS_MAX: Final = 100_000
 
 class Attached(Protocol):
     """
-    What a clock can move along: an engine, or anything with its two methods.
+    An object that a clock can move along: an engine, or anything with its two methods.
     """
 
     def arm(self) -> int | None:

@@ -162,7 +162,7 @@ class Rig:
 
 class TargetSuite(ABC):
     """
-    What every such target keeps; a subclass says `make_place`, and what it is.
+    The promises of every such target, as tests; a subclass says `make_place`, and what it is.
 
     Attributes:
         library: The third-party module that it needs.

@@ -41,7 +41,7 @@ class Wire:
     @property
     def connections(self) -> int:
         """
-        How many connections it relays.
+        Return the number of connections that it relays.
         """
         with self._lock:
             return len(self._ends) // 2

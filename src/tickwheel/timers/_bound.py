@@ -18,7 +18,7 @@ __all__ = ["BoundCallback", "DeadlineCallback"]
 
 class BoundCallback(StandIn):
     """
-    What a timer calls that ends with a context.
+    The callback of a timer that ends with a context.
     """
 
     def __init__(self, ending: Ending, callback: Callback, args: tuple[Any, ...]) -> None:
@@ -68,7 +68,7 @@ class BoundCallback(StandIn):
 
 class DeadlineCallback(StandIn):
     """
-    What a timer calls that ends a context.
+    The callback of a timer that ends a context.
     """
 
     def __init__(self, ending: Ending, deadline: float) -> None:

@@ -19,7 +19,7 @@ Reason: TypeAlias = tuple[type[TickwheelError], Any]
 
 class Ending:
     """
-    How one context ends. All methods may be called from any thread; nobody is told under the lock.
+    The end of one context. All methods may be called from any thread; nobody is told under the lock.
     """
 
     def __init__(self) -> None:

@@ -71,7 +71,7 @@ class WheelTimer(Unique):
     @property
     def callback(self) -> Callback | None:
         """
-        What it calls, as the user gave it; None once it never will again.
+        Return what it calls, as the user gave it; None once it never will again.
         """
         return given(self.call, self.words)[0]
 

@@ -41,7 +41,7 @@ Values: TypeAlias = "tuple[object, Any, Values | None]"
 
 class Timers(Protocol):
     """
-    Where a context gets its time from: a TimerWheel.
+    The source of a context's time: a TimerWheel.
     """
 
     def time(self) -> float:

@@ -39,7 +39,7 @@ class Timer(Protocol):
     @property
     def callback(self) -> Callback | None:
         """
-        What it calls, as the user gave it; None once it never will again.
+        Return what it calls, as the user gave it; None once it never will again.
         """
 
     @property
@@ -113,7 +113,7 @@ class Engine(Protocol):
     @property
     def clock(self) -> Clock:
         """
-        Where time comes from.
+        Return the clock that time comes from.
         """
 
     on_earlier: Callable[[], object] | None

@@ -16,7 +16,7 @@ __all__ = ["KeyedStandIn", "StandIn", "given", "listed", "shown"]
 
 class StandIn(ABC, Unique):
     """
-    What an engine is given to call where there is more to do than to call the user's function.
+    A callable for an engine, where there is more to do than to call the user's function.
     """
 
     __slots__ = ()
@@ -86,7 +86,7 @@ def listed(pending: list[Pending]) -> list[Pending]:
 
 class KeyedStandIn(ABC):
     """
-    What a wheel is given as `on_expire` where there is more to do than to call the user's.
+    A callable for a wheel's `on_expire`, where there is more to do than to call the user's.
 
     Attributes:
         callback: The user's.

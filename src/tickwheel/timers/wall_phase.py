@@ -47,7 +47,7 @@ _COUNTED_MAX: Final = 100
 
 class WallPhase:
     """
-    Where a series by the wall clock stands; the methods are those of `Phase`.
+    The phase of a series by the wall clock; the methods are those of `Phase`.
 
     Args:
         rule: The instants.

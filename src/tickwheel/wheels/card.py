@@ -38,7 +38,7 @@ UNITS: Final = (
 @dataclass(frozen=True, slots=True)
 class Load:
     """
-    What of a trace decides about a geometry.
+    The facts of a trace that decide about a geometry.
 
     Attributes:
         sets: Operations that set or move.

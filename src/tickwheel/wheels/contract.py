@@ -34,7 +34,7 @@ __all__ = ["NEVER", "Abilities", "Expired", "Wheel", "checked_deadline", "checke
 
 class Abilities(NamedTuple):
     """
-    What a design declares of itself; the contract suite reads it instead of guessing.
+    The abilities that a design declares; the contract suite reads them instead of guessing.
 
     Attributes:
         tick_ns: The unit of filing that callers can see: an entry expires at the end of its tick, which is the first

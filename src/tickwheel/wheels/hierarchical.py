@@ -77,7 +77,7 @@ class HierarchicalWheel(TickedWheel):
     @property
     def levels(self) -> int:
         """
-        How many wheels there are by now.
+        Return the number of wheels that there are by now.
         """
         return self._wheels.levels
 
@@ -100,7 +100,7 @@ class Wheels:
     @property
     def levels(self) -> int:
         """
-        How many wheels there are by now.
+        Return the number of wheels that there are by now.
         """
         return len(self._wheels)
 

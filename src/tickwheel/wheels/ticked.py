@@ -48,7 +48,7 @@ class Slots(Protocol):
     @property
     def turn(self) -> int | None:
         """
-        How many ticks after the pointer can be told apart; None where any number can.
+        Return how many ticks after the pointer can be told apart; None where any number can.
         """
 
     def add(self, entry: Entry) -> None:

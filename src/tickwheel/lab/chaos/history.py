@@ -14,7 +14,7 @@ __all__ = ["Delivery", "Fault", "History", "Outcome", "Write"]
 
 class Outcome(StrEnum):
     """
-    What became of a write, as far as its sender knows.
+    The outcome of a write, as far as its sender knows it.
     """
 
     ACKNOWLEDGED = "acknowledged"
@@ -69,7 +69,7 @@ class Delivery:
 @dataclass(frozen=True, slots=True)
 class Fault:
     """
-    When something was wrong, from its beginning until everything was well again.
+    The time of one fault, from its beginning until everything was well again.
     """
 
     kind: str

@@ -32,7 +32,7 @@ T = TypeVar("T", Write, Delivery)
 @dataclass(slots=True)
 class Verdict:
     """
-    What was found, each violation in a sentence.
+    The findings of a run, each violation in a sentence.
 
     Attributes:
         lost, doubled, early, unexpected, silent: The violations.
@@ -92,7 +92,7 @@ def owed(writes: Iterable[Write], deliveries: Iterable[Delivery]) -> set[str]:
 
 class _Life:
     """
-    What the writes of one key allow and demand.
+    The life that the writes of one key allow and demand.
     """
 
     def __init__(self, writes: Sequence[Write]) -> None:

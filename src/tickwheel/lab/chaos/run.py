@@ -43,7 +43,7 @@ _UNREACHED: Final = b"cannot be reached"
 @dataclass(frozen=True, slots=True)
 class ChaosOptions:
     """
-    What a run is like.
+    The options of a run.
 
     Attributes:
         command: What starts the service; `{store}` and `{port}` are filled in.

@@ -52,7 +52,7 @@ class Subject:
     @property
     def url(self) -> str:
         """
-        Where it serves.
+        Return the address at which it serves.
         """
         return f"http://127.0.0.1:{self._port}"
 

@@ -118,7 +118,7 @@ class Tally:
     @property
     def done(self) -> int:
         """
-        How many requests have been answered or have failed.
+        Return the number of requests that have been answered or have failed.
         """
         return self._done
 

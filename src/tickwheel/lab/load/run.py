@@ -45,7 +45,7 @@ class LoadError(TickwheelError, RuntimeError):
 @dataclass(frozen=True, slots=True)
 class Mix:
     """
-    What the requests are.
+    The shares of each kind of request.
 
     Attributes:
         move, cancel: The shares of requests that move or cancel a job of this run; the others set new ones.
@@ -67,7 +67,7 @@ class Mix:
 @dataclass(frozen=True, slots=True)
 class LoadResult:
     """
-    What came of a load.
+    The results of a load, stage by stage.
     """
 
     url: str

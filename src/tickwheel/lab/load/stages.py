@@ -72,7 +72,7 @@ of requests that failed, and the share of the rate that was achieved.
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """
-    What one figure may at most be, in every stage; seconds, or a share. `achieved` is what it has to be at least.
+    The most that one figure may be in every stage: seconds, or a share. For `achieved` it is the least.
     """
 
     metric: str

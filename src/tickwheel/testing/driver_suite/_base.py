@@ -19,7 +19,7 @@ PATIENCE_S: Final = 20.0
 
 class DriverTests(ABC):
     """
-    Where a suite's tests get their wheels from, and how they wait.
+    The base of a driver's tests: they get their wheels here, and wait by it.
 
     A scenario is a coroutine, so that the same one runs on an event loop and beside a thread.
     """

@@ -15,7 +15,7 @@ __all__ = ["FireTests"]
 
 class FireTests(DriverTests):
     """
-    What fires, when, and how often.
+    Timers fire in time, in order and as often as they should.
     """
 
     def test_a_timer_fires(self) -> None:

@@ -11,7 +11,7 @@ __all__ = ["ArmTests"]
 
 class ArmTests(EngineTests):
     """
-    What a driver waits for.
+    Arming: a driver is given the instant to wait for, and is woken for an earlier one.
     """
 
     def test_the_earliest_deadline(self) -> None:

@@ -78,7 +78,7 @@ class Rig:
 
 class EngineTests(ABC):
     """
-    Where a suite's tests get their engines from.
+    The base of an engine's tests: they get their engines here.
     """
 
     @abstractmethod

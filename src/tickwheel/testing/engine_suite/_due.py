@@ -17,7 +17,7 @@ __all__ = ["DueTests"]
 
 class DueTests(EngineTests):
     """
-    When timers fire, and in which order.
+    Timers fire at their instants, and in order.
     """
 
     def test_due_exactly_at_its_deadline(self) -> None:

@@ -37,7 +37,7 @@ class Length:
 
 class InputTests(EngineTests):
     """
-    What can be passed.
+    Arguments of every kind are taken or refused.
     """
 
     def test_numbers(self) -> None:

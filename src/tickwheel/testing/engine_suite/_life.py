@@ -25,7 +25,7 @@ PENDING, FIRED, CANCELLED = (True, False), (False, False), (False, True)
 
 class LifeTests(EngineTests):
     """
-    What a handle says and does, at each time of its life.
+    A handle answers at each time of its life.
     """
 
     def test_a_life_that_fires(self) -> None:

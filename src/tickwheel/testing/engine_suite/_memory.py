@@ -41,7 +41,7 @@ class LastWord(Thing):
 
 class MemoryTests(EngineTests):
     """
-    What is held on to, for how long, and what may happen as it goes.
+    Objects are held no longer than they are needed, and may do anything as they go.
     """
 
     def test_cancel_gives_back(self) -> None:

@@ -31,7 +31,7 @@ EXITS = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, C
 
 class RaiseTests(EngineTests):
     """
-    What happens to errors, and to everybody else meanwhile.
+    Errors go where they should, and harm nobody else.
     """
 
     def test_an_exception_goes_to_the_handler(self) -> None:

@@ -69,5 +69,5 @@ class StoreSuite(
 
 class SharedStoreSuite(HandoverTests):
     """
-    What two store objects on the same data promise each other; a subclass says `make_store` and `make_peer`.
+    The promises of two store objects on the same data; a subclass says `make_store` and `make_peer`.
     """

@@ -17,7 +17,7 @@ MAIL: Skill = ("handler", "mail")
 
 class AsideTests(StoreTests):
     """
-    What is set aside waits, uses no attempt, and is fired by whoever has its handler.
+    Jobs that are set aside wait, use no attempt, and are fired by a node that has their handler.
     """
 
     def test_set_aside(self) -> None:

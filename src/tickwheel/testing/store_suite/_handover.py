@@ -14,7 +14,7 @@ from tickwheel.testing.store_suite._shared import SharedTests
 
 class HandoverTests(SharedTests):
     """
-    What holds where several may own shards of one store.
+    The rules of a store whose shards several may own.
     """
 
     def test_what_runs_stays_with_its_owner(self) -> None:

@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 
 class SharedTests(StoreTests):
     """
-    What holds between objects, threads and processes.
+    The rules between objects, threads and processes.
     """
 
     @abstractmethod

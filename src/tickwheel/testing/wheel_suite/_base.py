@@ -129,7 +129,7 @@ class Ruler:
 
 class WheelTests(ABC):
     """
-    Where a suite's tests get their wheels from.
+    The base of a wheel's tests: they get their wheels here.
     """
 
     @abstractmethod

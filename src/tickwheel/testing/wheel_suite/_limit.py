@@ -11,7 +11,7 @@ __all__ = ["LimitTests"]
 
 class LimitTests(WheelTests):
     """
-    What happens between two halves of a batch.
+    A limit stops inside a batch, and anything may happen before the rest.
     """
 
     def test_resumes_inside_a_slot(self) -> None:

@@ -37,7 +37,7 @@ class LastWord:
 
 class MemoryTests(WheelTests):
     """
-    What the wheel holds on to, and for how long.
+    Payloads are held no longer than they are filed.
     """
 
     def test_released_on_cancel(self) -> None:
