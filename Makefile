@@ -110,7 +110,7 @@ test-all: pythons ## run the tests on every supported Python, with a table at th
 
 # What depends most on the interpreter, on a build that takes seconds; the pinned files serve as constraints only.
 PART := tests/aio tests/core tests/drivers
-PART_NEEDS := anyio hypothesis pytest pytest-timeout pytest-xdist trio uvloop
+PART_NEEDS := anyio cronsim hypothesis pytest pytest-timeout pytest-xdist trio tzdata uvloop
 
 test-part: pythons $(VENV)/.build ## run tests/aio, core and drivers on every supported Python, on a quick build (VERSIONS="3.14 3.15")
 	@table=; failed=0; \
