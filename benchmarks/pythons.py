@@ -31,7 +31,8 @@ def main() -> None:
 
 
 def _cells(rows: list[dict[str, Any]], pending: int) -> list[str]:
-    found = {(row["work"], row["subject"]): row["value"] for row in rows if row["pending"] == pending}
+    chosen = [row for row in rows if row["pending"] == pending and row["clock"] == "cpu"]
+    found = {(row["work"], row["subject"]): row["value"] for row in chosen}
     return [_cell(found.get((work, "tickwheel")), found.get((work, "asyncio"))) for work in WORKS]
 
 

@@ -102,3 +102,18 @@ def test_the_program_writes_rows_and_bars(root, tmp_path):
     assert {"machine", "versions", "conditions", "rows", "bars"} <= set(found)
     assert set(found["rows"][0]) == {"work", "subject", "pending", "value", "unit", "clock", "reps"}
     assert "lateness p50" in answer.stdout
+
+
+def test_one_table_of_all_pythons(root, tmp_path):
+    """
+    A row for each file: how many times less than asyncio each work takes; what was not measured is said to be so.
+    """
+    rows = [
+        {**row(subject, value, 100_000), "work": "set+fire"} for subject, value in (("asyncio", 900), ("tickwheel", 90))
+    ]
+    rows += [{**each, "clock": "wall", "value": 1} for each in rows]
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps({"versions": {"python": "CPython 3.15.0"}, "rows": rows}), "utf-8")
+    command = [sys.executable, "-m", "benchmarks.pythons", str(file)]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines()[-1] == "| CPython 3.15.0 | not measured | not measured | 10.0 (90 ns) |"
