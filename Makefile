@@ -120,8 +120,8 @@ test-part: pythons $(VENV)/.build ## run tests/aio, core and drivers on every su
 	    [ -x $$venv/bin/python ] || "$$(scripts/find-python $$version)" -m venv $$venv; \
 	    $$venv/bin/python -m pip --disable-pip-version-check --quiet install $(PART_NEEDS) -c requirements/dev.txt \
 	        -c requirements/service.txt; \
-	    scripts/quick-build $(BIN) $$venv && env -u PYTHONPATH PYTHONSAFEPATH=1 $$venv/bin/python -m pytest -q -n $(JOBS) \
-	        --dist worksteal -p no:cacheprovider $(PART) $(ARGS) 2>&1 | tee $$venv/test.log || failed=1; \
+	    scripts/quick-build $(BIN) $$venv && env -u PYTHONPATH $$venv/bin/python -P -m pytest -q -n $(JOBS) \
+	        --dist loadfile -p no:cacheprovider $(PART) $(ARGS) 2>&1 | tee $$venv/test.log || failed=1; \
 	    table+="$$version  $$(tail -n 1 $$venv/test.log)"$$'\n'; \
 	done; \
 	printf '\n%s' "$$table"; exit $$failed
@@ -137,8 +137,8 @@ test-portable: $(VENV)/.build $(VENV)/.service $(VENV)/.dev ## run a good part a
 	@echo "$$(realpath $(VENV))"/lib/python3.*/site-packages >"$$(echo $(VENV)-portable/lib/python3.*/site-packages)/borrowed.pth"
 	@TICKWHEEL_PORTABLE=1 scripts/quick-build $(BIN) $(VENV)-portable
 	@failed=0; for system in macos windows; do \
-	    echo "make: as on $$system"; env -u PYTHONPATH PYTHONSAFEPATH=1 $(VENV)-portable/bin/python -m pytest -q -n $(JOBS) \
-	        --dist worksteal -p no:cacheprovider --as $$system $(PORTABLE) $(ARGS) || failed=1; \
+	    echo "make: as on $$system"; env -u PYTHONPATH $(VENV)-portable/bin/python -P -m pytest -q -n $(JOBS) \
+	        --dist loadfile -p no:cacheprovider --as $$system $(PORTABLE) $(ARGS) || failed=1; \
 	done; exit $$failed
 
 targets: ## let the compiler check the native module for other systems (TARGETS=...)
@@ -265,4 +265,4 @@ lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
 	$$compile conformance.in -o conformance.txt
 
 clean: ## remove what make has built and installed
-	rm -rf .venv .venv-3.* .pythons .rust target build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-3.* .venv-part-* .venv*-portable .pythons .rust target build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
