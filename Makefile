@@ -129,8 +129,11 @@ test-part: pythons $(VENV)/.build ## run tests/aio, core and drivers on every su
 # On a native module without what Linux alone has, tickwheel is shown a standard library without what the system lacks.
 PORTABLE := tests/drivers tests/aio tests/scheduler/stores/test_memory.py tests/scheduler/stores/test_sqlite.py \
 	tests/scheduler/stores/test_sqlite_file.py tests/scheduler/stores/test_sqlite_gone.py \
-	tests/scheduler/stores/test_sqlite_processes.py tests/scheduler/test_firing.py tests/scheduler/test_stopping.py \
+	tests/scheduler/stores/test_sqlite_processes.py tests/scheduler/stores/test_sqlite_ears.py \
+	tests/scheduler/test_firing.py tests/scheduler/test_stopping.py \
 	tests/scheduler/targets/test_processes.py tests/service/test_serve.py tests/service/test_pull.py
+# What takes long and says nothing about the system.
+PORTABLE_LESS := not random and not thousand and not cpython
 
 test-portable: $(VENV)/.build $(VENV)/.service $(VENV)/.dev ## run a good part as on macOS and on Windows: what stands for Linux's own calls there
 	@rm -rf $(VENV)-portable; "$$(realpath $(BIN)/python)" -m venv $(VENV)-portable
@@ -138,7 +141,7 @@ test-portable: $(VENV)/.build $(VENV)/.service $(VENV)/.dev ## run a good part a
 	@TICKWHEEL_PORTABLE=1 scripts/quick-build $(BIN) $(VENV)-portable
 	@failed=0; for system in macos windows; do \
 	    echo "make: as on $$system"; env -u PYTHONPATH $(VENV)-portable/bin/python -P -m pytest -q -n $(JOBS) \
-	        --dist loadfile -p no:cacheprovider --as $$system $(PORTABLE) $(ARGS) || failed=1; \
+	        --dist loadfile -p no:cacheprovider --as $$system -k "$(PORTABLE_LESS)" $(PORTABLE) $(ARGS) || failed=1; \
 	done; exit $$failed
 
 targets: ## let the compiler check the native module for other systems (TARGETS=...)
