@@ -160,6 +160,7 @@ class Migration:
         self._batch, self._wait_s = batch, wait_s
         self._on_progress, self._on_step = on_progress, on_step
         self._owner = one_life(f"tickwheel migrate to {self._names[1]}")
+        self._shards: set[int] = set()
         self._epochs: dict[int, int] = {}
         self._renew_at = 0.0
         self._renew_s = 0.0
@@ -190,7 +191,7 @@ class Migration:
         return self.report
 
     def _fence(self) -> None:
-        shards = {self._source.shard_of(str(number)) for number in range(_SHARD_SAMPLES)}
+        shards = self._shards = {self._source.shard_of(str(number)) for number in range(_SHARD_SAMPLES)}
         give_up = time.monotonic() + self._wait_s
         while True:
             try:
@@ -220,7 +221,7 @@ class Migration:
             return
         self._renew_at = time.monotonic() + self._renew_s
         held = {lease.shard: lease.epoch for lease in self._source.renew(self._owner)}
-        if held != self._epochs:
+        if any(held.get(shard) != self._epochs[shard] for shard in self._shards):
             raise self._lost()
 
     def _lost(self) -> StoreError:
@@ -293,8 +294,17 @@ class Migration:
             else:
                 epoch = self._epochs[self._source.shard_of(job.key)]
                 writes += (Begin(job, epoch), Settle(job, epoch, Settled.DEAD, job.attempt, error=error))
-        answers = self._write(self._source, writes, "parked")
-        if any(answer.outcome is Outcome.NOT_OWNER for answer in answers):
+        answers = [*self._write(self._source, writes, "parked")]
+        for epoch in self._epochs.values():  # what is not in the shard of its key is in another one
+            writes = [
+                replace(write, epoch=epoch)
+                for write, answer in zip(writes, answers[-len(writes) :], strict=True)
+                if isinstance(write, (Begin, Settle)) and answer.outcome is Outcome.NOT_OWNER
+            ]
+            if not writes:
+                break
+            answers += self._source.apply(writes)
+        if writes and any(answer.outcome is Outcome.NOT_OWNER for answer in answers[-len(writes) :]):
             raise self._lost()
         done = (Outcome.CREATED, Outcome.SETTLED)
         return [answer.job for answer in answers if answer.job and answer.outcome in done]

@@ -51,6 +51,15 @@ class StoreModel:
         """
         return self.away.get(key, self._shard_of(key))
 
+    def grow(self, shard_of: Callable[[str], int]) -> None:
+        """
+        Take *shard_of* for what tells the shard of a key from now on; jobs stay where they are.
+        """
+        live = [job.key for job in self.jobs.values() if job.state != "dead" and not job.lacks_handler]
+        places = {key: self.shard_of(key) for key in live}
+        self._shard_of = shard_of
+        self.away = {key: place for key, place in places.items() if place != shard_of(key)}
+
     def epoch_of(self, key: str) -> int:
         """
         Return the epoch of that shard.

@@ -223,7 +223,8 @@ def run_store_machine(
         make_store: Returns an empty store, not open.
         seed: What repeats the run.
         writes: How many.
-        reopen: Returns another object on the data of a closed store, not open; None where they end with the object.
+        reopen: Returns another object on the data of a closed store, not open, which may have more shards; None where
+            they end with the object.
 
     Raises:
         StoreDivergenceError: If anything differs.
@@ -243,6 +244,7 @@ def run_store_machine(
                     machine.store.close()
                     machine.store = reopen(machine.store)
                     machine.store.open()
+                    machine.model.grow(machine.store.shard_of)
                 machine.own()
             machine.check()
     except StoreDivergenceError as error:

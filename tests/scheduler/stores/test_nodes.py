@@ -67,20 +67,6 @@ def set_one(store, due_at=0):
     return store.apply([model.Set(model.Job("key", 0, due_at))])[0].job
 
 
-def test_number_of_shards_stays(make):
-    """
-    A store keeps the number of shards that it was made with.
-    """
-    first = make("shards=3")
-    assert len(first.acquire("owner")) == 3
-    with pytest.raises(
-        StoreError, match=r"asks for 5 shards, and the store has 3: write shards=3, or leave it out; .* migrate"
-    ):
-        make("shards=5")
-    second = make()
-    assert [second.shard_of(f"{i}") for i in range(50)] == [first.shard_of(f"{i}") for i in range(50)]
-
-
 def test_new_store_has_sixteen_shards(make):
     """
     A new store has room for sixteen nodes, whichever node makes it.

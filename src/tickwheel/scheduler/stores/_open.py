@@ -38,7 +38,7 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
 
     `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`; the path is taken as it stands, without %-escapes.
     `?synchronous=normal` makes SQLite faster and less safe. `postgres://user:password@host:port/database`, with
-    `shards=` for a new store, `lease_s=`, and whatever else libpq knows. `redis://user:password@host:port/database`,
+    `shards=` for how many it has at least, `lease_s=`, and whatever else libpq knows. `redis://user:password@host:port/database`,
     `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`, `shards=`, `lease_s=`.
 
     Args:

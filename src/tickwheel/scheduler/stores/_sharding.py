@@ -1,5 +1,5 @@
 """
-Which shard a key is in.
+Which shard a key belongs to.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHARDS: Final = 16
 
 def sharding(shards: int) -> Callable[[str], int]:
     """
-    Return what tells the shard of a key, which is the same everywhere and for ever; a firing asks some ten times.
+    Return what tells the shard of a key, which is the same everywhere; a firing asks some ten times.
     """
 
     def shard_of(key: str) -> int:

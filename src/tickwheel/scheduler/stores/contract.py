@@ -201,7 +201,10 @@ class Store(Protocol):
 
     def shard_of(self, key: str) -> int:
         """
-        Return the shard that *key* belongs to, for good.
+        Return the shard that *key* belongs to, as long as this object lives: its home.
+
+        A job may be in another one: where it was taken up, where it was left at a hand-over, or where it was put by
+        somebody who knew another number of shards. `due` says where it is, and any write but a begin brings it home.
         """
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.errors import StoreFormatError
 from tickwheel.scheduler.stores._sharding import SHARDS
 from tickwheel.scheduler.stores._sql import load_migrations
 from tickwheel.scheduler.stores.postgres._connections import Connection
@@ -26,12 +26,12 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
     Args:
         connection: With a transaction open.
         url: What errors show.
-        shards: How many a new store gets; None for the usual number, or as many as there are.
+        shards: How many it is to have at least; None for the usual number in a new store. Jobs stay in the shards where
+            they are, and those that are written from now on spread over all of them.
         migrations: All there are.
 
     Raises:
         StoreFormatError: If the database is of a newer version.
-        StoreError: If it has another number of shards.
     """
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
     connection.execute("SET LOCAL client_min_messages = warning")
@@ -46,16 +46,13 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
     if version < len(migrations):
         connection.execute("DELETE FROM tickwheel_schema")
         connection.execute("INSERT INTO tickwheel_schema VALUES (%s)", (len(migrations),))
-    return _shards(connection, url, shards)
+    return _shards(connection, shards)
 
 
-def _shards(connection: Connection, url: str, wanted: int | None) -> int:
+def _shards(connection: Connection, wanted: int | None) -> int:
     row = connection.execute(SQL["shards"]).fetchone()
     there: int = row[0] if row else 0
-    if not there:
-        there = SHARDS if wanted is None else wanted
-        connection.execute(SQL["make_shards"], (there,))
-    if wanted not in (None, there):
-        what = f"{url} asks for {wanted} shards, and the store has {there}"
-        raise StoreError(what, f"write shards={there}, or leave it out; for more, move the jobs by tickwheel migrate")
-    return there
+    wanted = wanted or (there or SHARDS)
+    if wanted > there:
+        connection.execute(SQL["make_shards"], (there, wanted))
+    return max(there, wanted)

@@ -50,7 +50,7 @@ class PostgresStore:
         Args:
             conninfo: What the driver understands: a URL, or words.
             url: The same with the password masked.
-            shards: How many a new store gets: as many processes can fire. None means 16, or as many as there are.
+            shards: How many it has at least: as many processes can fire. None means 16, or as many as there are.
             lease_s: How long a process keeps its shards without renewing them.
         """
         self.url = url

@@ -233,7 +233,7 @@ FROM tickwheel_shard AS s, (SELECT floor(extract(epoch FROM clock_timestamp()) *
 ORDER BY s.shard;
 
 -- name: make_shards
-INSERT INTO tickwheel_shard (shard) SELECT generate_series(0, %s - 1);
+INSERT INTO tickwheel_shard (shard) SELECT generate_series(%s, %s - 1);
 
 -- name: see_node
 INSERT INTO tickwheel_node (owner, seen_until) VALUES (%s, %s)

@@ -6,13 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from tickwheel.scheduler.model import Adopt, Answer, Begin, Job, Redate, Set, SetAside, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores.redis._blob import Row, blob_of, place_of, running_mark
 from tickwheel.scheduler.stores.redis._scripts import packed, packed_lists
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "Shards", "shard_of_row"]
+
+Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
+"""What tells the shard of a key, and the one that it had when the store was made: where jobs are that name none."""
 
 _SAME_FIRING = 16
 """How many bytes of a place are the instant and the generation."""
@@ -24,7 +28,7 @@ class Batch:
     """
 
     def __init__(
-        self, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
+        self, writes: Sequence[Write], epochs: Mapping[int, int], shards: Shards, *, is_guessing: bool
     ) -> None:
         """
         Sort *writes*.
@@ -32,16 +36,17 @@ class Batch:
         Raises:
             WrongGuessError: If *is_guessing*, and the order of the writes may count, or a key comes twice.
         """
-        self._shard_of = shard_of
+        self._shard_of, self._first_shard_of = shards
+        shard_of = self._shard_of
         self._plan = Plan.of(writes, epochs, shard_of, is_guessing=is_guessing)
         for jobs in (self._plan.begins, self._plan.ends):
             if len({job.key for job in jobs}) < len(jobs):
                 raise WrongGuessError  # the server looks at all of them before it changes any
         firings = [write for write in writes if isinstance(write, (Begin, SetAside, Settle, Redate))]
-        shards = {shard_of(write.job.key) for write in firings}
+        spoken_of = {shard_of(write.job.key) for write in firings}
         if self._plan.away or not {write.epoch for write in firings} <= set(epochs.values()):
-            shards |= set(epochs)
-        self._assumed = {shard: epochs.get(shard) for shard in shards}
+            spoken_of |= set(epochs)
+        self._assumed = {shard: epochs.get(shard) for shard in spoken_of}
         self._seen = 0
         self._drawn = 0
         self._differences = Differences()
@@ -69,7 +74,7 @@ class Batch:
             {row.job.key: row.job for row in rows},
             now,
             self._next_generation,
-            {row.job.key: row.shard for row in rows if row.shard is not None},
+            {row.job.key: shard_of_row(row, self._first_shard_of) for row in rows if _is_due_somewhere(row.job)},
         )
 
     def arguments(self, owner: str) -> list[bytes | int]:
@@ -133,16 +138,16 @@ class Batch:
         return parts
 
     def _change(self, key: str, job: Job | None) -> tuple[bytes, ...]:
-        shard = self._shard_of(key)
+        first = self._first_shard_of(key)
         row = self._rows.get(key)
         before = (row.head, row.running) if row else (b"", b"")
         after = (b"", b"")
         if job is not None:
-            after = (blob_of(job), b"")
-            if job.state is State.RUNNING:
-                away = self._plan.away.get(key)
-                after = (blob_of(job, away), running_mark(job, shard if away is None else away))
-        return (key.encode(), b"%d" % shard, *before, *after)
+            is_running = job.state is State.RUNNING
+            shard = self._shard_of_firing(key) if is_running else self._shard_of(key)
+            is_named = shard != first and _is_due_somewhere(job)
+            after = (blob_of(job, shard if is_named else None), running_mark(job, shard) if is_running else b"")
+        return (key.encode(), b"%d" % first, *before, *after)
 
     def _shard_of_firing(self, key: str) -> int:
         shard = self._plan.away.get(key)
@@ -153,3 +158,14 @@ class Batch:
         if job is None or job.generation <= self._seen:
             return answer
         return Answer(answer.outcome, replace(job, generation=job.generation + shift))
+
+
+def shard_of_row(row: Row, first_shard_of: Callable[[str], int]) -> int:
+    """
+    Return the shard where the job of *row*, which is due or runs there, is.
+    """
+    return first_shard_of(row.job.key) if row.shard is None else row.shard
+
+
+def _is_due_somewhere(job: Job) -> bool:
+    return job.state is not State.DEAD and not job.lacks_handler

@@ -6,7 +6,7 @@ A job as bytes: the value of its key in the hash of all jobs.
     flags       1  which of the optional fields there are
     since       8  first_set_at
     lengths     6  of target and handler, which follow
-    shard       2  where it was taken up, if that is not the shard of its key
+    shard       2  where it is, if that is not the shard that its key had when the store was made
     optional       expires_at; retry, recurrence, error and trace, each behind its length
     payload        the rest
 
@@ -55,7 +55,7 @@ class Row:
         job: What it says.
         head: Its bytes before the payload, which no two versions of a job share.
         running: What the hash of what runs has of it, or nothing.
-        shard: Where it was taken up, or None.
+        shard: Where it is, or None for the shard that its key had when the store was made.
     """
 
     job: Job
@@ -87,7 +87,7 @@ def running_mark(job: Job, shard: int) -> bytes:
 
 def blob_of(job: Job, shard: int | None = None) -> bytes:
     """
-    Return *job* as bytes, without its key; *shard* is where it was taken up, if that is not the shard of its key.
+    Return *job* as bytes, without its key; *shard* is where it is, if that is not the one that its key had at first.
 
     Raises:
         struct.error: If a number is too large.

@@ -13,7 +13,7 @@ from tickwheel.scheduler.stores.redis._connections import Connections
 __all__ = ["check_server", "loss_window", "make_schema"]
 
 VERSION: Final = 2
-"""Of the keys and their values, as scripts/_common.lua and _blob.py have them; 1 had no tails, and needs no change."""
+"""Of the keys and their values, as scripts/_common.lua and _blob.py have them; 1 had no tails, and did not grow."""
 
 _SERVER_MIN: Final = 7
 
@@ -61,26 +61,24 @@ def loss_window(facts: dict[str, str]) -> str:
     return _AOF_LOSSES.get(facts.get("appendfsync", ""), _UNKNOWN)
 
 
-def make_schema(connections: Connections, url: str, wanted: int | None) -> int:
+def make_schema(connections: Connections, url: str, wanted: int | None) -> tuple[int, int]:
     """
-    Make the store where there is none, and return its number of shards.
+    Make the store where there is none, and return its number of shards, and the one that it was made with.
+
+    It has *wanted* shards at least from now on. Jobs stay in the shards where they are.
 
     Raises:
         StoreFormatError: If it is of a newer version.
-        StoreError: If it has another number of shards.
     """
-    answer = connections.run("open", VERSION, wanted or SHARDS)
-    version, there = (int(each) if each is not None and each.isdigit() else 0 for each in answer)
+    answer = connections.run("open", VERSION, wanted or 0, SHARDS)
+    version, there, first = (int(each) if each is not None and each.isdigit() else 0 for each in answer)
     if version > VERSION:
         what = f"{url} has schema version {version}, and this tickwheel knows 1 to {VERSION}"
         raise StoreFormatError(what, "upgrade tickwheel; the store was left as it is")
     if not version or not there:
         what = f"{url} holds something else where the store would be"
         raise StoreFormatError(what, "choose another prefix=, or another database")
-    if wanted not in (None, there):
-        what = f"{url} asks for {wanted} shards, and the store has {there}"
-        raise StoreError(what, f"write shards={there}, or leave it out; for more, move the jobs by tickwheel migrate")
-    return there
+    return there, first
 
 
 def _facts(connections: Connections) -> dict[str, str]:

@@ -18,7 +18,7 @@ from tickwheel.scheduler.stores._rows import in_int64
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores.redis import _questions
-from tickwheel.scheduler.stores.redis._batch import Batch
+from tickwheel.scheduler.stores.redis._batch import Batch, shard_of_row
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
 from tickwheel.scheduler.stores.redis._listener import RedisEar
@@ -50,7 +50,7 @@ class RedisStore:
         Args:
             location: What the driver understands: a URL.
             url: The same with the password masked.
-            shards: How many a new store gets: as many processes can fire. None means 16, or as many as there are.
+            shards: How many it has at least: as many processes can fire. None means 16, or as many as there are.
             lease_s: How long a process keeps its shards without renewing them.
             prefix: What all keys begin with, in braces.
         """
@@ -61,7 +61,7 @@ class RedisStore:
         self._questions = f"{self._base}:questions"
         self._connections: Connections | None = None
         self._listener: Listener | None = None
-        self._shard_of = sharding(1)
+        self._shard_of = self._first_shard_of = sharding(1)
         self._epochs: dict[int, int] = {}
         """The epochs of shards as they were last seen; the server knows better, and says so."""
         self._owner: str | None = None
@@ -73,7 +73,8 @@ class RedisStore:
         connections = Connections(self._location, self.url, self._base)
         try:
             window = check_server(connections, self.url)
-            self._shard_of = sharding(make_schema(connections, self.url, self._wanted_shards))
+            there, first = make_schema(connections, self.url, self._wanted_shards)
+            self._shard_of, self._first_shard_of = sharding(there), sharding(first)
             connections.notice_server()
         except BaseException:
             connections.close()
@@ -103,7 +104,8 @@ class RedisStore:
         is_guessing = True
         for _ in range(_TRIES):
             try:
-                batch = Batch(writes, self._epochs, self._shard_of, is_guessing=is_guessing)
+                shards = self._shard_of, self._first_shard_of
+                batch = Batch(writes, self._epochs, shards, is_guessing=is_guessing)
             except WrongGuessError:
                 is_guessing = False
                 continue
@@ -140,7 +142,7 @@ class RedisStore:
         if not shards:
             return found
         for row in self._due_rows(b"-", until, limit, *shards):
-            shard = self._shard_of(row.job.key) if row.shard is None else row.shard
+            shard = shard_of_row(row, self._first_shard_of)
             found.setdefault(shard, []).append(row.job)
         return found
 
@@ -258,7 +260,7 @@ class RedisStore:
         """
         shards = {job.key: self._shard_of(job.key) for job in jobs}
         rows = self._read(list(shards))[0] if jobs else []
-        shards.update((row.job.key, row.shard) for row in rows if row.shard is not None)
+        shards.update((row.job.key, shard_of_row(row, self._first_shard_of)) for row in rows)
         return shards
 
     def _due(self, first: bytes, until: int, limit: int, *shards: int) -> list[Job]:

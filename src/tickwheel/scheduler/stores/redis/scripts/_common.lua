@@ -1,6 +1,6 @@
 -- What every script begins with. KEYS[1] is where all keys of the store begin: a hash tag, so that a cluster keeps
 -- them together.
---   meta          hash    version, shards, server: which one it was the last time
+--   meta          hash    version, shards, first: how many shards there were then; server: which it was the last time
 --   generation    string  the last one given out
 --   epoch         string  the last one given out
 --   jobs          hash    key -> blob (see _blob.py)
@@ -91,7 +91,7 @@ local function ends_of(blob)
     return 36 + target_size, 36 + target_size + handler_size
 end
 
--- A blob with the number of the shard where its job is, which is not that of its key.
+-- A blob with the number of the shard where its job is, if that is not the one that its key had at first.
 local function placed(blob, shard)
     local _, head_end = ends_of(blob)
     local flags = blob:byte(22)
@@ -100,8 +100,8 @@ local function placed(blob, shard)
         .. struct.pack('>I2', shard) .. blob:sub(rest)
 end
 
--- The set in which a pending job of that blob lies; the shard of its key is for one that was neither set aside nor
--- taken up elsewhere.
+-- The set in which a pending job of that blob lies; the shard is the one that its key had at first, for a blob that names
+-- none.
 local function set_of(blob, shard)
     local state, flags = blob:byte(21, 22)
     if state ~= 3 and flags < 64 then

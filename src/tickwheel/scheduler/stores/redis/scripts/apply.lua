@@ -5,8 +5,8 @@
 --                         where they are another owner's
 --         begins          {shard, member, member, ...}, ...: pending jobs that begin
 --         ends            key, place without attempt and shard, ...: running jobs that are done
---         others          key, shard, head before, running mark before, blob, running mark, ...: nothing where there
---                         was or is none
+--         others          key, its first shard, head before, running mark before, blob, running mark, ...: nothing
+--                         where there was or is none
 -- Output: {'done', by how much generations are larger than the batch thought},
 --         {'epochs', shard, epoch, ...} where they are not as assumed, with those of the owner's tails, {'changed'} where a job is not
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -135,10 +135,13 @@ for i = 1, #others, 6 do
         else
             local name = set_of(blob, shard)
             append(listed(new_due, name), 0, sub(blob, 1, 20) .. key)
-            local is_aside, other = blob:byte(STATE) == ASIDE, owner_of(shard)
-            has_news = has_news or is_aside
-            if not is_aside and other ~= owner and other ~= '' then
-                append(listed(notes, shard), whole(struct.unpack('>I8', blob, 9)), key)
+            if blob:byte(STATE) == ASIDE then
+                has_news = true
+            else
+                local place = sub(name, 5)
+                if owner_of(place) ~= owner and owner_of(place) ~= '' then
+                    append(listed(notes, place), whole(struct.unpack('>I8', blob, 9)), key)
+                end
             end
         end
     end

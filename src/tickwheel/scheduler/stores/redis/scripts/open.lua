@@ -1,9 +1,14 @@
--- Makes the store, or says what there is.
--- Input:  version, shards for a new store
--- Output: version and shards of what is there now
-redis.call('HSETNX', at('meta'), 'version', ARGV[1])
-if (tonumber(redis.call('HGET', at('meta'), 'version')) or math.huge) < tonumber(ARGV[1]) then
-    redis.call('HSET', at('meta'), 'version', ARGV[1])
+-- Makes the store, lets it grow, or says what there is.
+-- Input:  version; how many shards there are to be at least, or 0; how many a new store gets without that
+-- Output: version and shards of what is there now, and how many shards there were at first
+local meta, wanted, usual = at('meta'), tonumber(ARGV[2]), ARGV[3]
+redis.call('HSETNX', meta, 'version', ARGV[1])
+redis.call('HSETNX', meta, 'shards', wanted > 0 and wanted or usual)
+local version, shards = unpack(redis.call('HMGET', meta, 'version', 'shards'))
+version, shards = tonumber(version), tonumber(shards)
+if version and shards and version <= tonumber(ARGV[1]) then
+    redis.call('HSET', meta, 'version', ARGV[1])
+    redis.call('HSETNX', meta, 'first', shards)
+    redis.call('HSET', meta, 'shards', math.max(shards, wanted))
 end
-redis.call('HSETNX', at('meta'), 'shards', ARGV[2])
-return redis.call('HMGET', at('meta'), 'version', 'shards')
+return redis.call('HMGET', meta, 'version', 'shards', 'first')

@@ -1,0 +1,194 @@
+"""
+A store that gets more shards in place, while jobs wait, run and are written by nodes that know the old number.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import sys
+
+import pytest
+
+from tickwheel.scheduler import Scheduler, SetRequest, model
+from tickwheel.scheduler._migration import Migration
+from tickwheel.scheduler.stores import make_store, open_store
+from tickwheel.testing.store_machine import run_store_machine
+
+NUMBERS = itertools.count()
+EVER = 2**63 - 1
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def address(request):
+    """
+    Return the address of an empty store, to be followed by options, of each kind in turn.
+    """
+    if request.param == "postgres":
+        server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
+        yield f"{server.url(database)}&lease_s=2"
+    else:
+        server = request.getfixturevalue("redis_server")
+        yield server.url(f"?prefix=growing-{next(NUMBERS)}&lease_s=2")
+        server.execute("FLUSHALL")
+
+
+@pytest.fixture
+def make(address):
+    """
+    Return what opens the store with so many shards at least; all are closed in the end.
+    """
+    opened = []
+
+    def make_one(shards=0):
+        opened.append(open_store(f"{address}&shards={shards}"))
+        return opened[-1]
+
+    yield make_one
+    for store in opened:
+        store.close()
+
+
+def set_jobs(store, name, count=40):
+    """
+    Set some jobs, and return them.
+    """
+    return [answer.job for answer in store.apply([model.Set(model.Job(f"{name}{i}", 0, i)) for i in range(count)])]
+
+
+def where(leases, store):
+    """
+    Return in which of the shards of *leases* each key is due.
+    """
+    found = [(job.key, shard) for shard in leases for job in store.due(shard, EVER, None, 1_000)]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def test_jobs_stay_where_they_are(make):
+    """
+    A store has as many shards as anybody has asked for; what waits stays where it is, and what is written spreads.
+    """
+    store = make(3)
+    jobs = set_jobs(store, "old")
+    grown = make(7)
+    assert len(grown.shards()) == len(make(2).shards()) == len(make().shards()) == 7
+    assert {grown.shard_of(f"{i}") for i in range(100)} == set(range(7))
+    leases = {lease.shard: lease.epoch for lease in grown.acquire("owner")}
+    places = where(leases, grown)
+    assert places == {job.key: store.shard_of(job.key) for job in jobs}
+    moved = [answer.job for answer in grown.apply([model.Move(job.key, 5) for job in jobs[:20]])]
+    places |= {job.key: grown.shard_of(job.key) for job in moved}
+    assert where(leases, grown) == places
+    assert set(places.values()) > set(range(3))
+    begins = [model.Begin(job, leases[places[job.key]]) for job in (*moved, *jobs[20:])]
+    assert {answer.outcome for answer in grown.apply(begins)} == {model.Outcome.BEGUN}
+    assert {answer.outcome for answer in grown.apply([model.Settle(each.job, each.epoch) for each in begins])} == {
+        model.Outcome.SETTLED
+    }
+    assert grown.count() == {"pending": 0, "running": 0, "dead": 0}
+
+
+def test_old_and_new_nodes_share_a_store(make):
+    """
+    Nodes that know the old number and such that know the new one fire each other's jobs, and hear of them.
+    """
+    old, new = make(4), make(9)
+    for store, name in ((old, "old"), (new, "new"), (old, "old"), (new, "new"), (old, "old")):
+        leases = store.acquire(name)
+    assert len(leases) == 4  # of 9: the first by name has one more
+    held = {"old": old.acquire("old"), "new": new.acquire("new")}
+    stores = {"old": old, "new": new}
+    owners = {lease.shard: (name, lease.epoch) for name, leases in held.items() for lease in leases}
+    assert len(owners) == 9
+    for shard, (name, epoch) in owners.items():
+        stores[name].changes(shard, epoch, EVER, None)
+    jobs = {job.key: job for store in (old, new) for job in set_jobs(store, f"by {store is old}")}
+    for key in list(jobs)[::2]:  # again, by those who did not set them
+        (answer,) = (new if "True" in key else old).apply([model.Set(model.Job(key, 0, 7))])
+        jobs[key] = answer.job
+    places = where(owners, old)
+    assert set(places) == set(jobs)
+    told = {
+        job.key for shard, (name, epoch) in owners.items() for job in stores[name].changes(shard, epoch, EVER, 0).jobs
+    }
+    for key, shard in places.items():
+        name, epoch = owners[shard]
+        is_own = stores[name].shard_of(key) == shard  # and it may have written the job itself
+        assert is_own or key in told
+        for write, outcome in (
+            (model.Begin(jobs[key], epoch), model.Outcome.BEGUN),
+            (model.Settle(jobs[key], epoch, model.Settled.AGAIN, 1, 9), model.Outcome.SETTLED),
+        ):
+            assert stores[name].apply([write])[0].outcome is outcome
+    assert set(where(owners, new)) == set(jobs)
+    assert {answer.outcome for answer in new.apply([model.Cancel(key) for key in jobs])} == {model.Outcome.CANCELLED}
+    assert old.count() == {"pending": 0, "running": 0, "dead": 0}
+
+
+@pytest.mark.parametrize("seed", [3, None])
+def test_random_writes_while_it_grows(address, seed):
+    """
+    Whatever is written, and however often the store is opened with more shards in between, it is as the model says.
+    """
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
+    shards = itertools.count(2, 3)
+
+    def opened(_store=None):
+        return make_store(f"{address}&shards={min(next(shards), 200)}")
+
+    assert run_store_machine(opened, seed, 1_500, opened).takeovers > 3
+
+
+FIRES = r"""
+import os, sys, time
+from tickwheel.scheduler import Scheduler
+scheduler = Scheduler(sys.argv[1])
+@scheduler.handler("h")
+def h(payload):
+    os.write(1, b"%d\n" % payload)
+    if payload == 7:
+        time.sleep(3600)
+scheduler.start()
+print("started", flush=True)
+time.sleep(3600)
+"""
+
+
+def test_a_node_is_killed_while_the_store_grows(make, address, until):
+    """
+    While jobs wait and fire, a node that knows the old number is killed, others know the new one, and all jobs run.
+    """
+    make(4)
+    runs, there = [], []
+    with Scheduler(f"{address}&shards=16") as node:
+        node.handler("h")(runs.append)
+        former = subprocess.Popen([sys.executable, "-c", FIRES, address], stdout=subprocess.PIPE, text=True)
+        try:
+            assert former.stdout.readline() == "started\n"
+            node.set_many([SetRequest(f"{i}", delay=0.02 * i, handler="h", payload=i) for i in range(100)])
+            there = [int(former.stdout.readline()) for _ in range(8)]
+            node.start()
+            make(32)
+        finally:
+            former.kill()
+            there += [int(line) for line in former.communicate()[0].split()]
+        until(lambda: not node.list().jobs)
+    assert {*runs, *there} == set(range(100))
+    assert len(runs) == len(set(runs))
+
+
+def test_a_store_that_has_grown_can_be_moved(make, tmp_path):
+    """
+    A migration takes along what is not in the shard of its key.
+    """
+    jobs = set_jobs(make(3), "old")
+    source, target = make(8), make_store(f"sqlite:///{tmp_path}/jobs.db")
+    target.open()
+    try:
+        report = Migration(source, target).run()
+        assert (report.moved, report.left, report.is_complete) == (len(jobs), 0, True)
+    finally:
+        target.close()
