@@ -136,6 +136,20 @@ def test_a_stopped_owner_is_refused():
     assert "lost 0, unfinished 0, early 0, settled twice 0" in line
 
 
+@pytest.mark.realtime
+@pytest.mark.slow
+def test_a_rolling_deployment():
+    """
+    While nodes of two versions replace each other, each job runs once, on a node that has its handler.
+    """
+    import servers  # noqa: PLC0415 - a module of this folder
+
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
+    with servers.redis_url() as url:
+        code, line = proven("rolling.py", "--rounds", "1", "--seed", "1", "--store", url)
+    assert code == 0, line
+
+
 def test_cron_differences_belong_to_a_class():
     """
     Where clocks change, croniter and we differ in what the documentation explains, and in nothing else.

@@ -26,9 +26,11 @@ from typing import Any, Final
 from zlib import crc32
 
 from simulation._beside import Beside
+from simulation._callers import Callers
 from simulation._day import QUEUEING, VERSIONED
 from simulation._health import Health
 from simulation._series import follows, may_be_left_out
+from simulation._weather import LATE_NS, Weather
 from simulation.history import (
     Answered,
     Called,
@@ -50,12 +52,9 @@ from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.model import (
     Answer,
     Begin,
-    Cancel,
     Job,
-    Move,
     Outcome,
     Redate,
-    Replay,
     Set,
     SetAside,
     Settle,
@@ -67,13 +66,8 @@ from tickwheel.testing._store_model import NEW, StoreModel
 __all__ = ["Violation", "check_history"]
 
 _EARLY_MS: Final = 0
-_LATE_NS: Final = 150 * 10**9
-"""How long a job may wait in calm weather: a hint may be lost (60 s), and its key be busy (100 s)."""
-_UNREST_NS: Final = 240 * 10**9
-"""How long after a fault the weather does not count as calm: a lease runs out, a node comes back, hints are lost."""
 _OVERDUE_MS: Final = 5_000
 
-_VERBS: Final[dict[str, type]] = {"set": Set, "move": Move, "run_now": Move, "cancel": Cancel, "replay": Replay}
 _NOBODY: Final = -1
 
 
@@ -105,12 +99,6 @@ def check_history(history: History, shards: int) -> list[Violation]:
     return checker.violations
 
 
-@dataclass(slots=True)
-class _Call:
-    called: Called
-    answered: Answered | None = None
-
-
 class _Checker:
     def __init__(self, shards: int) -> None:
         self.violations: list[Violation] = []
@@ -124,15 +112,11 @@ class _Checker:
         self._counted: Counter[tuple[str, str, int, int, int]] = Counter()
         self._fired: set[tuple[str, str, int, int]] = set()
         self._settled: set[tuple[str, str, int, int]] = set()
-        self._commits: defaultdict[tuple[str, str], list[Committed]] = defaultdict(list)
-        self._set_by: set[int] = set()
-        self._calls: dict[int, _Call] = {}
+        self._callers = Callers()
         self._final: dict[str, tuple[int, int]] = {}
         self._waiting: dict[str, tuple[int, int]] = {}
         self._begun_late: list[tuple[int, int, str]] = []
-        self._unrest: list[tuple[int, int]] = []
-        self._broken: dict[str, int] = {}
-        self._stepped = 0
+        self._weather = Weather()
         self._health = Health()
         self._beside = Beside()
         self._end: Finished | None = None
@@ -169,12 +153,13 @@ class _Checker:
                 self._handlers[event.machine] = event.handlers
                 self._health.deployed(event)
             case Called():
-                self._calls[event.call] = _Call(event)
+                self._callers.called(event)
             case Answered():
-                self._calls[event.call].answered = event
+                self._callers.answered(event)
                 self._answer(event)
             case Fault():
                 self._fault(event)
+                self._weather.broken(event)
                 self._health.broken(event)
                 self._beside.broken(event)
             case Finished():
@@ -184,10 +169,10 @@ class _Checker:
         """
         Judge what can be judged only now.
         """
-        for call in self._calls.values():
-            self._judge_call(call)
+        for at, what in self._callers.judge():
+            self._add("answer", at, what)
         for start, at, what in self._begun_late:
-            if self._has_calm(start, at):
+            if self._weather.has_calm(start, at):
                 self._add("late", at, what)
         if self._end is None:
             self._add("lost", 0, "the history has no end")
@@ -284,10 +269,8 @@ class _Checker:
 
     def _note(self, event: Committed, before: Job | None) -> None:
         write, outcome = event.write, event.answer.outcome
-        self._commits[event.machine, _key(write)].append(event)
-        if isinstance(write, Set) and outcome in (Outcome.CREATED, Outcome.REPLACED, Outcome.KEPT):
-            self._set_by.add(decode_payload(write.job.payload)["call"])
-        elif isinstance(write, Begin) and outcome is Outcome.BEGUN:
+        self._callers.committed(event, _key(write))
+        if isinstance(write, Begin) and outcome is Outcome.BEGUN:
             job = write.job
             self._counted[event.machine, job.key, job.generation, job.attempt + 1, job.due_at] += 1
             if before is not None and before.handler not in self._handlers[event.machine]:
@@ -335,7 +318,7 @@ class _Checker:
         """
         Note up to which generation nothing of the key may begin any more.
         """
-        key = self._calls[event.call].called.key
+        key = self._callers.key_of(event.call)
         if event.outcome == "unknown":
             self._health.unheard(key)
         if event.outcome in ("cancelled", "moved", "replaced"):
@@ -355,8 +338,8 @@ class _Checker:
     def _judge_late(self, before: Job | None, event: Committed, shard: int) -> None:
         since, due_at = self._waiting.get(_key(event.write), (event.at, event.store_ms))
         # Where the clock was stepped, a job became due with the step.
-        start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._stepped)
-        if event.at - start > _LATE_NS and before is not None and before.handler not in (*QUEUEING, *VERSIONED):
+        start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._weather.stepped)
+        if event.at - start > LATE_NS and before is not None and before.handler not in (*QUEUEING, *VERSIONED):
             self._begun_late.append((start, event.at, f"{_name(before)} waited {(event.at - start) / 1e9:.0f} s"))
         if before is not None and before.state == "pending" and before.handler not in QUEUEING:
             for kind, what in self._health.judge(before, start, event, shard):
@@ -367,46 +350,9 @@ class _Checker:
             for kind, what in self._health.overlooked(job, self._model.shard_of(job.key), at):
                 self._add(kind, at, what)
 
-    # ---- callers ---------------------------------------------------------------------------------------------------
-
-    def _judge_call(self, call: _Call) -> None:
-        called, answered = call.called, call.answered
-        if answered is None or answered.outcome == "unknown":
-            return
-        if answered.outcome == "refused":
-            if called.verb == "set" and called.call in self._set_by:
-                self._add("answer", answered.at, f"call {called.call} was refused, and {called.key!r} is set")
-            return
-        found = [
-            commit
-            for commit in self._commits[called.machine, called.key]
-            if called.at <= commit.at <= answered.at and isinstance(commit.write, _VERBS[called.verb])
-        ]
-        told = (answered.outcome, answered.generation)
-        if told not in [(each.answer.outcome.value, _generation(each.answer)) for each in found]:
-            text = f"{called.verb} of {called.key!r} was told {told}, and the store said {[e.answer for e in found]}"
-            self._add("answer", answered.at, text)
-
     def _fault(self, event: Fault) -> None:
         if "failed" in event.what or "orderly" in event.what:
             self._add("lost", event.at, event.what)
-        if event.what.startswith("step"):
-            self._stepped = event.at
-        if event.is_over:
-            self._unrest.append((self._broken.pop(event.what, event.at), event.at))
-        else:
-            self._broken[event.what] = event.at
-
-    def _has_calm(self, start: int, end: int) -> bool:
-        """
-        Return whether the weather was calm for so long between *start* and *end* that nothing should wait any more.
-        """
-        for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
-            calm = (moment - _UNREST_NS + 1, moment + _LATE_NS)
-            is_calm = not any(begun <= calm[1] and over >= calm[0] for begun, over in self._unrest)
-            if is_calm and start <= moment <= end - _LATE_NS:
-                return True
-        return False
 
     def _add(self, kind: str, at: int, what: str) -> None:
         self.violations.append(Violation(kind, at, what))
@@ -427,10 +373,6 @@ def _dated(write: Write, store_ms: int) -> Write:
 
 def _name(job: Job) -> str:
     return f"{job.key}/{job.generation}"
-
-
-def _generation(answer: Answer) -> int:
-    return 0 if answer.job is None else answer.job.generation
 
 
 def _as_told(write: Write, answer: Answer, before: Job | None) -> Job | None:

@@ -1,0 +1,248 @@
+"""
+The proof of the rolling deployment: nodes of two versions, each with a handler that the other lacks, come and go.
+
+    python tests/prove/rolling.py --rounds 2 --store URL
+
+Three nodes are given the other version one after the other, in each round, while this process sets and cancels jobs of
+both versions' handlers, some of which take longer than a node takes to come. Nothing may be lost, die, or be started
+twice: what runs stays where it is while shards change hands. No job may be silent for 5 s from when a live node has its
+handler. The store is a URL of one with leases, with `lease_s=1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sigstop import append, is_empty, until
+
+from tickwheel.observe._events import JobDied
+from tickwheel.scheduler import Firing, Scheduler, SchedulerOptions
+
+__all__ = ["Result", "prove"]
+
+HANDLERS: Final = ("both", "first", "second")
+NODES: Final = 3
+SILENT_S: Final = 5.0
+BETWEEN_S: Final = 1.5
+"""From one node's replacement to the next: some renewals of a lease of a second."""
+PATIENCE_S: Final = 60.0
+
+
+def own(folder: Path, url: str, name: str) -> None:
+    """
+    Be a node of the version that *name* begins with, until told to end.
+    """
+    scheduler = Scheduler(url, options=SchedulerOptions(owner=name, workers=64))
+
+    def work(payload: float, firing: Firing) -> None:
+        at, job = time.time(), firing.job
+        append(folder / "fired", f"{name} {firing.fire_id} {job.handler} {at} {job.due_at / 1000}")
+        time.sleep(payload)
+
+    for handler in ("both", name.partition("-")[0]):
+        scheduler.handler(handler)(work)
+    scheduler.subscribe(lambda event: isinstance(event, JobDied) and append(folder / "died", f"{name} {event.key}"))
+    scheduler.start()
+    append(folder / "up", f"{name} {time.time()}")
+    signal.sigwait({signal.SIGTERM})
+    append(folder / "down", f"{name} {time.time()}")
+    scheduler.stop(timeout=PATIENCE_S)
+
+
+@dataclass(slots=True)
+class Told:
+    """
+    What this process was told: of each life when its set was answered, and of some when their cancel was.
+    """
+
+    sets: list[tuple[str, int, float]] = field(default_factory=list)
+    cancels: dict[tuple[str, int], float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Result:
+    """
+    What came of it.
+    """
+
+    acknowledged: int
+    lost: int
+    overtaken: int
+    early: int
+    silent_s: float
+    repeated: int
+    beside: int
+    died: int
+    misplaced: int
+    waited: int
+
+    @property
+    def is_good(self) -> bool:
+        """
+        Whether nothing went wrong, and some jobs had to wait for a node with their handler.
+        """
+        wrong = self.lost or self.overtaken or self.early or self.repeated or self.beside or self.died or self.misplaced
+        return not wrong and self.waited > 0 and self.silent_s < SILENT_S
+
+
+def ask(client: Scheduler, dice: random.Random, told: Told, is_over: threading.Event) -> None:
+    """
+    Set and cancel jobs until it is over.
+    """
+    for number in iter(lambda: len(told.sets), None):
+        if is_over.wait(0.01):
+            return
+        takes = dice.choice((0.0, 0.0, 0.0, 3.0))
+        delay = dice.choice((0.0, 0.3, 1.5))
+        key, handler = f"job-{number}", dice.choice(HANDLERS)
+        job = client.set(key, delay=delay, handler=handler, payload=takes).job
+        assert job is not None
+        told.sets.append((key, job.generation, time.time()))
+        if dice.random() < 0.1:
+            time.sleep(dice.choice((0.0, max(0.0, delay - 0.02))))
+            answer = client.cancel(key)
+            if answer.outcome.value == "cancelled":
+                told.cancels[key, job.generation] = time.time()
+
+
+def prove(url: str, rounds: int, seed: int) -> Result:
+    """
+    Deploy the other version *rounds* times.
+    """
+    dice, told, is_over = random.Random(seed), Told(), threading.Event()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: the nodes wait for it
+    with tempfile.TemporaryDirectory() as made, Scheduler(url) as client:
+        folder = Path(made)
+        for name in ("fired", "died", "up", "down"):
+            (folder / name).touch()
+        command = [sys.executable, str(Path(__file__).resolve()), "--own", made, "--store", url, "--name"]
+        nodes: list[subprocess.Popen[bytes]] = []
+
+        def start(name: str) -> subprocess.Popen[bytes]:
+            count = len(lines(folder / "up"))
+            node = subprocess.Popen([*command, name])
+            until(lambda: len(lines(folder / "up")) > count)
+            return node
+
+        caller = threading.Thread(target=ask, args=(client, dice, told, is_over))
+        try:
+            nodes += [start(f"first-{number}") for number in range(NODES)]
+            caller.start()
+            for turn in range(1, rounds + 1):
+                for number in range(NODES):
+                    time.sleep(BETWEEN_S)
+                    node, nodes[number] = nodes[number], start(f"{HANDLERS[1 + turn % 2]}-{turn}-{number}")
+                    node.terminate()
+                    node.wait(PATIENCE_S)
+            is_over.set()
+            caller.join()
+            time.sleep(BETWEEN_S)
+            nodes.append(start(f"{HANDLERS[1 + (rounds + 1) % 2]}-last"))
+            until(lambda: is_empty(client))
+        finally:
+            is_over.set()
+            for node in nodes:
+                node.terminate()
+                node.wait(PATIENCE_S)
+        return judge(folder, told)
+
+
+def lines(path: Path) -> list[list[str]]:
+    """
+    Return the words of each line of *path*.
+    """
+    return [line.split() for line in path.read_text().splitlines()]
+
+
+def covered_since(up: list[list[str]], down: dict[str, float], handler: str, at: float) -> float:
+    """
+    Return since when, without a gap until *at*, some live node has *handler*.
+    """
+    spans = sorted(
+        (float(since), down.get(name, float("inf")))
+        for name, since in up
+        if handler in ("both", name.partition("-")[0])
+    )
+    since, until_ = at, 0.0
+    for start, end in spans:
+        if start > at:
+            break
+        since, until_ = (start, end) if start > until_ else (since, max(until_, end))
+    return since
+
+
+def judge(folder: Path, told: Told) -> Result:
+    """
+    Count what went wrong.
+    """
+    up, down = lines(folder / "up"), {name: float(at) for name, at in lines(folder / "down")}
+    answered = {(key, generation): at for key, generation, at in told.sets}
+    starts: Counter[tuple[str, int]] = Counter()
+    fire_ids: Counter[str] = Counter()
+    overtaken = early = misplaced = waited = 0
+    silent: list[float] = []
+    for name, fire_id, handler, at_text, due_text in lines(folder / "fired"):
+        key, generation, _ = fire_id.rsplit("/", 2)
+        life, at, due = (key, int(generation)), float(at_text), float(due_text)
+        starts[life] += 1
+        fire_ids[fire_id] += 1
+        early += at < due
+        overtaken += at > told.cancels.get(life, float("inf"))
+        misplaced += handler not in ("both", name.partition("-")[0])
+        since = covered_since(up, down, handler, at)
+        expected = max(due, answered.get(life, due))
+        waited += since > expected
+        silent.append(at - max(expected, since))
+    generations = Counter(generation for _, generation, _ in told.sets)
+    return Result(
+        acknowledged=len(told.sets) + len(told.cancels),
+        lost=len([life for life in answered if life not in starts and life not in told.cancels]),
+        overtaken=overtaken,
+        early=early,
+        silent_s=max(silent, default=0.0),
+        repeated=sum(count > 1 for count in (*generations.values(), *fire_ids.values())),
+        beside=sum(count > 1 for count in starts.values()),
+        died=len(lines(folder / "died")),
+        misplaced=misplaced,
+        waited=waited,
+    )
+
+
+def main() -> int:
+    """
+    Read the command line, prove, print one line.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--store", required=True, metavar="URL")
+    parser.add_argument("--own", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--name", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.own is not None:
+        own(options.own, options.store, options.name)
+        return 0
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    result = prove(options.store, options.rounds, seed)
+    print(  # noqa: T201
+        f"acknowledged {result.acknowledged}, lost {result.lost}, overtaken {result.overtaken}, early {result.early}, "
+        f"silent longest {result.silent_s:.1f} s, repeated ids {result.repeated}, started twice {result.beside}, "
+        f"dead {result.died}, where the handler is missing {result.misplaced}, waited for a handler {result.waited}, "
+        f"seed {seed}"
+    )
+    return 0 if result.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""
+What callers asked for and were told, beside what took effect in the store.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from simulation.history import Answered, Called, Committed
+from tickwheel.scheduler._checks import decode_payload
+from tickwheel.scheduler.model import Answer, Cancel, Move, Outcome, Replay, Set
+
+__all__ = ["Callers"]
+
+_VERBS: Final[dict[str, type]] = {"set": Set, "move": Move, "run_now": Move, "cancel": Cancel, "replay": Replay}
+
+
+class Callers:
+    """
+    All calls of a history, by their numbers.
+    """
+
+    def __init__(self) -> None:
+        self._called: dict[int, Called] = {}
+        self._answered: dict[int, Answered] = {}
+        self._commits: defaultdict[tuple[str, str], list[Committed]] = defaultdict(list)
+        self._set_by: set[int] = set()
+
+    def called(self, event: Called) -> None:
+        """
+        Take notice of a call.
+        """
+        self._called[event.call] = event
+
+    def answered(self, event: Answered) -> None:
+        """
+        Take notice of what a caller was told.
+        """
+        self._answered[event.call] = event
+
+    def committed(self, event: Committed, key: str) -> None:
+        """
+        Take notice of what took effect for *key*.
+        """
+        self._commits[event.machine, key].append(event)
+        set_ = (Outcome.CREATED, Outcome.REPLACED, Outcome.KEPT)
+        if isinstance(event.write, Set) and event.answer.outcome in set_:
+            self._set_by.add(decode_payload(event.write.job.payload)["call"])
+
+    def key_of(self, call: int) -> str:
+        """
+        Return the key that *call* was about.
+        """
+        return self._called[call].key
+
+    def judge(self) -> Iterator[tuple[int, str]]:
+        """
+        Yield when somebody was told what never was, and what that is.
+        """
+        for number, called in self._called.items():
+            answered = self._answered.get(number)
+            if answered is None or answered.outcome == "unknown":
+                continue
+            if answered.outcome == "refused":
+                if called.verb == "set" and number in self._set_by:
+                    yield answered.at, f"call {number} was refused, and {called.key!r} is set"
+                continue
+            found = [
+                commit.answer
+                for commit in self._commits[called.machine, called.key]
+                if called.at <= commit.at <= answered.at and isinstance(commit.write, _VERBS[called.verb])
+            ]
+            told = (answered.outcome, answered.generation)
+            if told not in [(each.outcome.value, _generation(each)) for each in found]:
+                yield answered.at, f"{called.verb} of {called.key!r} was told {told}, and the store said {found}"
+
+
+def _generation(answer: Answer) -> int:
+    return 0 if answer.job is None else answer.job.generation

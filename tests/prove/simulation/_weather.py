@@ -1,0 +1,52 @@
+"""
+When the weather was calm: the times in which nothing was broken, nor just mended, from the faults of a history.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from simulation.history import Fault
+
+__all__ = ["LATE_NS", "Weather"]
+
+LATE_NS: Final = 150 * 10**9
+"""How long a job may wait in calm weather: a hint may be lost (60 s), and its key be busy (100 s)."""
+_UNREST_NS: Final = 240 * 10**9
+"""How long after a fault the weather does not count as calm: a lease runs out, a node comes back, hints are lost."""
+
+
+class Weather:
+    """
+    The faults so far.
+
+    Attributes:
+        stepped: When a clock was last set.
+    """
+
+    def __init__(self) -> None:
+        self._unrest: list[tuple[int, int]] = []
+        self._broken: dict[str, int] = {}
+        self.stepped = 0
+
+    def broken(self, event: Fault) -> None:
+        """
+        Take notice of a fault, or of its end.
+        """
+        if event.what.startswith("step"):
+            self.stepped = event.at
+        if event.is_over:
+            self._unrest.append((self._broken.pop(event.what, event.at), event.at))
+        else:
+            self._broken[event.what] = event.at
+
+    def has_calm(self, start: int, end: int) -> bool:
+        """
+        Return whether the weather was calm for so long between *start* and *end* that nothing should wait any more.
+        """
+        for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
+            calm = (moment - _UNREST_NS + 1, moment + LATE_NS)
+            is_calm = not any(begun <= calm[1] and over >= calm[0] for begun, over in self._unrest)
+            if is_calm and start <= moment <= end - LATE_NS:
+                return True
+        return False
