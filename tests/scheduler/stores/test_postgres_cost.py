@@ -59,8 +59,8 @@ def nodes_of(plan):
         ("jobs_due", (0, EVER, FAR + 100, 0, 20), 20),
         ("jobs_due", (0, 1_000, -(2**63), -1, 1_000), 50),
         ("jobs_upcoming", {"since": 0, "until": EVER, "limit": 20}, 20),
-        ("jobs_overdue", {"shards": [0], "until": 1_000, "limit": 20}, 20),
-        ("jobs_overdue", {"shards": [0], "until": -1, "limit": 20}, 0),
+        ("jobs_overdue", {"shards": [0], "floors": [-(2**63)], "until": 1_000, "limit": 20}, 20),
+        ("jobs_overdue", {"shards": [0], "floors": [-(2**63)], "until": -1, "limit": 20}, 0),
         ("take_notes", {"shard": 0, "owner": "owner", "epoch": 1, "until": EVER}, 1),
         ("job_of_key", ("near 7",), 1),
         ("jobs_by_key", (["near 7", "far 7", "nobody"],), 2),
@@ -82,6 +82,54 @@ def test_reads_what_it_returns(store, name, values, at_most):
     read = [node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in nodes]
     assert max(read) <= at_most + 1
     assert {node["Node Type"] for node in nodes}.isdisjoint({"Seq Scan", "Bitmap Heap Scan"})
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """
+    Return a list that gets how many pages of the cache each look-up of jobs reads.
+    """
+    read = []
+    execute = psycopg.Connection.execute
+
+    def explaining(self, query, values=None, **more):
+        if isinstance(query, str) and query in (SQL["jobs_first"], SQL["jobs_overdue"]):
+            ((plan,),) = execute(self, f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}", values).fetchall()
+            read.append(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
+        return execute(self, query, values, **more)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", explaining)
+    return read
+
+
+def test_what_is_settled_is_passed_once(postgres, database, pages):
+    """
+    What lies dead in front of what is pending, because somebody holds an old snapshot, is not passed at each look.
+    """
+    store = open_store(f"{postgres.url(database)}&shards=1")
+    (lease,) = store.acquire("owner")
+    with psycopg.connect(host=str(postgres.folder), user="tick", dbname=database) as old:
+        old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT FROM tickwheel_job")
+        for start in range(0, 5_000, 1_000):
+            sets = [model.Set(model.Job(f"{i}", 0, i)) for i in range(start, start + 1_000)]
+            jobs = [answer.job for answer in store.apply(sets)]
+            store.apply([model.Begin(job, lease.epoch) for job in jobs])
+            store.apply([model.Settle(job, lease.epoch) for job in jobs])
+        (last,) = store.apply([model.Set(model.Job("last", 0, FAR))])
+        for look in (
+            lambda: store.upcoming(0, EVER, 1) == [last.job],
+            lambda: store.overdue([0], FAR, 200) == {},
+        ):
+            store._floors.forget()
+            assert [look() for _ in range(3)] == [True] * 3
+            first, second, third = pages[-3:]
+            assert first > 100
+            assert max(second, third) < 20
+        (early,) = store.apply([model.Set(model.Job("early", 0, 7))])
+        assert store.upcoming(0, EVER, 1) == [early.job]
+        assert store.overdue([0], FAR, 200) == {0: [early.job]}
+    store.close()
 
 
 @pytest.mark.parametrize("name", ["begin_jobs", "end_jobs"])

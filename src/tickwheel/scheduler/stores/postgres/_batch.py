@@ -142,6 +142,8 @@ class Batch:
         self._away: dict[str, int] = {}
         self._found: dict[str, int] = {}
         self.has_notes = False
+        self.pending: list[int] = []
+        """The instants of jobs that are pending now."""
         self.has_found: bool | None = None
         """Whether keys that were set had jobs; None where nobody looked."""
 
@@ -254,6 +256,7 @@ class Batch:
         Leave notes of those whose owner does not hear of this transaction.
         """
         pending = [job for job in jobs if job.state is State.PENDING]
+        self.pending += [job.due_at for job in pending]
         notes = [
             (shard, job.generation, job.key)
             for job in pending

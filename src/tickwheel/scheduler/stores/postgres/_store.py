@@ -21,6 +21,7 @@ from tickwheel.scheduler.stores.postgres import _ownership, _questions
 from tickwheel.scheduler.stores.postgres._batch import Batch, ServerMovedError, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connections
 from tickwheel.scheduler.stores.postgres._failover import notice_server
+from tickwheel.scheduler.stores.postgres._floors import Floors
 from tickwheel.scheduler.stores.postgres._guests import Place, joined
 from tickwheel.scheduler.stores.postgres._listener import Notifier, PostgresEar
 from tickwheel.scheduler.stores.postgres._paging import page
@@ -63,6 +64,8 @@ class PostgresStore:
         self._shard_of = sharding(1)
         self._owned: frozenset[int] = frozenset()
         self._owned_until = 0.0
+        self._held: frozenset[tuple[int, int]] = frozenset()
+        self._floors = Floors()
         self._owner: str | None = None
         self._sets_new = True  # until a look finds jobs of their keys, and again once it finds none
 
@@ -99,15 +102,17 @@ class PostgresStore:
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         for turn in range(_TRIES):
+            batch = Batch(self._shard_of, self._owner, self._surely_owned(), sets_new=self._sets_new)
             try:
                 with self._open_connections().writing() as connection:
-                    batch = Batch(self._shard_of, self._owner, self._surely_owned(), sets_new=self._sets_new)
                     answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
             except WrongGuessError:
                 continue
             except ServerMovedError:
                 self._notice_server()
                 continue
+            finally:
+                self._floors.lower(batch.pending)
             if batch.has_found is not None:
                 self._sets_new = not batch.has_found
             if batch.has_notes:
@@ -156,27 +161,47 @@ class PostgresStore:
         return [job_of(row) for row in rows]
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
-        values = {"shards": list(shards), "until": in_int64(until), "limit": limit}
+        floors, turn = self._floors.of(shards)
+        values = {**floors, "until": in_int64(until), "limit": limit}
         with self._open_connections().reading() as connection:
             rows = connection.execute(SQL["jobs_overdue"], values).fetchall()
         found: dict[int, list[Job]] = {}
         for row in rows:
             found.setdefault(row[-1], []).append(job_of(row[:-1]))
+        firsts = [(shard, min((job.due_at for job in found.get(shard, ())), default=None)) for shard in shards]
+        self._floors.learn(turn, firsts, until)
         return found
 
     def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         if since is None:
             return Changes([], 0)
         values = {"shard": shard, "owner": self._owner, "epoch": epoch, "until": in_int64(until)}
-        with self._open_connections().reading() as connection:
+        with self._open_connections().reading() as connection, self._floors.doubted():
             rows = connection.execute(SQL["take_notes"], values).fetchall()
-        return Changes([job_of(row) for row in rows], 0)
+        jobs = [job_of(row) for row in rows]
+        self._floors.lower(job.due_at for job in jobs)
+        return Changes(jobs, 0)
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
+        if limit == 1:
+            return self._first(since, until)
         values = {"since": in_int64(since), "until": in_int64(until), "limit": limit}
         with self._open_connections().reading() as connection:
             rows = connection.execute(SQL["jobs_upcoming"], values).fetchall()
         return [job_of(row) for row in rows]
+
+    def _first(self, since: int, until: int) -> list[Job]:
+        """
+        Return the first of all that are due, as `stats` asks for it again and again.
+        """
+        floors, turn = self._floors.of()
+        values = {**floors, "since": in_int64(since), "until": in_int64(until)}
+        with self._open_connections().reading() as connection:
+            rows = connection.execute(SQL["jobs_first"], values).fetchall()
+        if since <= 0:
+            self._floors.learn(turn, [(row[-2], row[2]) for row in rows], min(until, rows[0][-1]))
+        jobs = [job_of(row[:-2]) for row in rows if row[0] is not None]
+        return sorted(jobs, key=lambda job: (job.due_at, job.generation))[:1]
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         counts = [0] * steps
@@ -218,11 +243,13 @@ class PostgresStore:
                 return []
         targets, handlers = [target for target, _ in skills], [handler for _, handler in skills]
         values = {"targets": targets, "handlers": handlers, "limit": limit, "shard": shard}
-        with connections.writing() as connection:
+        with self._floors.doubted(), connections.writing() as connection:
             if not _is_true(connection.execute(SQL["is_lease"], (shard, epoch, self._owner)).fetchone()):
                 return []
             rows = connection.execute(SQL["take_up"], values).fetchall()
-        return [job_of(row) for row in rows]
+        jobs = [job_of(row) for row in rows]
+        self._floors.lower(job.due_at for job in jobs)
+        return jobs
 
     def aside(self) -> list[Aside]:
         with self._open_connections().reading() as connection:
@@ -276,7 +303,10 @@ class PostgresStore:
     def _hold(self, owner: str, leases: list[Lease], before: float) -> None:
         self._owner = owner
         self._owned_until = before + self._lease_s * (1 - _MARGIN)
-        self._owned = frozenset(lease.shard for lease in leases)
+        held = frozenset((lease.shard, lease.epoch) for lease in leases)
+        if held != self._held:
+            self._floors.forget()
+        self._held, self._owned = held, frozenset(shard for shard, _ in held)
 
     def _surely_owned(self) -> frozenset[int]:
         """

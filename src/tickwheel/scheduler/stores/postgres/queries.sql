@@ -157,12 +157,26 @@ FROM (
 ) AS job
 ORDER BY due_at, generation LIMIT %(limit)s;
 
+-- name: jobs_first
+-- The first of each shard from its floor on, if that is known, and the time.
+SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at, number, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+FROM (
+    SELECT s.shard AS number, greatest(f.floor, %(since)s::bigint) AS since
+    FROM tickwheel_shard AS s LEFT JOIN unnest(%(shards)s::integer[], %(floors)s::bigint[]) AS f (shard, floor)
+        ON f.shard = s.shard
+) AS shards LEFT JOIN LATERAL (
+    SELECT * FROM tickwheel_job
+    WHERE shard = number AND due_at >= since AND due_at < %(until)s AND state = 0
+    ORDER BY due_at, generation LIMIT 1
+) AS job ON true;
+
 -- name: jobs_overdue
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at, number
-FROM unnest(%(shards)s::integer[]) AS number CROSS JOIN LATERAL (
+FROM unnest(%(shards)s::integer[], %(floors)s::bigint[]) AS s (number, floor) CROSS JOIN LATERAL (
     SELECT * FROM tickwheel_job
-    WHERE shard = number AND due_at < %(until)s AND state = 0
+    WHERE shard = number AND due_at >= floor AND due_at < %(until)s AND state = 0
     ORDER BY due_at, generation LIMIT %(limit)s
 ) AS job;
 

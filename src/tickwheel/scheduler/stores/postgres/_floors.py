@@ -1,0 +1,97 @@
+"""
+Floors: below which instants of a shard nothing is pending, as far as this process has looked.
+
+What has been settled lies in front of what is pending, in the index of what is due, until the server cleans it away;
+and where somebody holds an old snapshot it may not do that. So a look that has met nothing there leaves a floor, and
+the next ones start from it. Once in a while one starts from the beginning.
+
+A floor stays some seconds below now, so that what others set for now, and is committed a moment later, lies above it.
+What they set for an instant long past is told by its note, as ever; if that is lost, too, the look that starts from the
+beginning finds it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["Floors"]
+
+_BOTTOM: Final = -(2**63)
+_MARGIN_MS: Final = 10_000
+"""By how much a floor stays below now: what is set for now is committed within that."""
+_KEPT_S: Final = 60.0
+"""How long a floor is good for."""
+
+
+class Floors:
+    """
+    The floors of all shards. Safe from any thread.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._floors: dict[int, int] = {}
+        self._until: dict[int, float] = {}
+        self._turn = 0
+
+    def of(self, shards: Sequence[int] | None = None) -> tuple[dict[str, list[int]], int]:
+        """
+        Return the floors of *shards*, or all, and the turn: what is learnt counts if nothing was lowered meanwhile.
+        """
+        now = self._clock()
+        with self._lock:
+            for shard in [shard for shard, until in self._until.items() if until <= now]:
+                del self._floors[shard], self._until[shard]
+            shards = list(self._floors) if shards is None else list(shards)
+            return {"shards": shards, "floors": [self._floors.get(shard, _BOTTOM) for shard in shards]}, self._turn
+
+    def learn(self, turn: int, firsts: Iterable[tuple[int, int | None]], until: int) -> None:
+        """
+        Take notice of the first pending instants of shards, None where there was none, in a look up to *until*.
+        """
+        highest = until - _MARGIN_MS
+        now = self._clock()
+        with self._lock:
+            if turn != self._turn:
+                return
+            for shard, first in firsts:
+                self._floors[shard] = highest if first is None else min(first, highest)
+                self._until.setdefault(shard, now + _KEPT_S)
+
+    def lower(self, dues: Iterable[int]) -> None:
+        """
+        Take notice that jobs with these instants are pending, in whatever shard; once they are written.
+        """
+        lowest = min(dues, default=None)
+        if lowest is None:
+            return
+        with self._lock:
+            self._turn += 1
+            for shard, floor in self._floors.items():
+                if lowest < floor:
+                    self._floors[shard] = lowest
+
+    @contextmanager
+    def doubted(self) -> Iterator[None]:
+        """
+        Start from the beginning again if what is done raises: jobs may be pending of which nobody here was told.
+        """
+        try:
+            yield
+        except BaseException:
+            self.forget()
+            raise
+
+    def forget(self) -> None:
+        """
+        Start from the beginning again: shards have changed hands.
+        """
+        with self._lock:
+            self._turn += 1
+            self._floors.clear()
+            self._until.clear()

@@ -1,0 +1,80 @@
+"""
+Floors: below which nothing is pending as far as was looked.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler.stores.postgres._floors import Floors
+from tickwheel.testing import ManualClock
+
+BOTTOM = -(2**63)
+NOW = 1_000_000
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that is moved by hand.
+    """
+    return ManualClock()
+
+
+@pytest.fixture
+def floors(clock):
+    """
+    Return floors that count on that clock.
+    """
+    return Floors(clock.monotonic)
+
+
+def of(floors, *shards):
+    """
+    Return the floors of *shards*.
+    """
+    return floors.of(shards)[0]["floors"]
+
+
+def learn(floors, *firsts):
+    """
+    Tell what was found in a look at everything up to now.
+    """
+    floors.learn(floors.of()[1], firsts, NOW)
+
+
+def test_learnt(floors):
+    """
+    A floor is the first pending instant, and some seconds below what was looked at.
+    """
+    learn(floors, (0, 5), (1, None), (2, NOW - 1))
+    assert of(floors, 0, 1, 2, 3) == [5, NOW - 10_000, NOW - 10_000, BOTTOM]
+
+
+def test_lowered(floors):
+    """
+    What becomes pending lowers all floors above it, also those that a look of before would raise.
+    """
+    turn = floors.of()[1]
+    learn(floors, (0, 500), (1, 5))
+    floors.lower([70, 30])
+    floors.lower([])
+    assert of(floors, 0, 1) == [30, 5]
+    floors.learn(turn, [(0, 500)], NOW)
+    assert of(floors, 0) == [30]
+
+
+def test_forgotten(floors, clock):
+    """
+    After a minute, and whenever something is in doubt, a look starts from the beginning.
+    """
+    learn(floors, (0, 5))
+    clock.advance(50)
+    learn(floors, (0, 7))
+    assert of(floors, 0) == [7]
+    clock.advance(10)
+    assert of(floors, 0) == [BOTTOM]
+    learn(floors, (0, 5))
+    with pytest.raises(ValueError, match="lost"), floors.doubted():
+        raise ValueError("lost")
+    assert of(floors, 0) == [BOTTOM]
