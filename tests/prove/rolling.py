@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Final
 
 from sigstop import append, is_empty, until
-
 from tickwheel.observe._events import JobDied
+
 from tickwheel.scheduler import Firing, Scheduler, SchedulerOptions
 
 __all__ = ["Result", "prove"]
@@ -235,7 +235,7 @@ def main() -> int:
         return 0
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     result = prove(options.store, options.rounds, seed)
-    print(  # noqa: T201
+    print(
         f"acknowledged {result.acknowledged}, lost {result.lost}, overtaken {result.overtaken}, early {result.early}, "
         f"silent longest {result.silent_s:.1f} s, repeated ids {result.repeated}, started twice {result.beside}, "
         f"dead {result.died}, where the handler is missing {result.misplaced}, waited for a handler {result.waited}, "

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from simulation.history import Answered, Called, Committed
-from tickwheel.scheduler._checks import decode_payload
+from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.model import Answer, Cancel, Move, Outcome, Replay, Set
 
 __all__ = ["Callers"]

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from tickwheel.scheduler import Scheduler, SetRequest, model
-from tickwheel.scheduler._migration import Migration
+from tickwheel.scheduler.migration import Migration
 from tickwheel.scheduler.stores import make_store, open_store
 from tickwheel.testing.store_machine import run_store_machine
 
