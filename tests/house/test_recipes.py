@@ -14,6 +14,11 @@ import pytest
 from tickwheel import wheels
 from tickwheel.scheduler import AsyncScheduler, Scheduler, stores
 from tickwheel.scheduler.targets import _open
+from tickwheel.testing.driver_suite import DriverSuite
+from tickwheel.testing.engine_suite import EngineSuite
+from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
+from tickwheel.testing.target_suite import TargetSuite
+from tickwheel.testing.wheel_suite import WheelSuite
 
 THINGS = ("wheel", "target", "store", "verb", "HTTP operation", "metric")
 
@@ -138,3 +143,24 @@ def test_every_metric_is_shown_to_operators(root):
     assert len(families) >= 13
     shown = (root / "docs/operations.md").read_text("utf-8") + (root / "deploy/grafana.json").read_text("utf-8")
     assert {family for family in families if family not in shown} == set()
+
+
+@pytest.mark.parametrize(
+    ("suite", "hook", "arguments"),
+    [
+        (WheelSuite, "make_wheel", (0,)),
+        (EngineSuite, "make_engine", (None,)),
+        (DriverSuite, "make_wheel", ()),
+        (StoreSuite, "make_store", ()),
+        (SharedStoreSuite, "make_peer", (None,)),
+        (TargetSuite, "make_place", ()),
+    ],
+)
+def test_a_suite_without_its_hook_is_heard(suite, hook, arguments):
+    """
+    A subclass that forgets a hook is collected and fails with its name, which an abstract class would not be.
+    """
+    forgetful = type("TestForgetful", (suite,), {})
+    assert not inspect.isabstract(forgetful)
+    with pytest.raises(NotImplementedError, match="TestForgetful"):
+        getattr(forgetful(), hook)(*arguments)

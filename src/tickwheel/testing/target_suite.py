@@ -21,7 +21,6 @@ import json
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -160,7 +159,7 @@ class Rig:
             self._grown.notify_all()
 
 
-class TargetSuite(ABC):
+class TargetSuite:
     """
     The promises of every such target, as tests; a subclass says `make_place`, and what it is.
 
@@ -178,11 +177,11 @@ class TargetSuite(ABC):
     knows_repeats: ClassVar[bool] = False
     takes_largest: ClassVar[bool] = True
 
-    @abstractmethod
     def make_place(self) -> Place:
         """
         Return a receiver that has got nothing yet.
         """
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     @contextmanager
     def rig(self) -> Iterator[Rig]:

@@ -5,7 +5,6 @@ What the tests of a driver share: how to make a wheel, to play a scenario, and t
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -17,30 +16,30 @@ PATIENCE_S: Final = 20.0
 """After so long something hangs."""
 
 
-class DriverTests(ABC):
+class DriverTests:
     """
     The base of a driver's tests: they get their wheels here, and wait by it.
 
     A scenario is a coroutine, so that the same one runs on an event loop and beside a thread.
     """
 
-    @abstractmethod
     def make_wheel(self, **options: Any) -> TimerWheel:
         """
         Return a new wheel with the driver; called inside a scenario.
         """
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
-    @abstractmethod
     def play(self, scenario: Coroutine[Any, Any, None]) -> None:
         """
         Run a scenario to its end.
         """
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
-    @abstractmethod
     async def until(self, signal: threading.Event) -> None:
         """
         Let time pass until the signal is set; fail after `PATIENCE_S`.
         """
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     def inside(self, wheel: TimerWheel, act: Callable[[], object]) -> None:
         """

@@ -4,7 +4,6 @@ What the tests of an engine share: an engine on a manual clock that is checked a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -76,16 +75,16 @@ class Rig:
             then()
 
 
-class EngineTests(ABC):
+class EngineTests:
     """
     The base of an engine's tests: they get their engines here.
     """
 
-    @abstractmethod
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> Engine:
         """
         Return a new engine on *clock*; a subclass says how.
         """
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     def rig(self, start_ns: int | None = None, max_pending: int | None = None) -> Rig:
         """

@@ -4,7 +4,6 @@ What the tests of a store share: an open store with an owner, and short ways to 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -164,16 +163,16 @@ class Rig:
         return counts["pending"], counts["running"], counts["dead"]
 
 
-class StoreTests(ABC):
+class StoreTests:
     """
     The base of all parts of the suite.
     """
 
-    @abstractmethod
     def make_store(self) -> Store:
         """
         Return an empty store that is not open.
         """
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     @contextmanager
     def rig(self) -> Iterator[Rig]:

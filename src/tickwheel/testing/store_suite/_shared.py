@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import random
 import threading
-from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,11 +23,11 @@ class SharedTests(StoreTests):
     The rules between objects, threads and processes.
     """
 
-    @abstractmethod
     def make_peer(self, store: Store) -> Store:
         """
         Return another object on the data of *store*, which may be open, closed or lost; not open.
         """
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     @contextmanager
     def peer(self, rig: Rig) -> Iterator[Store]:

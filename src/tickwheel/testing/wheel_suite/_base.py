@@ -4,7 +4,6 @@ What the tests of a wheel share: a wheel that is checked after each call, and a 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -127,16 +126,16 @@ class Ruler:
         return sorted(deadlines, key=None if self.abilities.exact_order else self.due_at)
 
 
-class WheelTests(ABC):
+class WheelTests:
     """
     The base of a wheel's tests: they get their wheels here.
     """
 
-    @abstractmethod
     def make_wheel(self, start: int) -> Wheel:
         """
         Return a new wheel that stands at *start*, in nanoseconds; a subclass says how.
         """
+        raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     def checked(self, start: int = START) -> tuple[CheckedWheel, Ruler]:
         """
