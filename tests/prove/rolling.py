@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Final
 
 from sigstop import append, is_empty, until
-from tickwheel.observe._events import JobDied
 
+from tickwheel.observe.events import JobDied
 from tickwheel.scheduler import Firing, Scheduler, SchedulerOptions
 
 __all__ = ["Result", "prove"]
