@@ -231,33 +231,34 @@ def _in_order(meter: _Meter, path: Path, pending: int, keys: list[str]) -> None:
     draw = random.Random(SEED + 1)
     now = time.time_ns() // 1_000_000
     there = [f"{draw.getrandbits(64):016x}" for _ in range(pending)]
+    generation = 1
+
+    def set_all(keys: list[str], seed: int, size: int) -> None:
+        nonlocal generation
+        numbers = range(generation, generation + len(keys))
+        jobs = [_job(*each, now) for each in zip(keys, numbers, _instants(seed, len(keys)), strict=True)]
+        generation += len(keys)
+        for part in batched(jobs, size):
+            with _committed(wheel.connection):
+                wheel.set(part)
+
     with connected(path) as connection:
-        wheel = OrderedWheel(connection)
-
-        def set_all(keys: list[str], instants: list[int], first: int, size: int = BATCH) -> None:
-            jobs = [_job(*each, now) for each in zip(keys, range(first, first + len(keys)), instants, strict=True)]
-            for part in batched(jobs, size):
-                with _committed(connection):
-                    wheel.set(part)
-
         connection.execute("PRAGMA synchronous=OFF")
-        set_all(there, _instants(SEED + 2, pending), 1, LOT)
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        connection.execute("PRAGMA synchronous=FULL")
-        generation = pending + 1
+        wheel = OrderedWheel(connection)
+        set_all(there, SEED + 2, LOT)
+    _forget(path)
+    with connected(path) as wheel.connection:
         for work, seed in ((SETS, SEED + 3), (MOVES, SEED + 4)):
-            instants = _instants(seed, len(keys))
             with meter.of(work, len(keys)):
-                set_all(keys, instants, generation)
-            generation += len(keys)
+                set_all(keys, seed, BATCH)
         meter.weigh(len(keys))
         with meter.of(CANCELS, len(keys)):
             for part in batched(keys, BATCH):
                 generation += 1
-                with _committed(connection):
+                with _committed(wheel.connection):
                     wheel.cancel(part, generation)
         day = now // DAY_MS + 2
-        with meter.of(CASCADES, max(1, wheel.count_of(day))), _committed(connection):
+        with meter.of(CASCADES, max(1, wheel.count_of(day))), _committed(wheel.connection):
             wheel.cascade(day)
 
 

@@ -104,14 +104,14 @@ class _Run:
 
 class OrderedWheel:
     """
-    Far jobs in a file; whoever calls begins and commits.
+    Far jobs in a file; whoever calls begins and commits, and may give it another connection in between.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         """
         Make the tables.
         """
-        self._connection = connection
+        self.connection = connection
         self._shelf = 0
         """How many keys are on the shelf, which is run 0."""
         self._runs: list[_Run] = []
@@ -124,8 +124,8 @@ class OrderedWheel:
         Set *jobs*, whatever their keys have.
         """
         before = self._find([job.key for job in jobs])
-        self._connection.executemany("INSERT INTO gone VALUES (?, ?)", sorted(before.values()))
-        self._connection.executemany(_APPEND, sorted(map(_row_of, jobs)))
+        self.connection.executemany("INSERT INTO gone VALUES (?, ?)", sorted(before.values()))
+        self.connection.executemany(_APPEND, sorted(map(_row_of, jobs)))
         self._note([(job.key, job.due_at, job.generation) for job in jobs], len(jobs) - len(before))
 
     def cancel(self, keys: Sequence[str], generation: int) -> None:
@@ -133,23 +133,23 @@ class OrderedWheel:
         Cancel the jobs of *keys*; *generation* is a new one.
         """
         before = self._find(keys)
-        self._connection.executemany("INSERT INTO gone VALUES (?, ?)", sorted(before.values()))
+        self.connection.executemany("INSERT INTO gone VALUES (?, ?)", sorted(before.values()))
         self._note([(key, None, generation) for key in before], -len(before))
 
     def cascade(self, day: int) -> None:
         """
         Sort the jobs of *day* into the near ones.
         """
-        self._connection.execute(_CASCADE, (day,))
-        self._connection.execute("DELETE FROM far WHERE day = ?", (day,))
-        self._connection.execute("DELETE FROM gone WHERE day = ?", (day,))
+        self.connection.execute(_CASCADE, (day,))
+        self.connection.execute("DELETE FROM far WHERE day = ?", (day,))
+        self.connection.execute("DELETE FROM gone WHERE day = ?", (day,))
 
     def count_of(self, day: int) -> int:
         """
         Return how many far jobs *day* has, row by row.
         """
         counts = "SELECT (SELECT count(*) FROM far WHERE day = ?1) - (SELECT count(*) FROM gone WHERE day = ?1)"
-        return int(self._connection.execute(counts, (day,)).fetchone()[0])
+        return int(self.connection.execute(counts, (day,)).fetchone()[0])
 
     def _find(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
@@ -159,15 +159,15 @@ class OrderedWheel:
             for start in range(0, len(some), _AT_ONCE):
                 part = some[start : start + _AT_ONCE]
                 statement = _FIND.format(",".join("?" * len(part)))
-                for key, due_at, generation in self._connection.execute(statement, (run.number if run else 0, *part)):
+                for key, due_at, generation in self.connection.execute(statement, (run.number if run else 0, *part)):
                     left.discard(key)
                     if due_at is not None:
                         found[key] = (due_at // DAY_MS, generation)
         return found
 
     def _note(self, places: list[tuple[str, int | None, int]], more: int) -> None:
-        self._connection.executemany("INSERT OR REPLACE INTO key VALUES (0, ?, ?, ?)", sorted(places))
-        self._connection.execute("UPDATE ledger SET generation = generation + 1, pending = pending + ?", (more,))
+        self.connection.executemany("INSERT OR REPLACE INTO key VALUES (0, ?, ?, ?)", sorted(places))
+        self.connection.execute("UPDATE ledger SET generation = generation + 1, pending = pending + ?", (more,))
         self._shelf += len(places)
         if self._shelf >= _SHELF_MAX:
             self._shelf = 0
@@ -179,12 +179,12 @@ class OrderedWheel:
     def _merge(self, numbers: list[int], level: int) -> None:
         self._last += 1
         which = ",".join(map(str, numbers))
-        size = self._connection.execute(_MERGE.format(which), (self._last,)).rowcount
-        self._connection.executemany("DELETE FROM key WHERE run = ?", [(number,) for number in numbers])
+        size = self.connection.execute(_MERGE.format(which), (self._last,)).rowcount
+        self.connection.executemany("DELETE FROM key WHERE run = ?", [(number,) for number in numbers])
         self._runs.insert(0, _Run(self._last, level, size, _Filter(self._keys_of(self._last), size)))
 
     def _keys_of(self, number: int) -> Iterator[str]:
-        return (key for (key,) in self._connection.execute("SELECT key FROM key WHERE run = ?", (number,)))
+        return (key for (key,) in self.connection.execute("SELECT key FROM key WHERE run = ?", (number,)))
 
 
 def _row_of(job: Job) -> tuple[object, ...]:
