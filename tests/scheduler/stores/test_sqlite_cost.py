@@ -4,6 +4,7 @@ What the statements of the SQLite store cost, in steps of its virtual machine: a
 
 from __future__ import annotations
 
+import random
 import re
 from contextlib import closing
 from dataclasses import replace
@@ -113,6 +114,36 @@ def test_dead_cost_nothing(store):
     store.apply([model.Begin(job, epoch) for job in dying])
     store.apply([model.Settle(job, epoch, model.Settled.DEAD, 1, error="x") for job in dying])
     assert steps_of(store, lambda: store.due(0, 1_000, None, 50)) <= before + 15
+
+
+def pages_logged(store, call):
+    """
+    Return how many pages *call* writes to the log.
+    """
+    connection = store._connections.writer
+    assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+    call()
+    return connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+
+
+def test_near_jobs_share_pages(tmp_path):
+    """
+    A commit of jobs due soon logs five of them a page, however long the future; one of far jobs a page or two for each.
+    """
+    dice = random.Random(7)
+
+    def far(count):
+        return [model.Set(model.Job(f"{dice.getrandbits(64):x}", 0, FAR + dice.randrange(FAR))) for _ in range(count)]
+
+    def near():
+        store.apply([model.Set(model.Job(f"{dice.getrandbits(64):x}", 0, 5_000, bytes(100))) for _ in range(1_000)])
+
+    with closing(SqliteStore(tmp_path / "jobs.db")) as store:  # without an owner, whose thread moves the log as well
+        store.open()
+        for count in (10, 10_000):
+            store.apply(far(count))
+            assert pages_logged(store, near) < 200
+        assert pages_logged(store, lambda: store.apply(far(100))) > 150
 
 
 def floor_of(store):
