@@ -190,7 +190,6 @@ def test_threads_and_the_driver_share_a_cache():
 
 
 @pytest.mark.needs("os.fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.realtime
 def test_after_a_fork():
     """
@@ -222,7 +221,6 @@ def test_after_a_fork():
 
 
 @pytest.mark.needs("os.fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
 def test_background_loads_after_a_fork(clock):
     """
     In the child a background load of the parent neither counts against the bound nor is waited for.
