@@ -149,7 +149,9 @@ unsafe fn fresh(layout: &Layout) -> *mut HandleObject {
         let handle = ffi::PyObject_GC_New::<HandleObject>(layout.kind());
         if !handle.is_null() {
             *word(handle, layout.when) = null_mut();
-            *handle.byte_offset(layout.weakrefs).cast::<*mut ffi::PyObject>() = null_mut();
+            if layout.weakrefs > 0 {
+                *handle.byte_offset(layout.weakrefs).cast::<*mut ffi::PyObject>() = null_mut();
+            } // before the object, from 3.12 on, the allocation has emptied it
         }
         handle
     }
