@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tickwheel.scheduler import Scheduler
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import MemoryStore, masked, open_store
 from tickwheel.scheduler.stores.sqlite import SqliteStore
@@ -104,3 +105,22 @@ def test_nothing_is_masked_without_a_password():
     """
     for url in ("sqlite:////var/lib/jobs.db", "memory://", "nosuch://user@host:5432/db"):
         assert masked(url) == url
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
+def test_opened_once(kind, request, tmp_path):
+    """
+    A scheduler on a store that is open already uses its connections, and leaves none behind.
+    """
+    if kind == "postgres":
+        url = request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
+    elif kind == "redis":
+        url = request.getfixturevalue("redis_server").url("?prefix=opened")
+    else:
+        url = f"sqlite:///{tmp_path}/jobs.db"
+    store = open_store(url)
+    connections = store._connections
+    with Scheduler(store) as scheduler:
+        assert scheduler.set("key", delay=60, target="log").outcome == "created"
+        assert store._connections is connections
+        assert scheduler.cancel("key").outcome == "cancelled"

@@ -162,7 +162,7 @@ class Store(Protocol):
         """
         Connect, and bring the schema to the current version; an unknown newer one is refused.
 
-        Before everything else, once.
+        Before everything else; what is open already stays as it is.
         """
 
     def close(self) -> None:

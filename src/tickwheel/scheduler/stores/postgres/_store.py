@@ -73,6 +73,8 @@ class PostgresStore:
         return f"<PostgresStore {self.url}>"
 
     def open(self) -> None:
+        if self._connections is not None:
+            return
         connections = Connections(self._conninfo, self.url, idle_s=self._lease_s)
         try:
             with connections.writing() as connection:

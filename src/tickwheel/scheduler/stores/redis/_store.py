@@ -70,6 +70,8 @@ class RedisStore:
         return f"<RedisStore {self.url}>"
 
     def open(self) -> None:
+        if self._connections is not None:
+            return
         connections = Connections(self._location, self.url, self._base)
         try:
             window = check_server(connections, self.url)

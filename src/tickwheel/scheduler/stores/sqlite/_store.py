@@ -97,6 +97,8 @@ class SqliteStore:
         return f"<SqliteStore {self.url}>"
 
     def open(self) -> None:
+        if self._connections is not None:
+            return
         with translated(self.url):
             connections = Connections(self.path, self.url, synchronous=self._synchronous, busy_s=self._busy_s)
             try:
