@@ -30,6 +30,8 @@ FROM_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
 INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|scheduler\.(engine|verbs))")
 """Modules that nobody imports from outside: commands, and how the lab, the service and the scheduler are made."""
+INTERNAL = "\nInternal:"
+"""In the docstring of a module that rooms share, and users do not import."""
 
 
 def public_modules() -> Iterator[str]:
@@ -39,7 +41,9 @@ def public_modules() -> Iterator[str]:
     yield "tickwheel"
     for module in pkgutil.walk_packages(tickwheel.__path__, "tickwheel."):
         parts = module.name.split(".")
-        if not any(part.startswith("_") for part in parts) and not INSIDE.match(module.name):
+        if any(part.startswith("_") for part in parts) or INSIDE.match(module.name):
+            continue
+        if INTERNAL not in (importlib.import_module(module.name).__doc__ or ""):
             yield module.name
 
 

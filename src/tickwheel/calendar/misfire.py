@@ -1,5 +1,7 @@
 """
 What becomes of runs that were missed.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Published facts of some of Twitter's cache clusters, to generate caches like the
 From J. Yang, Y. Yue and K. V. Rashmi, "A large scale analysis of hundreds of in-memory cache clusters at Twitter",
 OSDI 2020; the table `stat/2020Mar.md` of github.com/twitter/cache-trace, CC BY 4.0. The choice: clusters that write a
 lot, with one TTL, with several, with short ones and with deletes.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@ What the process does at this moment: the stacks of its threads and tasks, and w
 
 The profile is a sampling one: a hundred times a second it looks where each thread stands, so it costs the process about
 a percent, whatever that does. Its lines are "collapsed stacks", which every flame graph tool reads.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 The one place where a caller's values become a job's, or are refused by name.
 
 Nothing durable is `inf`: a job that never fires would hold its key and its row for good, so delays end at 100 years.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ So whatever ends a migration, and whoever owns the stores before the next one, n
 the next one finds the marks and goes on with the step that follows. Every step is conditional on the generation that
 the one before it left, and the first one on the epoch of the source's shards: a caller who sets, replays or cancels a
 job meanwhile wins.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@ Timers by key: one for each, with a value, and one function for all that expire.
 
 Keys are looked up under a re-entrant lock, as `functools.lru_cache` does: their `__hash__` and `__eq__` may raise or
 come back in, but must not wait for another thread that uses the same wheel.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Locks that a fork finds free.
 The child of a fork has one thread. A lock that another thread held at that moment would stay shut in the child for
 ever, and what it guards would be half done. So the forking thread takes all of them first, outer before inner, as
 everyone does.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """
 Where errors go that nobody else is told of.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ three are those of tokio's `MissedTickBehavior`:
     skip       x    x-----------)  x    x        goes on with the next one in phase
     burst      x    x-----------)xxx    x        makes up for each, at once
     delay      x    x-----------)    x    x      goes on an interval later, in a new phase
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """
 Callbacks of ours that stand for one of the user's.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

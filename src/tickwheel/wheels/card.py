@@ -9,6 +9,8 @@ Three rules are behind the advice, each from what a design pays for:
 * A slot is a list to read. A ring should hold so many that the usual delays (nine in ten) fit into one turn, and that
   a slot holds a handful of the timers pending at the peak.
 * A level is a cascade. Every entry of a hierarchical wheel is filed again once a level, at most.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

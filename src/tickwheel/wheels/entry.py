@@ -1,5 +1,7 @@
 """
 What the designs in Python store, and in which order it leaves.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

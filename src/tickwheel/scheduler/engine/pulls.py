@@ -1,5 +1,7 @@
 """
 What workers ask of a queue, checked: lease, acknowledge, refuse, extend.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """
 The last firings: what an operator asks for first, kept so that each costs a tuple and no event.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 The verbs on many jobs, as data: what a caller asks for, before it is known who does it.
 
 A face makes one of these, and a backend does it: with its own writer, on the caller's connection, or over HTTP.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

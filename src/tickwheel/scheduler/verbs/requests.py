@@ -1,5 +1,7 @@
 """
 What callers ask for, and the writes that come of it.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations
