@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from simulation import _table
 from simulation._cluster import Cluster
 from simulation._table import Table
 
@@ -29,7 +30,6 @@ from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.recurrence import Recurrence
-from tickwheel.scheduler.stores import _memory
 from tickwheel.scheduler.stores.contract import Changes
 from tickwheel.scheduler.verbs import _writer
 
@@ -119,7 +119,7 @@ def forgets_the_rescue() -> Any:
     """
     What a former owner left running stays so.
     """
-    return mock.patch.object(_memory, "rescued", lambda job: job)
+    return mock.patch.object(_table, "rescued", lambda job: job)
 
 
 def hears_nothing() -> Any:

@@ -60,7 +60,7 @@ def setting(wheel: TimerWheel) -> None:
     wheel.call_cron(9, greet, "ada")  # type: ignore[arg-type]
     wheel.call_cron("@daily", greet, "ada", misfire="never")  # type: ignore[arg-type]
     wheel.call_cron("@daily", greet, "ada", tz=UTC)  # type: ignore[arg-type]
-    wheel.call_at_wall("09:00", greet, "ada")  # type: ignore[arg-type]
+    wheel.call_at_wall(b"09:00", greet, "ada")  # type: ignore[arg-type]
     wheel.call_at_wall(timedelta(hours=1), greet, "ada")  # type: ignore[arg-type]
     wheel.call_at_wall(0, greet, 7)  # type: ignore[arg-type]
     wheel.call_at_wall(0, greet, "ada", times=2)  # type: ignore[call-arg]

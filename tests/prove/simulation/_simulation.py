@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -174,7 +174,7 @@ class _Day:
 
     def _break(self, what: Break) -> None:
         node = self.dice.choice(self.nodes)
-        others = {"failover": self._fail_over, "deploy": partial(self._roll, what)}
+        others: dict[str, Callable[[], None]] = {"failover": self._fail_over, "deploy": partial(self._roll, what)}
         let_break = others.get(what.what, partial(self._let_break, what, node))
         self.run.spawn(f"{what.what} {node.name}", let_break, None)
 

@@ -10,8 +10,8 @@ from itertools import islice
 
 from simulation._machine import SimulatedMachine
 from tickwheel.scheduler.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write
-from tickwheel.scheduler.stores import MemoryStore, _memory
-from tickwheel.scheduler.stores._rules import NOT_OWNER, key_of
+from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.scheduler.stores._rules import NOT_OWNER, key_of, rescued
 from tickwheel.scheduler.stores.contract import Skill
 
 __all__ = ["Table"]
@@ -56,7 +56,7 @@ class Table(MemoryStore):
         """
         running = self.in_shard(shard, State.RUNNING)
         for job in running:
-            self._replace(job, _memory.rescued(job))
+            self._replace(job, rescued(job))
         return len(running)
 
     def leave(self, shard: int, tail: int) -> int:
