@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.register_assert_rewrite("tickwheel.testing")  # before anything imports a suite
+
 SHARED = Path(__file__).parents[2] / "shared"
 SERVERS = Path(__file__).parents[1] / "scripts" / "servers"
 SYSTEMS = Path(__file__).parent / "systems"

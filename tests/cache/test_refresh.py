@@ -249,8 +249,9 @@ def test_background_loads_are_bounded(clock, source):
         cache.take(key, source)
     clock.advance(6.0)
     source.gate.clear()
+    before = threading.active_count()
     assert [cache.take(key, source) for key in "abcd"] == ["a 1", "b 2", "c 3", "d 4"]
-    assert threading.active_count() < 10
+    assert threading.active_count() <= before + 2
     source.gate.set()
     wait_for_refresh(cache)
     stats = cache.stats()

@@ -1,5 +1,5 @@
 """
-A wheel that a test moves by hand; and let the suite's assertions explain themselves.
+A wheel that a test moves by hand.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import pytest
 from tickwheel import TimerWheel
 from tickwheel.testing import ManualClock
 from tickwheel.wheels.heap import HeapWheel
-
-pytest.register_assert_rewrite("tickwheel.testing.engine_suite")
 
 WHEELS: dict[str, Callable[[], Any]] = {"native": lambda: None, "heap": HeapWheel}
 

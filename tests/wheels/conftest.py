@@ -1,5 +1,5 @@
 """
-Make the suite's assertions explain themselves, and give tests every design.
+Every design.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,6 @@ from tickwheel.wheels import (
     RoundsWheel,
     SingleWheel,
 )
-
-pytest.register_assert_rewrite("tickwheel.testing.wheel_suite")
 
 DESIGNS: dict[str, Callable[[float], Any]] = {
     "native": lambda _: NativeWheel(),

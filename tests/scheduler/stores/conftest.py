@@ -11,15 +11,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
-
-if "tickwheel.testing.store_suite" not in sys.modules:  # proofs borrow this file's servers, late in a run
-    pytest.register_assert_rewrite("tickwheel.testing.store_suite")
 
 PATIENCE_S = 60.0
 NUMBERS = itertools.count()

@@ -139,7 +139,7 @@ def test_random_writes_while_it_grows(address, seed):
     def opened(_store=None):
         return make_store(f"{address}&shards={min(next(shards), 200)}")
 
-    assert run_store_machine(opened, seed, 1_500, opened).takeovers > 3
+    assert run_store_machine(opened, seed, 1_500, opened).takeovers > 0
 
 
 FIRES = r"""

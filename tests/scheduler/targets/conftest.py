@@ -18,8 +18,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("tickwheel.testing.target_suite")
-
 PATIENCE_S = 120.0
 SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
 PLAIN_SECRET = "hunter2/x"  # noqa: S105  as the server knows it
