@@ -180,6 +180,7 @@ def test_gone(receiver):
         (format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True), 3_600, 7_200),
         (format_datetime(datetime.now(UTC) - timedelta(seconds=100), usegmt=True), 0, 0),
     ],
+    ids=["seconds", "at once", "too long", "date", "past date"],  # not the time: processes that share the tests compare
 )
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after(receiver, status, value, least, most):
