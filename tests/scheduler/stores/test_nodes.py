@@ -194,27 +194,6 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
     assert {number for key, number in runs if f"{key}" in begun} == {0}
 
 
-def test_nobody_knows_what_runs_in_a_tail(address, until):
-    """
-    What runs in a tail and is unknown to its owner, whatever made it so, is pending again within seconds.
-    """
-    first, second = (Scheduler(f"{address}shards=2&lease_s=1") for _ in range(2))
-    with first, second:
-        for node in (first, second):
-            node.handler("h")(print)
-        first.start()
-        store = first._core.client.store
-        for number in range(8):
-            job = first.set(f"{number}", delay=3_600, handler="h").job
-            lease = next(each for each in first._core._owner.leases.held if each.shard == store.shard_of(job.key))
-            store.apply([model.Begin(job, lease.epoch)])
-        second.start()
-        until(lambda: [shard for shard in second.stats()["shards"] if shard < 2])
-        handed = [job.key for job in first.list().jobs if store.shard_of(job.key) in second.stats()["shards"]]
-        assert handed
-        until(lambda: {first.get(key).state for key in handed} == {model.State.PENDING})
-
-
 BEGINS_AND_HANGS = """
 import sys, time
 from tickwheel.scheduler import Scheduler, SchedulerOptions

@@ -10,14 +10,14 @@ it acts, not after.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from tickwheel.observe.events import OwnershipGained, OwnershipLost, StoreFailed
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores import HandsOver, Lease
+from tickwheel.scheduler.stores import Lease
 
 __all__ = ["Leases"]
 
@@ -47,8 +47,6 @@ class Leases:
         self._thread: threading.Thread | None = None
         self._trusted_until: float | None = None
         self.held: tuple[Lease, ...] = ()
-        self._homes: dict[int, int] = {}
-        """By the epochs that are held, the shards that they were met with: a tail keeps that of another shard."""
         self.renewals = 0
         self.failures = 0
 
@@ -104,21 +102,7 @@ class Leases:
 
     def _renewed(self, owner: str) -> list[Lease]:
         kept = self._store.renew(owner)
-        if not self._store.abilities.has_many_owners:
-            return kept
-        if isinstance(self._store, HandsOver) and (orphans := self._orphans(kept)):
-            self._store.give_up(owner, orphans)
-        return self._store.acquire(owner)
-
-    def _orphans(self, leases: Sequence[Lease]) -> list[int]:
-        """
-        Return the tails among *leases* in which nothing runs that is known here: nobody would ever end it.
-
-        A shard's own epoch is first met with the shard. What is begun is known here until its end is answered.
-        """
-        tails = [lease for lease in leases if self._homes.get(lease.epoch, lease.shard) != lease.shard]
-        known = self._way.epochs_of_begun() if tails else ()
-        return [lease.shard for lease in tails if lease.epoch not in known]
+        return self._store.acquire(owner) if self._store.abilities.has_many_owners else kept
 
     def _take(self, take: Callable[[str], list[Lease]]) -> None:
         before, local = self._clock.monotonic(), self._clock.local()
@@ -134,7 +118,6 @@ class Leases:
         new = {(lease.shard, lease.epoch) for lease in leases}
         rescued = {lease.shard: lease.rescued for lease in leases}
         self.held = leases
-        self._homes = {lease.epoch: self._homes.get(lease.epoch, lease.shard) for lease in leases}
         if old == new:
             return
         self._way.owns(leases, {epoch for _, epoch in old - new})

@@ -254,13 +254,6 @@ class Owner:
             self.near.drop_epoch(epoch)
         self._stager.own(leases)
 
-    def epochs_of_begun(self) -> set[int]:
-        """
-        Return the epochs under which something is begun here and not settled.
-        """
-        stages = (Stage.BEGINNING, Stage.BEGUN, Stage.RUNNING, Stage.SETTLING)
-        return {entry.epoch for entry in self.near.take(*stages)}
-
     def renewed(self) -> None:
         """
         Go on with what was held back for lack of trust.

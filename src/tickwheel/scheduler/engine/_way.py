@@ -41,11 +41,6 @@ class Way(Protocol):
         Return whether the lease of *epoch* holds now.
         """
 
-    def epochs_of_begun(self) -> set[int]:
-        """
-        Return the epochs under which something is begun here and not settled.
-        """
-
     def changed(self) -> None:
         """
         See what other processes may have written or asked.

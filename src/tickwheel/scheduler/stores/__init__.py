@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from tickwheel.scheduler.stores._memory import MemoryStore
 from tickwheel.scheduler.stores._open import make_store, masked, open_store
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, HandsOver, Joins, Lease, Shard, Skill, Store
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Joins, Lease, Shard, Skill, Store
 
 __all__ = [
     "Abilities",
     "Aside",
     "Changes",
-    "HandsOver",
     "Joins",
     "Lease",
     "MemoryStore",

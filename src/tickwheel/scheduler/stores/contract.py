@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, Write
 
-__all__ = ["Abilities", "Aside", "Changes", "HandsOver", "Joins", "Lease", "Shard", "Skill", "Store"]
+__all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Shard", "Skill", "Store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +120,6 @@ class Changes:
 
     jobs: list[Job]
     mark: int
-
-
-@runtime_checkable
-class HandsOver(Protocol):
-    """
-    A store that leaves tails, which `Lease` explains.
-    """
-
-    def give_up(self, owner: str, shards: Sequence[int]) -> None:
-        """
-        Free those of *shards* that *owner* holds: the next `acquire` takes them, and rescues what runs there.
-        """
 
 
 @runtime_checkable

@@ -231,10 +231,6 @@ class PostgresStore:
         self._hold(owner, leases, before)
         return leases
 
-    def give_up(self, owner: str, shards: Sequence[int]) -> None:
-        with self._open_connections().writing() as connection:
-            connection.execute(SQL["give_up_shards"], (owner, list(shards)))
-
     def release(self, owner: str) -> None:
         with self._open_connections().writing() as connection:
             _ownership.release(connection, owner)

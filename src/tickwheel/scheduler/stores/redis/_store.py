@@ -176,10 +176,6 @@ class RedisStore:
     def renew(self, owner: str) -> list[Lease]:
         return self._lease(owner, may_take=False)
 
-    def give_up(self, owner: str, shards: Sequence[int]) -> None:
-        if shards:
-            self._open_connections().run("release", owner, *shards)
-
     def release(self, owner: str) -> None:
         self._open_connections().run("release", owner)
         self._owner = None
