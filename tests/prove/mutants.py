@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from simulation import _table
+from simulation import _cluster, _table
 from simulation._cluster import Cluster
 from simulation._table import Table
 
@@ -148,6 +148,18 @@ def hands_over_what_runs() -> Any:
     A shard is handed over with all that runs in it.
     """
     return mock.patch.object(Cluster, "_leave_tail")
+
+
+def refuses_ends_in_a_tail() -> Any:
+    """
+    What ends in a tail is refused, as if its owner had lost the lease.
+    """
+    is_fenced = Table.is_fenced
+
+    def careless(self: Any, write: Any) -> bool:
+        return is_fenced(self, write) or self.place_of(write.job.key) >= _cluster._FIRST_TAIL
+
+    return mock.patch.object(Table, "is_fenced", careless)
 
 
 def begins_what_it_cannot_run() -> Any:
@@ -371,6 +383,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "takes_notes_unfenced": (takes_notes_unfenced, {"zombie"}),
     "takes_a_standby_for_its_primary": (takes_a_standby_for_its_primary, {"repeated"}),
     "hands_over_what_runs": (hands_over_what_runs, {"beside"}),
+    "refuses_ends_in_a_tail": (refuses_ends_in_a_tail, {"answer"}),
     "begins_what_it_cannot_run": (begins_what_it_cannot_run, {"handler"}),
     "takes_nothing_up": (takes_nothing_up, {"silent"}),
     "never_looks_back": (never_looks_back, {"lost", "late"}),
