@@ -5,6 +5,7 @@ The real traces, and what others say comes of them, where they are.
 import argparse
 import importlib.util
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -95,6 +96,25 @@ def oracle() -> Callable[[Path], dict[str, int]]:
     spec.loader.exec_module(module)
     replay: Callable[[Path], dict[str, int]] = module.replay
     return replay
+
+
+@pytest.fixture(scope="session")
+def run_proof() -> Callable[[list[str], float], subprocess.CompletedProcess[str]]:
+    """
+    Return what runs a program that starts others; if its time is over, it is interrupted, so that it stops them.
+    """
+
+    def run(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+            try:
+                output, errors = program.communicate(timeout=timeout_s)
+            except BaseException:
+                program.send_signal(signal.SIGINT)
+                program.communicate(timeout=60)
+                raise
+        return subprocess.CompletedProcess(command, program.returncode, output, errors)
+
+    return run
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -28,14 +27,14 @@ SCRIPT = Path(__file__).with_name("kill9.py")
     ],
     ids=["sqlite", "redis", "redis-server"],
 )
-def test_nothing_is_lost(capsys, every, where):
+def test_nothing_is_lost(run_proof, capsys, every, where):
     """
     With the owner or the server killed about every second, every acknowledged job fires, and none once settled.
     """
     if where and not shutil.which("redis-server"):
         pytest.skip("Redis is not installed: there is no redis-server")
     command = [sys.executable, str(SCRIPT), "--jobs", "100", "--seconds", "5", "--every", *every, *where]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    done = run_proof(command, 300)
     with capsys.disabled():
         print(f"\n{done.stdout.strip()}")  # the seed belongs into every log
     assert done.returncode == 0, done.stdout + done.stderr

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,18 +16,21 @@ import pytest
 HERE = Path(__file__).parent
 
 
-def proven(*command):
+@pytest.fixture
+def proven(run_proof):
     """
-    Run a program of this folder, and return its exit code and its last line.
+    Return a function that runs a program of this folder, and returns its exit code and its last line.
     """
-    done = subprocess.run(
-        [sys.executable, str(HERE / command[0]), *command[1:]], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.stdout, done.stderr
-    return done.returncode, done.stdout.strip().splitlines()[-1]
+
+    def run(*command):
+        done = run_proof([sys.executable, str(HERE / command[0]), *command[1:]], 300)
+        assert done.stdout, done.stderr
+        return done.returncode, done.stdout.strip().splitlines()[-1]
+
+    return run
 
 
-def test_power_cuts():
+def test_power_cuts(proven):
     """
     Whatever a power cut leaves of what was not synced, every answered write is there and the file is sound.
     """
@@ -39,7 +41,7 @@ def test_power_cuts():
 
 
 @pytest.mark.parametrize("synchronous", ["normal", "off"])
-def test_power_cuts_can_lose(synchronous):
+def test_power_cuts_can_lose(proven, synchronous):
     """
     The same cuts lose answered writes where SQLite does not wait for the disk: so the proof can fail.
     """
@@ -63,7 +65,7 @@ def test_each_call_fails_once(seed):
 
 @pytest.mark.realtime
 @pytest.mark.slow
-def test_clock_steps():
+def test_clock_steps(proven):
     """
     With the time of day set by an hour and a day, both ways, a store with its own clock fires all as if it were not.
     """
@@ -78,7 +80,7 @@ def test_clock_steps():
 @pytest.mark.realtime
 @pytest.mark.slow
 @pytest.mark.parametrize("store", ["sqlite", "postgres", "redis"])
-def test_none_is_early(store):
+def test_none_is_early(proven, store):
     """
     No job fires before its instant by the clock of its store, whatever the fraction of a millisecond.
     """
@@ -99,7 +101,7 @@ def test_none_is_early(store):
 @pytest.mark.realtime
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["back and right", "glimpse"])
-def test_clock_trips(scenario):
+def test_clock_trips(proven, scenario):
     """
     Back for five seconds or a moment and right again: intervals, cron lines, delays and instants do what they should.
     """
@@ -112,7 +114,7 @@ def test_clock_trips(scenario):
 @pytest.mark.realtime
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_failover(mode):
+def test_failover(proven, mode):
     """
     A standby that is promoted under load goes on without giving an id twice, and lacks only what never reached it.
     """
@@ -123,7 +125,7 @@ def test_failover(mode):
 
 @pytest.mark.realtime
 @pytest.mark.slow
-def test_a_stopped_owner_is_refused():
+def test_a_stopped_owner_is_refused(proven):
     """
     An owner that was stopped past its lease finds its settles refused, and nothing is lost.
     """
@@ -138,7 +140,7 @@ def test_a_stopped_owner_is_refused():
 
 @pytest.mark.realtime
 @pytest.mark.slow
-def test_a_rolling_deployment():
+def test_a_rolling_deployment(proven):
     """
     While nodes of two versions replace each other, each job runs once, on a node that has its handler.
     """
