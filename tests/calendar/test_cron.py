@@ -38,7 +38,7 @@ def test_refused(line):
     assert REFUSED[line] in str(caught.value)
 
 
-@pytest.mark.parametrize("tz", ["Mars/Olympus", "", "../etc", "Europe", "/etc/localtime"])
+@pytest.mark.parametrize("tz", ["Mars/Olympus", "", "../etc", "Europe", "/etc/localtime", "localtime", "right/UTC"])
 def test_unknown_zone(tz):
     """
     A zone that is none is refused by name.

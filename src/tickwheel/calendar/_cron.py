@@ -41,6 +41,9 @@ _WITH_SECONDS = 6
 _LONGEST = 500
 """Every second, minute and hour spelled out makes some 400 characters."""
 _TZ_PREFIXES = ("TZ=", "CRON_TZ=")
+_ZONE_REMEDY = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
+_NO_ZONES = frozenset({"localtime", "posixrules", "Factory", "posix", "right"})
+"""Files beside the IANA zones: they mean another zone on each machine, none at all, or count leap seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class Cron:
             raise RecurrenceError("cron", text, f"it has {len(text)} characters: a line has at most {_LONGEST}")
         line, tz = _split_zone(text, tz)
         _zone(tz)
+        if tz.partition("/")[0] in _NO_ZONES:
+            raise RecurrenceError("tz", tz, _ZONE_REMEDY)
         line = ALIASES.get(line.lower(), line.upper())
         if line.startswith("@"):
             raise RecurrenceError("cron", text, f"the aliases are {', '.join(ALIASES)}")
@@ -138,7 +143,7 @@ def _zone(tz: str) -> ZoneInfo:
     try:
         return ZoneInfo(tz)
     except (LookupError, ValueError, TypeError, AttributeError, OSError):
-        raise RecurrenceError("tz", tz, "pass an IANA zone such as 'Europe/Berlin' or 'UTC'") from None
+        raise RecurrenceError("tz", tz, _ZONE_REMEDY) from None
 
 
 @lru_cache(maxsize=4096)
