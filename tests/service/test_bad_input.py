@@ -38,9 +38,11 @@ def kept(server):
 @pytest.mark.parametrize(
     ("body", "part"),
     [
-        ({"delay": None}, "delay is None"),
-        ({"delay": "3"}, "delay is '3'"),
-        ({"delay": True}, "delay is True"),
+        ({"delay": None}, "delay is null: expected `number`, got `null`"),
+        ({"delay": "3"}, "delay is '3': expected `number`, got `string`"),
+        ({"delay": True}, "delay is true: expected `number`, got `true or false`"),
+        ({"at": False}, "at is false: expected `number or instant`"),
+        ({"delay": 1, "tz": {"a": None}}, """tz is {"a": null}: expected `string`, got `object`"""),
         ({"delay": 1e300}, "delay is 1e+300"),
         ({"delay": 3155760001}, "delay is 3155760001"),
         ({}, "delay"),
@@ -129,7 +131,17 @@ def test_huge_number(server, kept):
     answer = server.ask(
         "PUT", f"/v1/jobs/{kept}", raw=b'{"delay": 1e400}', headers={"content-type": "application/json"}
     )
-    check_problem(answer, 422, "invalid_value", "delay")
+    check_problem(answer, 422, "invalid_value", "delay is 1e400")
+    assert answer.json["value"] == "1e400"
+
+
+def test_payload_that_is_too_large_is_shown_as_json(server, kept):
+    """
+    A value that the library refuses is named as JSON has it, not as Python writes it.
+    """
+    payload = {"none": None, "yes": True, "text": "x" * (1 << 20)}
+    answer = server.job("PUT", kept, FAR | {"payload": payload})
+    check_problem(answer, 422, "invalid_value", """payload is {"none": null, "yes": true""")
 
 
 @pytest.mark.parametrize(

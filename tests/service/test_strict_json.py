@@ -79,11 +79,12 @@ def test_repeated_name(body):
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
-        (b'{"delay":"soon"}', "delay is 'soon': expected `float`, got `str`"),
-        (b'{"delay":null}', "delay is None: expected `float`, got `null`"),
-        (b'{"delay":true}', "delay is True: expected `float`, got `bool`"),
-        (b'{"delay":1e400}', "delay is"),
+        (b'{"delay":"soon"}', "delay is 'soon': expected `number`, got `string`"),
+        (b'{"delay":null}', "delay is null: expected `number`, got `null`"),
+        (b'{"delay":true}', "delay is true: expected `number`, got `true or false`"),
+        (b'{"delay":1e400}', "delay is 1e400: number out of range"),
         (b'{"dellay":1}', "unknown field `dellay`"),
+        (b'{"float":1}', "unknown field `float`"),
         (b"[1]", "the body is [1]: expected `object`, got `array`"),
     ],
 )

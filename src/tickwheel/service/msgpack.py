@@ -13,7 +13,7 @@ import msgspec
 
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.problems import ProblemError
-from tickwheel.service.strict_json import DEPTH_MAX, shortened
+from tickwheel.service.strict_json import DEPTH_MAX, reworded
 
 __all__ = ["MEDIA_TYPE", "decode", "is_msgpack", "is_wanted", "packed"]
 
@@ -70,7 +70,7 @@ def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
     try:
         value = decoder.decode(body)
     except msgspec.ValidationError as error:
-        message = f"the body cannot be used: {shortened(str(error))}"
+        message = f"the body cannot be used: {reworded(str(error))}"
         raise ProblemError("invalid_value", message) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"the body cannot be read as MessagePack: {error}"

@@ -28,9 +28,12 @@ Its `type` is a relative address, as the standard allows, and the service answer
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
+
+from msgspec import Raw
 
 __all__ = ["KINDS", "Kind", "ProblemError", "show"]
 
@@ -186,9 +189,18 @@ KINDS: Final = _table(
 
 def show(value: object) -> str:
     """
-    Return *value* as Python writes it, shortened, with nothing in it that UTF-8 cannot carry.
+    Return *value* as a client wrote it: text in single quotes, all else as JSON has it.
+
+    Shortened, with nothing in it that UTF-8 cannot carry.
     """
-    text = ascii(value) if isinstance(value, str | bytes) and len(value) > SHOWN_MAX else repr(value)
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    if isinstance(value, Raw):
+        text = bytes(value).decode("utf-8", "backslashreplace")
+    elif isinstance(value, str):
+        text = ascii(value) if len(value) > SHOWN_MAX else repr(value)
+    else:
+        text = json.dumps(value, ensure_ascii=False, default=str)
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
 

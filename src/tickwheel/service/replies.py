@@ -85,7 +85,10 @@ def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a tab
     match error:
         case ProblemError():
             return error
-        case InvalidValueError() | InvalidDelayError():
+        case InvalidValueError():
+            detail = f"{error.name} is {show(error.value)}: {error.remedy}"
+            return ProblemError("invalid_value", detail, value=error.value, remedy=error.remedy)
+        case InvalidDelayError():
             return ProblemError("invalid_value", str(error), value=error.value)
         case HandlerNotFoundError():
             return ProblemError("unknown_handler", f"no handler is named {show(error.handler)}", value=error.handler)

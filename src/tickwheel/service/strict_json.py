@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, TypeVar
+from contextlib import suppress
+from typing import Final, TypeVar
 
 import msgspec
 
 from tickwheel.service.problems import ProblemError, show
 
-__all__ = ["DEPTH_MAX", "decode", "encode", "shortened"]
+__all__ = ["DEPTH_MAX", "decode", "encode", "reworded"]
 
 T = TypeVar("T")
 
@@ -74,11 +75,19 @@ def is_deep(body: bytes) -> bool:
     return bool(brackets)
 
 
-def shortened(text: str) -> str:
+def _shortened(text: str) -> str:
     """
     Return *text*, which may quote what came in, cut to a length that a person reads.
     """
     return text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 3]}..."
+
+
+def reworded(message: str) -> str:
+    """
+    Return msgspec's *message*, shortened, with the types named as JSON names them.
+    """
+    text = _TYPES.sub(lambda match: " or ".join(_NAMES.get(name, name) for name in match[0].split(" | ")), message)
+    return _shortened(text)
 
 
 class _RepeatedNameError(Exception):
@@ -98,6 +107,11 @@ def _unique(pairs: list[tuple[str, object]]) -> None:
 
 
 _UNIQUE: Final = json.JSONDecoder(object_pairs_hook=_unique)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_TYPES: Final = re.compile(r"(?:(?<=expected `)|(?<=got `))[a-z |]+(?=`)")
+_NAMES: Final = {"float": "number", "int": "integer", "str": "string", "bool": "true or false", "datetime": "instant"}
+"""What JSON calls the types that msgspec names in its messages."""
 
 
 def _invalid(body: bytes, message: str) -> ProblemError:
@@ -106,13 +120,15 @@ def _invalid(body: bytes, message: str) -> ProblemError:
     """
     what, _, path = message.partition(" - at `$")
     path = path.rstrip("`")
-    value: Any = body
+    raw = msgspec.Raw(body)
     try:
-        value = msgspec.json.decode(body)
         for name, index in re.findall(r"\.([^.\[]+)|\[(\d+)\]", path):
-            value = value[name or int(index)]
-    except (LookupError, TypeError, msgspec.DecodeError, UnicodeDecodeError):
-        value = body  # what decodes only in part is shown as it came
-    where = shortened(path.lstrip(".")) or "the body"
-    reason = shortened(f"{what[:1].lower()}{what[1:]}")
+            raw = _OBJECT.decode(raw)[name] if name else _ARRAY.decode(raw)[int(index)]
+    except (LookupError, msgspec.MsgspecError, UnicodeDecodeError):
+        raw = msgspec.Raw(body)  # what decodes only in part is shown as it came
+    value: object = raw
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a number that nothing holds is shown as it was written
+        value = msgspec.json.decode(raw)
+    where = _shortened(path.lstrip(".")) or "the body"
+    reason = reworded(f"{what[:1].lower()}{what[1:]}")
     return ProblemError("invalid_value", f"{where} is {show(value)}: {reason}", value=value)
