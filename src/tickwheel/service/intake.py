@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _ETAG: Final = re.compile(r'"(\d{1,19})"|(\d{1,19})')
+_CHARSET: Final = re.compile(r';\s*charset\s*=\s*"?([^\s;"]*)', re.IGNORECASE)
 _FIELDS_MAX: Final = 32
 _DIGITS_MAX: Final = 9
 _FLAGS: Final = ("true", "false")
@@ -167,14 +168,25 @@ async def read_body(call: Call, limit: int, *, is_json: bool = True) -> bytes:
     """
     headers = call.headers
     if is_json and headers.get(b"content-type") != b"application/json":
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind != b"application/json":
-            message = f"Content-Type is {show(kind.decode('latin-1'))}" if kind else "there is no Content-Type"
-            raise ProblemError("unsupported_media_type", message, value=kind.decode("latin-1"))
+        _check_type(headers.get(b"content-type", b"").decode("latin-1"))
     length = int(headers.get(b"content-length", b"0"))  # the server has checked that it is a number
     if length > _DRAINED_MAX or (length > limit and b"expect" in headers):
         raise _too_large(limit, _CLOSE)
     return await drained(call.receive, limit)
+
+
+def _check_type(text: str) -> None:
+    """
+    Refuse a body that is not declared to be JSON, or is in another encoding than UTF-8, which JSON is exchanged in.
+    """
+    kind, _, parameters = text.partition(";")
+    if kind.strip().lower() != "application/json":
+        message = f"Content-Type is {show(text)}" if text else "there is no Content-Type"
+        raise ProblemError("unsupported_media_type", message, value=text)
+    match = _CHARSET.search(f";{parameters}")
+    if match is not None and match[1].lower() not in ("utf-8", "utf8"):
+        remedy = "send the body in UTF-8"
+        raise ProblemError("unsupported_media_type", f"the charset is {show(match[1])}: {remedy}", remedy=remedy)
 
 
 async def drained(receive: Receive, limit: int) -> bytes:
