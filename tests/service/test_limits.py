@@ -25,6 +25,21 @@ def test_rate(start):
     assert 1 <= int(refused.headers["retry-after"]) <= 2
 
 
+def test_rate_of_wrong_tokens(start):
+    """
+    Whoever has no token of the service shares the turns of an address, before any token is checked.
+    """
+    token = {"authorization": f"Bearer {'r' * 40}"}
+    server = start("--rate", "0.01", environment={"TICKWHEEL_READ_TOKEN": "r" * 40})  # one turn, the next in minutes
+    assert server.ask("GET", "/v1/jobs", headers=token).status == 200  # the token was not known yet
+    for number in range(3):
+        wrong = {"authorization": f"Bearer {number}"}
+        assert server.ask("GET", "/v1/jobs", headers=wrong).status == 429
+    assert server.ask("GET", "/v1/jobs").status == 429
+    assert server.ask("GET", "/v1/jobs", headers=token).status == 200
+    assert server.ask("GET", "/v1/jobs", headers=token).status == 429
+
+
 def test_pending_max(start):
     """
     More jobs than may be pending are refused, one by one and in a batch; moves and cancels are not.

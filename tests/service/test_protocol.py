@@ -92,3 +92,23 @@ def test_foreign_origin(server, kept, origin):
     """
     check_problem(server.job("DELETE", kept, None, {"origin": origin}), 403, "forbidden")
     check_problem(server.job("POST", kept, None, {"origin": origin}, action=":run"), 403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    "hosts", [b"", b"Host: localhost\r\nHost: localhost\r\n", b"Host: [::1]\r\nhost: evil.example\r\n"]
+)
+@pytest.mark.parametrize("path", [b"/v1/jobs", b"/healthz"])
+def test_one_host_header(server, hosts, path):
+    """
+    A request without a Host header, or with several, of which a proxy may have read another, is a 400.
+    """
+    answer = exchange(server, b"GET " + path + b" HTTP/1.1\r\n" + hosts + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"/problems/malformed_request" in answer
+
+
+def test_http_1_0_has_no_host_header(server):
+    """
+    HTTP/1.0 asks for none where the name does not matter; here it is checked, unless there are tokens.
+    """
+    assert exchange(server, b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 421 ")

@@ -44,14 +44,15 @@ class Guard:
         """
         Raise the problem of a request that is not let in.
         """
+        _check_one_host(call)
+        if self._rate is not None:
+            self._rate.check(call)
         if call.method not in _SAFE:
             _check_origin(call)
         if self._tokens:
             self._check_token(call)
         else:
             self._check_host(call)
-        if self._rate is not None:
-            self._rate.check(call)
 
     def _check_host(self, call: Call) -> None:
         host = call.header(b"host") or ""
@@ -71,6 +72,25 @@ class Guard:
             raise ProblemError("unauthorized", what, headers={"www-authenticate": "Bearer"})
         if access is Access.READ and (call.method not in _SAFE or call.path.startswith("/debug/")):
             raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")
+        if self._rate is not None:
+            self._rate.know(call)
+
+
+def _check_one_host(call: Call) -> None:
+    """
+    Refuse what RFC 9112 (3.2) has a server refuse: no Host header, or several, of which others may read another one.
+    """
+    if b"host" not in call.headers:
+        if call.scope["http_version"] == "1.0":
+            return
+        count = 0
+    elif len(call.headers) == len(call.scope["headers"]):
+        return
+    else:
+        count = sum(1 for name, _ in call.scope["headers"] if name == b"host")
+    if count != 1:
+        remedy = "send one Host header"
+        raise ProblemError("malformed_request", f"there are {count} Host headers: {remedy}", remedy=remedy)
 
 
 def _check_origin(call: Call) -> None:

@@ -1,7 +1,8 @@
 """
 How often one client may ask: a bucket of turns for each, which fills at a steady rate.
 
-A client is its token, or its address where there are no tokens.
+A client is its token, once that was found to be one; until then, and where there are no tokens, it is its address.
+So whoever guesses tokens has the turns of one client, and takes none of those who have one.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Rate:
         """
         self._per_s = per_s
         self._burst = max(1.0, 2 * per_s if burst is None else burst)
-        self._buckets: OrderedDict[bytes | str, _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[bytes | str | None, _Bucket] = OrderedDict()
 
     def check(self, call: Call) -> None:
         """
@@ -52,14 +53,9 @@ class Rate:
             ProblemError: `too_many_requests` if there is none left, with the seconds until there is.
         """
         now = time.monotonic()
-        client = call.headers.get(b"authorization") or (call.scope.get("client") or ("", 0))[0]
-        bucket = self._buckets.get(client)
-        if bucket is None:
-            bucket = self._buckets[client] = _Bucket(self._burst, now)
-            if len(self._buckets) > _CLIENTS_MAX:
-                self._buckets.popitem(last=False)
-        else:
-            self._buckets.move_to_end(client)
+        token = call.headers.get(b"authorization")
+        address: str = (call.scope.get("client") or ("", 0))[0]
+        bucket = self._bucket(token if token in self._buckets else address, now)
         bucket.turns = min(self._burst, bucket.turns + (now - bucket.since) * self._per_s)
         bucket.since = now
         if bucket.turns < 1:
@@ -67,3 +63,19 @@ class Rate:
             message = f"a client may ask {self._per_s:g} times a second: wait {wait_s} s"
             raise ProblemError("too_many_requests", message, headers={"retry-after": str(wait_s)})
         bucket.turns -= 1
+
+    def know(self, call: Call) -> None:
+        """
+        Give the token of *call*, which is one of this service, a bucket of its own.
+        """
+        self._bucket(call.headers[b"authorization"], time.monotonic())
+
+    def _bucket(self, client: bytes | str | None, now: float) -> _Bucket:
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = self._buckets[client] = _Bucket(self._burst, now)
+            if len(self._buckets) > _CLIENTS_MAX:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(client)
+        return bucket

@@ -57,6 +57,7 @@ __all__ = ["Endpoint", "Operation", "operations"]
 Endpoint = Callable[[Call], Awaitable[ASGIApp]]
 """From a request to what answers it."""
 
+_OPEN: Final = ("malformed_request", "wrong_host", "too_many_requests")
 _READ: Final = ("malformed_request", "unauthorized", "wrong_host", "invalid_value", "too_many_requests")
 _READ_ONE: Final = (*_READ, "job_not_found")
 _WRITE: Final = (*_READ, "forbidden", "idempotency_key_reused")
@@ -172,6 +173,6 @@ def operations(
         Operation("GET", "/debug/stacks", debug.stacks, {200: "text/plain"}, _DEBUG),
         Operation("GET", "/debug/wheel", debug.wheel, {200: CountersDocument}, (*_DEBUG, *_STORE)),
         Operation("GET", "/debug/profile", debug.profile, {200: "text/plain"}, _DEBUG, query=PROFILE_FIELDS),
-        Operation("GET", "/healthz", figures.healthz, {200: "text/plain"}, ("wrong_host",), is_open=True),
-        Operation("GET", "/readyz", figures.readyz, {200: "text/plain"}, ("wrong_host", *_STORE), is_open=True),
+        Operation("GET", "/healthz", figures.healthz, {200: "text/plain"}, _OPEN, is_open=True),
+        Operation("GET", "/readyz", figures.readyz, {200: "text/plain"}, (*_OPEN, *_STORE), is_open=True),
     )
