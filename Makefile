@@ -154,9 +154,10 @@ format: $(VENV)/.dev ## write Python and Rust in their form
 	$(BIN)/ruff check --fix
 	cargo fmt --all
 
-lint: $(VENV)/.dev ## check form and style of Python and Rust
+lint: $(VENV)/.dev ## check form and style of Python and Rust, and the English of the pages
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/python -P scripts/prose.py
 	cargo fmt --all --check
 	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@$(MAKE) --no-print-directory $(VENV)/bin/actionlint || echo "make: no Go or no proxy of its modules here, so the workflows are not linted" >&2

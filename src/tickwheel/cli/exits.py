@@ -44,7 +44,7 @@ class ExitCode(IntEnum):
     TOO_LATE = 4, "the job is running"
     WRONG_GENERATION = 5, "the job has another generation"
     STORE_IN_USE = 6, "another process owns the store"
-    NO_STORE = 7, "the file is no store of ours, or cannot be opened"
+    NO_STORE = 7, "the file is not a store of tickwheel's, or cannot be opened"
     NO_ADDRESS = 8, "the address cannot be listened on"
     MISSING_EXTRA = 9, "a library is not installed"
     REFUSED = 10, "refused for safety: a public address without a token"

@@ -1,0 +1,151 @@
+"""
+Check the English of the pages, of docstrings and of messages, with proselint and rules of the house.
+
+    python scripts/prose.py [FILE...]
+
+Code is not read: neither the fences of a page and names in backticks, nor anything but the strings of a Python file.
+Each finding is a line of output; the exit code is 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from proselint.checks import __register__ as of_proselint
+from proselint.registry.checks import Check, types
+from proselint.registry.checks.engine import Fancy, RegexOptions
+
+ROOT = Path(__file__).parents[1]
+PLACES = ("*.md", "docs/**/*.md")
+GENERATED = ("docs/api.md", "docs/reference.md")
+"""Written from docstrings, where a fault is to be mended."""
+FAMILIES = {"archaism", "malapropisms", "mondegreens", "needless_variants", "nonwords", "oxymorons", "redundancy"}
+"""What is asked of proselint; the rest is about typography, or judges the matter and not the words."""
+WRONG = "after_the_deadline"
+"""A check that sees 'for free' in 'asks for free shards'."""
+
+
+def rule(name: str, pattern: str, remedy: str, *, is_cased: bool = False) -> Check:
+    """
+    Return a rule of the house: where *pattern* is found, *remedy* is advised.
+    """
+    engine = Fancy(RegexOptions(case_insensitive=not is_cased, multi_line=True))
+    return Check(types.ExistenceSimple(pattern), engine, f"house.{name}", f"'{{}}': write {remedy}")
+
+
+NOT_A = r"(?<!there )\b(?:is|are|was|were|be) no (?!longer\b|more\b|less\b|fewer\b|other\b|\w+er\b)\w+"
+HOUSE = (
+    rule("tell", r"\b(?:tell|tells|telling|told)\b", "show, report, export, say or distinguish"),
+    rule("who", r"\bwhoever\b|\b(?:these|somebody|someone|anybody|one|him|all) who\b", "'if you'"),
+    rule("who", r"(?:^|[.:;,(] +)Who (?!\w+ (?:is|are|was)\b)[^?\n]*?[.;,]", "'if you'", is_cased=True),
+    rule("anew", r"\banew\b", "again"),
+    rule("itself", r"\b(?:by|of) (?:itself|themselves)\b", "automatically, alone, or what does it"),
+    rule("lies", r"\b(?:lie|lies|lain|lying)\b", "is, is kept, or is stored"),
+    rule("stands", r"\b(?:stand|stands|stood|standing)\b", "is, is based, sustains, or survives"),
+    rule("same", r"\ball the same\b", "nevertheless, or still"),
+    rule("ever", r"\bas (?:ever|always)\b", "as usual, or as before"),
+    rule("no", NOT_A, "'is not a'"),
+    rule("back", r"\b(?:jobs?|timers?|what) that comes? back\b", "recurring"),
+    rule("away", r"\b(?:store|server|database|receiver) (?:is |was |are )?away\b", "unreachable"),
+)
+PROSE = tuple(check for check in of_proselint if check.path.partition(".")[0] in FAMILIES and WRONG not in check.path)
+
+TERMS = {
+    "settl(?:e|es|ed|ing|er)": "acknowledg",
+    "rescu(?:e|es|ed|ing|er)": "recover",
+    "stag(?:e|es|ed|ing|er)": "prefetch|load stage",
+    "herds?": "burst",
+    "leas(?:e|es|ed)": "lock",
+    "(?<!since the )epochs?": "fencing",
+}
+"""Words of our own, each with the word of the industry that explains it."""
+
+
+def blank(text: str) -> str:
+    """
+    Return as many spaces, on as many lines.
+    """
+    return re.sub(r"[^\n]", " ", text)
+
+
+def prose_of_page(text: str) -> str:
+    """
+    Return a page without code, tags and the addresses of links, all else in its place.
+    """
+    for code in (r"^```.*?^```", r"``[^`]+``|`[^`\n]+`", r"\]\([^)\n]*\)", r"<[^>\n]+>"):
+        text = re.sub(code, lambda match: blank(match[0]), text, flags=re.MULTILINE | re.DOTALL)
+    return text
+
+
+def prose_of_python(text: str) -> str:
+    """
+    Return the strings of a Python file that have several words, each in its place.
+    """
+    lines = text.splitlines(keepends=True)
+    begins = [0]
+    for line in lines:
+        begins.append(begins[-1] + len(line))
+    kinds = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    parts, done = [], 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in kinds and " " in token.string:
+            first, last = (begins[line - 1] + column for line, column in (token.start, token.end))
+            parts += [blank(text[done:first]), text[first:last]]
+            done = last
+    return prose_of_page(re.sub(r"\{[^{}\n]*\}", lambda field: blank(field[0]), "".join(parts)))
+
+
+READERS: dict[str, Callable[[str], str]] = {".md": prose_of_page, ".py": prose_of_python, ".pyi": prose_of_python}
+
+
+def unexplained(text: str) -> Iterator[tuple[int, str]]:
+    """
+    Yield where a page has a word of our own for the first time, if its line does not explain it.
+    """
+    for term, meaning in TERMS.items():
+        if first := re.search(rf"\b{term}\b", text, re.IGNORECASE):
+            line = text[text.rfind("\n", 0, first.start()) + 1 :].partition("\n")[0]
+            if not re.search(meaning, line, re.IGNORECASE):
+                yield first.start(), f"house.term: '{first[0]}': explain it by '{meaning}' where it comes first"
+
+
+def findings(path: Path) -> Iterator[tuple[int, str]]:
+    """
+    Yield line and message of all that is to be rewritten in a file.
+    """
+    text = "\n" + READERS[path.suffix](path.read_text("utf-8")) + "\n"
+    found = [
+        (result.span[0], f"{result.check_path}: {result.message}")
+        for check in HOUSE + PROSE
+        for result in check.check_with_flags(text)
+    ]
+    if path.suffix == ".md" and path.name != "glossary.md":
+        found += unexplained(text)
+    for place, message in sorted(found):
+        yield text.count("\n", 0, place + 1), message
+
+
+def main() -> int:
+    """
+    Print what is found.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, help="what to read (default: the whole project)")
+    generated = {ROOT / name for name in GENERATED}
+    files = parser.parse_args().files or sorted({path for place in PLACES for path in ROOT.glob(place)} - generated)
+    count = 0
+    for path in files:
+        for line, message in findings(path):
+            print(f"{path}:{line}: {message}")
+            count += 1
+    return int(count > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

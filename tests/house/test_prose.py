@@ -1,0 +1,73 @@
+"""
+The check of the English finds what it is there to find, and reads no code.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("proselint", reason="proselint needs google-re2, which has no wheel for this Python")
+
+FAULTS = {
+    "tell": "`stats()` tells how many are pending.",
+    "who": "Whoever opens the store owns it.",
+    "anew": "The page is drawn anew.",
+    "itself": "The cache expires by itself.",
+    "lies": "The timer lies in a slot.",
+    "stands": "The rule stands in the code.",
+    "same": "It fires all the same.",
+    "ever": "It is settled (acknowledged) as ever.",
+    "no": "It is no list.",
+    "back": "Jobs that come back are listed.",
+    "away": "The store is away.",
+    "term": "A herd is seen before it fires.",
+}
+
+
+def check(root, tmp_path, name, text):
+    """
+    Return the exit code for a file of *text*, and what the check finds, by line and rule.
+    """
+    file = tmp_path / name
+    file.write_text(text, "utf-8")
+    command = [sys.executable, "-P", str(root / "scripts" / "prose.py"), str(file)]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert answer.stderr == ""
+    return answer.returncode, [line.removeprefix(f"{file}:").split(":")[:2] for line in answer.stdout.splitlines()]
+
+
+def test_each_rule_finds_its_fault(root, tmp_path):
+    """
+    A page with a fault of each kind is refused, each by its line and the name of its rule.
+    """
+    code, found = check(root, tmp_path, "page.md", "\n".join(FAULTS.values()) + "\nIt waits for ever.\n")
+    expected = [[str(line), f" house.{name}"] for line, name in enumerate(FAULTS, 1)]
+    assert (code, found) == (1, [*expected, [str(len(FAULTS) + 1), " archaism"]])
+
+
+def test_strings_of_python_are_read(root, tmp_path):
+    """
+    Docstrings and messages are read, also those that are formatted; names and single words are not.
+    """
+    text = '"""\nReturn what was told.\n"""\n\ntold = ["told"]\nraise ValueError(f"{told!r} is no list")\n'
+    code, found = check(root, tmp_path, "module.py", text)
+    assert (code, found) == (1, [["2", " house.tell"], ["6", " house.no"]])
+
+
+def test_code_is_not_read(root, tmp_path):
+    """
+    Fences, names in backticks and the addresses of links are left out, and plain English passes.
+    """
+    text = "There is no list, and `tell` is not one; [it](anew.md) is no longer one.\n\n```\ntell anew\n```\n"
+    assert check(root, tmp_path, "page.md", text) == (0, [])
+
+
+def test_a_word_of_our_own_is_explained_once(root, tmp_path):
+    """
+    The industry's word on the line where a word of ours comes first is enough for the page.
+    """
+    text = "A herd, or burst, of jobs.\nThe herd fires.\nSeconds since the epoch.\n"
+    assert check(root, tmp_path, "page.md", text) == (0, [])
