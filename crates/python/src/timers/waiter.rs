@@ -1,27 +1,24 @@
 //! `Waiter`: where a driver's thread sleeps, to the nanosecond, until a deadline or a wake.
 
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
-
 use pyo3::prelude::*;
 use tickwheel_core::NEVER;
 
 use crate::system_clock::SystemClock;
+use crate::timers::latch::Latch;
 
 /// Where one thread waits and any other wakes it.
 ///
 /// A wake is a token: one that comes before the wait ends that wait at once, and several are one.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Waiter {
-    is_woken: Mutex<bool>,
-    changed: Condvar,
+    latch: Latch,
 }
 
 #[pymethods]
 impl Waiter {
     #[new]
     fn new() -> Self {
-        Self { is_woken: Mutex::new(false), changed: Condvar::new() }
+        Self { latch: Latch::default() }
     }
 
     /// Sleep until the monotonic clock reads *deadline_ns* or a wake; return whether it was a wake.
@@ -35,31 +32,22 @@ impl Waiter {
 
     /// End the wait that is under way, or the next one.
     fn wake(&self) {
-        // No thread holds this lock while it waits for the GIL, so taking it with the GIL held cannot lock up.
-        *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_one();
+        // No thread holds the latch's lock while it waits for the GIL, so taking it with the GIL held cannot lock up.
+        self.latch.wake();
     }
 }
 
 impl Waiter {
     fn sleep(&self, deadline: u64) -> bool {
         be_exact();
-        let mut is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if std::mem::take(&mut *is_woken) {
+            let left = (deadline < NEVER).then(|| deadline.saturating_sub(SystemClock::MONOTONIC.now_ns()));
+            if self.latch.sleep(left) {
                 return true;
             }
-            if deadline >= NEVER {
-                is_woken = self.changed.wait(is_woken).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            let left = deadline.saturating_sub(SystemClock::MONOTONIC.now_ns());
-            if left == 0 {
+            if left == Some(0) {
                 return false;
             }
-            // A futex with a deadline on the monotonic clock; nothing is rounded.
-            let waited = self.changed.wait_timeout(is_woken, Duration::from_nanos(left));
-            is_woken = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

@@ -1,0 +1,122 @@
+//! `Latch`: one thread sleeps at it until a wake or for a time, and any other wakes it.
+
+#[cfg(not(windows))]
+pub(super) use condition::Latch;
+#[cfg(windows)]
+pub(super) use timer::Latch;
+
+/// A condition variable: on Linux a futex with a deadline on the monotonic clock, where nothing is rounded.
+#[cfg(not(windows))]
+mod condition {
+    use std::sync::{Condvar, Mutex, PoisonError};
+    use std::time::Duration;
+
+    #[derive(Default)]
+    pub(in crate::timers) struct Latch {
+        is_woken: Mutex<bool>,
+        changed: Condvar,
+    }
+
+    impl Latch {
+        /// Let the sleep that is under way, or the next one, end with true.
+        pub(in crate::timers) fn wake(&self) {
+            *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            self.changed.notify_one();
+        }
+
+        /// Sleep for at most so many nanoseconds, or without end; return whether a wake ended it. It may end earlier.
+        pub(in crate::timers) fn sleep(&self, left: Option<u64>) -> bool {
+            let mut is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
+            if !*is_woken && left != Some(0) {
+                is_woken = match left {
+                    None => self.changed.wait(is_woken).unwrap_or_else(PoisonError::into_inner),
+                    Some(left) => {
+                        let waited = self.changed.wait_timeout(is_woken, Duration::from_nanos(left));
+                        waited.unwrap_or_else(PoisonError::into_inner).0
+                    }
+                };
+            }
+            std::mem::take(&mut *is_woken)
+        }
+    }
+}
+
+/// A waitable timer of high resolution (Windows 10 1803 and newer): a condition variable ends its waits at ticks of 15.6 ms.
+#[cfg(windows)]
+mod timer {
+    use std::ffi::c_void;
+    use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle, RawHandle};
+    use std::ptr::null;
+
+    const HIGH_RESOLUTION: u32 = 2;
+    const ALL_ACCESS: u32 = 0x1F_0003;
+    const FOREVER: u32 = u32::MAX;
+
+    #[link(name = "kernel32")]
+    extern "system" {
+        fn CreateEventW(security: *const c_void, is_manual: i32, is_set: i32, name: *const u16) -> RawHandle;
+        fn SetEvent(event: RawHandle) -> i32;
+        fn CreateWaitableTimerExW(security: *const c_void, name: *const u16, flags: u32, access: u32) -> RawHandle;
+        fn SetWaitableTimer(
+            timer: RawHandle,
+            due: *const i64,
+            period: i32,
+            routine: *const c_void,
+            argument: *const c_void,
+            resumes: i32,
+        ) -> i32;
+        fn WaitForMultipleObjects(count: u32, handles: *const RawHandle, waits_for_all: i32, milliseconds: u32) -> u32;
+    }
+
+    pub(in crate::timers) struct Latch {
+        woken: OwnedHandle,
+        timer: OwnedHandle,
+    }
+
+    impl Default for Latch {
+        /// # Panics
+        /// If the process has no handles left.
+        fn default() -> Self {
+            // SAFETY: an event without a name, which ends one wait and is reset by it.
+            let woken = unsafe { CreateEventW(null(), 0, 0, null()) };
+            // SAFETY: a timer without a name, which ends one wait.
+            let mut timer = unsafe { CreateWaitableTimerExW(null(), null(), HIGH_RESOLUTION, ALL_ACCESS) };
+            if timer.is_null() {
+                // SAFETY: the same on a system that knows no high resolution.
+                timer = unsafe { CreateWaitableTimerExW(null(), null(), 0, ALL_ACCESS) };
+            }
+            assert!(!woken.is_null() && !timer.is_null(), "no handles left: {}", std::io::Error::last_os_error());
+            // SAFETY: open, and nobody else's.
+            unsafe { Self { woken: OwnedHandle::from_raw_handle(woken), timer: OwnedHandle::from_raw_handle(timer) } }
+        }
+    }
+
+    impl Latch {
+        /// Let the sleep that is under way, or the next one, end with true.
+        pub(in crate::timers) fn wake(&self) {
+            // SAFETY: an event that is open as long as this is.
+            unsafe { SetEvent(self.woken.as_raw_handle()) };
+        }
+
+        /// Sleep for at most so many nanoseconds, or without end; return whether a wake ended it. It may end earlier.
+        pub(in crate::timers) fn sleep(&self, left: Option<u64>) -> bool {
+            let handles = [self.woken.as_raw_handle(), self.timer.as_raw_handle()];
+            let mut count = 1;
+            if let Some(left) = left {
+                // Steps of 100 ns; a negative number is a time from now on.
+                let due = -(left.div_ceil(100).cast_signed());
+                // SAFETY: an open timer, `due` is valid for reading, and nothing is called.
+                if unsafe { SetWaitableTimer(handles[1], &raw const due, 0, null(), null(), 0) } != 0 {
+                    count = 2;
+                }
+            }
+            // Without its timer the wait is to the millisecond.
+            let limit = match left {
+                Some(left) if count == 1 => u32::try_from(left.div_ceil(1_000_000)).unwrap_or(FOREVER - 1),
+                _ => FOREVER,
+            };
+            // SAFETY: as many open handles as `count` says. The first that is set is reported.
+            unsafe { WaitForMultipleObjects(count, handles.as_ptr(), 0, limit) == 0 }
+        }
+    }
+}
