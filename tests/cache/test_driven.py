@@ -14,6 +14,7 @@ import pytest
 
 from tickwheel import TimerWheel
 from tickwheel.cache import Refresh, TTLCache
+from tickwheel.errors import TooManyTimersError
 from tickwheel.testing import ManualClock
 
 
@@ -65,6 +66,24 @@ def test_an_earlier_deadline_moves_the_alarm(clock):
     clock.advance(2.0)
     assert told == ["b", "a", "c", "d"]
     cache.check()
+
+
+def test_a_wheel_that_is_full(clock):
+    """
+    Where the wheel refuses the alarm, the one who sets gets the error, and the next set tries again, whatever its life.
+    """
+    wheel = TimerWheel(clock=clock, max_pending=1)
+    in_the_way = wheel.call_later(1_000.0, print)
+    told = []
+    cache = TTLCache(100, 10.0, wheel=wheel, on_expire=lambda key, *_: told.append(key))
+    with pytest.raises(TooManyTimersError):
+        cache["a"] = 1
+    in_the_way.cancel()
+    cache.set("b", 2, ttl=20.0)
+    clock.advance(10.0)
+    assert told == ["a"]
+    clock.advance(10.0)
+    assert told == ["a", "b"]
 
 
 def test_one_timer_for_a_whole_cache(clock):

@@ -307,7 +307,7 @@ def test_no_thread_to_be_had(monkeypatch):
         patch.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(RuntimeError, match="new thread"):
             wheel.call_later(0.001, signals[0].set)
-    wheel.call_later(0, signals[1].set)
+    wheel.call_later(0.05, signals[1].set)  # later than the first, which waits for a thread
     assert all(signal.wait(PATIENCE_S) for signal in signals)
     wheel.close()
 

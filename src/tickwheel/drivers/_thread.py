@@ -150,10 +150,8 @@ class ThreadDriver(Unique):
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         try:
             self._thread.start()
-        except RuntimeError:  # no more threads: whoever sets next tries again
+        except RuntimeError:  # no more threads: the next set tries again
             self._thread = None
-            assert self._engine is not None
-            self._engine.arm()
             raise
         _running.add(self)
 

@@ -121,7 +121,7 @@ class Engine(Protocol):
     Called with no lock held, by whoever sets or moves a timer, when its deadline is before the armed one.
 
     Once per arming: the engine marks itself as unarmed first, so a thousand earlier timers wake the driver once.
-    What it raises leaves the call that set or moved; the timer stands as set.
+    What it raises leaves the call that set or moved; the timer is set, and the next set or move calls it again.
     """
     on_error: ErrorHandler | None
     """

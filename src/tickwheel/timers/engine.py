@@ -107,8 +107,7 @@ class WheelEngine(BulkVerbs):
         """
         Return the deadline that is *delay* seconds from now.
         """
-        delay_ns = to_delay(delay)
-        return min(self.clock.monotonic_ns() + delay_ns, NEVER)
+        return min(self.clock.monotonic_ns() + to_delay(delay), NEVER)
 
     def _set(self, deadline: int, callback: Callback, args: tuple[Any, ...], context: Context | None) -> WheelTimer:
         check_callback(callback, is_awaited=self.on_coroutine is not None)
@@ -238,15 +237,18 @@ class WheelEngine(BulkVerbs):
 
     def _tell(self, *, is_earlier: bool) -> None:
         if is_earlier and self.on_earlier is not None:
-            self.on_earlier()
+            try:
+                self.on_earlier()
+            except BaseException:
+                with self._lock:
+                    self._armed = NEVER  # whatever is set next tells it again
+                raise
 
     def fire_due(self, limit: int | None = None) -> int:
         """
         Call what is due by the clock, read once at the start, and return how many were called.
         """
-        if limit is not None and limit < 0:
-            message = f"limit is {limit!r}: pass 0 or more, or None for all that is due"
-            raise ValueError(message)
+        limit = checked_limit(limit)
         now, me = self.clock.monotonic_ns(), threading.get_ident()
         with self._lock:
             if self._firing == me:
@@ -339,8 +341,7 @@ class WheelEngine(BulkVerbs):
         """
         Return what is pending, at most *limit* of it, in order.
         """
-        limit = checked_limit(limit)
-        now = self.clock.monotonic_ns()
+        limit, now = checked_limit(limit), self.clock.monotonic_ns()
         with self._lock:
             live = self._filing.live
             first = heapq.nsmallest(len(live) if limit is None else limit, live, key=lambda timer: timer.deadline)

@@ -275,10 +275,11 @@ impl Cache {
         Ok(outcome)
     }
 
-    /// Tell the driver that something is due before it comes.
+    /// Tell the driver that something is due before it comes. If that raises, whatever is set next tells it again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
-        self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop))
+        let told = self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));
+        told.inspect_err(|_| self.store.with(py, Store::disarm))
     }
 
     /// The time, and how long a value lives.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tickwheel_core::{Expired, Id};
+use tickwheel_core::{Expired, Id, NEVER};
 
 use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
@@ -130,11 +130,12 @@ impl Engine {
         Ok(true)
     }
 
-    /// Tell the driver that something earlier has come.
+    /// Tell the driver that something earlier has come. If that raises, whatever is set next tells it again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let hook = self.hooks.with(py, |hooks| hooks.on_earlier.as_ref().map(|hook| hook.clone_ref(py)));
-        hook.map_or(Ok(()), |hook| hook.bind(py).call0().map(drop))
+        let told = hook.map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));
+        told.inspect_err(|_| self.state.with(py, |state| state.armed = NEVER))
     }
 
     /// Give an `Exception` to `on_error`; hand back everything else.

@@ -160,3 +160,24 @@ class ArmTests(EngineTests):
             moved.restart(0)
         rig.clock.jump(1)
         assert rig.engine.fire_due() == 2
+
+    def test_a_driver_that_could_not_be_told(self) -> None:
+        """
+        After `on_earlier` has raised, the next set calls it, however late its deadline.
+        """
+        rig = self.rig()
+        told: list[str] = []
+
+        def fail() -> None:
+            message = "no driver"
+            raise OSError(message)
+
+        rig.engine.on_earlier = fail
+        rig.engine.arm()
+        with refused(OSError, "no driver"):
+            rig.set("a", 100)
+        rig.engine.on_earlier = lambda: told.append("told")
+        rig.set("b", 300)
+        assert told == ["told"]
+        rig.set("c", 200)
+        assert told == ["told"]
