@@ -10,7 +10,8 @@ The dialects differ in two ways:
     an hour lost or doubled by DST         see `_zones`: once a day, or       literal
                                            literal if minute or hour is `*…`
 
-Both take names, ranges, steps, lists, `L`, `LW`, `5L`, `5#3`, `?` as `*` in a day field, and 0 or 7 for Sunday.
+Both take names, ranges, steps, lists, 0 or 7 for Sunday, `?` as `*` in a day field, and Quartz's days: of the month
+`L`, `LW`, `15W`, `L-3`, `L-3W`, of the week `FRIL`, `FRI#3`, or `5L`, `5#3` (`6L`, `6#3` in Quartz: 1 is its Sunday).
 `a/n` in the weekday field runs from *a* to Saturday.
 """
 
@@ -21,7 +22,7 @@ from datetime import datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from tickwheel.calendar import _fields, _zones
+from tickwheel.calendar import _days, _fields, _zones
 from tickwheel.errors import RecurrenceError
 
 __all__ = ["Cron"]
@@ -36,7 +37,9 @@ ALIASES = {
     "@hourly": "0 * * * *",
 }
 _FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
-_TAKES = ("0-59", "0-59", "0-23", "1-31, L or LW", "1-12 or JAN-DEC", "0-7 or SUN-SAT, 5L, 5#3")
+_TAKES = ("0-59", "0-59", "0-23", "1-31, L, LW, 15W, L-3", "1-12 or JAN-DEC", "0-7 or SUN-SAT, FRIL, FRI#3")
+_LAST = {f"{name}L": f"{number}L" for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))}
+"""The last such day of a month, of which cronsim knows the number only."""
 _WITH_SECONDS = 6
 _LONGEST = 500
 """Every second, minute and hour spelled out makes some 400 characters."""
@@ -82,6 +85,7 @@ class Cron:
         count = len(line.split())
         if count not in (_WITH_SECONDS - 1, _WITH_SECONDS):
             raise RecurrenceError("cron", text, f"it has {count} fields: write 5 (minute first) or 6 (second first)")
+        _check_days(text, line)
         _check(text, _six_fields(line))
         return cls(" ".join(line.split()), tz)
 
@@ -166,12 +170,19 @@ def _term(term: str, low: int, high: int, *, is_robfig: bool) -> str:
     if base == "?":
         base = "*"
     if not slash:
-        return base
+        return _LAST.get(base, base) if high == 6 else base  # noqa: PLR2004  Saturday
     if base == "*" and is_robfig and step != "1":
         base = f"{low}-{high}"  # cronsim would take the star for "unrestricted"
     elif high == 6 and base not in ("*", "7") and "-" not in base:  # noqa: PLR2004  Saturday
         base = f"{base}-{high}"  # cronsim would run to 7 and so add Sunday
     return f"{base}/{step}"
+
+
+def _check_days(text: str, line: str) -> None:
+    day, _, weekday = line.split()[-3:]
+    if weekday not in ("*", "?") and any(map(_days.is_special, day.split(","))):
+        remedy = f"beside a day-of-month field of {day!r} the day-of-week field has to be * or ?, not {weekday!r}"
+        raise RecurrenceError("cron", text, remedy)
 
 
 def _check(text: str, fields: str) -> None:

@@ -7,9 +7,11 @@ Why cronsim, and what it and croniter do differently: docs/decisions/cron-calend
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tickwheel.calendar import _days
 from tickwheel.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["BadFieldError", "NeverFiresError", "check", "next_wall"]
 
 _SECOND = timedelta(seconds=1)
+_YEARS = 50
 _LAST_YEAR = 9900
 """cronsim looks 50 years ahead; past this a search could leave the years that `datetime` has."""
 
@@ -43,14 +46,15 @@ def check(fields: str) -> None:
         NeverFiresError: Such as 31 February.
         MissingExtraError: Without cronsim.
     """
-    try:
-        _simulator(fields, datetime(2000, 1, 1))  # noqa: DTZ001  a wall clock has no zone
-    except BadFieldError as error:
-        if str(error) != "day-of-month":
-            raise
-        second, minute, hour, day, _, weekday = fields.split()
-        _simulator(f"{second} {minute} {hour} {day} * {weekday}", datetime(2000, 1, 1))  # noqa: DTZ001 a wall clock has no zone
-        raise NeverFiresError from None  # the day is fine in some month, so it is the months given that lack it
+    for each, _ in _alternatives(fields):
+        try:
+            _simulator(each, datetime(2000, 1, 1))  # noqa: DTZ001  a wall clock has no zone
+        except BadFieldError as error:
+            if str(error) != "day-of-month":
+                raise
+            second, minute, hour, day, _, weekday = each.split()
+            _simulator(f"{second} {minute} {hour} {day} * {weekday}", datetime(2000, 1, 1))  # noqa: DTZ001 a wall clock has no zone
+            raise NeverFiresError from None  # the day is fine in some month, so it is the months given that lack it
 
 
 def next_wall(fields: str, wall: datetime, *, inclusive: bool) -> datetime | None:
@@ -59,7 +63,44 @@ def next_wall(fields: str, wall: datetime, *, inclusive: bool) -> datetime | Non
     """
     if wall.year > _LAST_YEAR:
         return None
-    return next(_simulator(fields, wall - _SECOND if inclusive else wall), None)
+    start = wall - _SECOND if inclusive else wall
+    found = (_next_of(each, special, start) for each, special in _alternatives(fields))
+    return min((each for each in found if each is not None), default=None)
+
+
+def _next_of(fields: str, special: str | None, start: datetime) -> datetime | None:
+    """
+    Return the first match of *fields* after *start* on a day that is the *special* one, if one is asked for.
+    """
+    last_year, after = start.year + _YEARS, start
+    while after.year <= last_year:
+        wall = next(_simulator(fields, after), None)
+        if wall is None or special is None or _days.is_match(special, wall):
+            return wall
+        after = datetime.combine(wall, time.max).replace(microsecond=0)  # the day's last second
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
+    """
+    Return what cronsim reads of *fields*, and beside each the special day that its matches have to be.
+
+    Raises:
+        BadFieldError: If a special day cannot be read.
+    """
+    second, minute, hour, day, month, weekday = fields.split()
+    head, tail = f"{second} {minute} {hour}", f"{month} {weekday}"
+    terms = day.split(",")
+    plain = ",".join(term for term in terms if not _days.is_special(term))
+    found: list[tuple[str, str | None]] = [(f"{head} {plain} {tail}", None)] if plain else []
+    for term in filter(_days.is_special, terms):
+        days = _days.candidates(term)
+        if days is None:
+            what = "day-of-month"
+            raise BadFieldError(what)
+        found.append((f"{head} {days} {tail}", term))
+    return tuple(found)
 
 
 def _simulator(fields: str, wall: datetime) -> CronSim:

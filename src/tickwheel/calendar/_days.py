@@ -1,0 +1,67 @@
+"""
+Days of a month that Quartz has names for and cronsim has not.
+
+    15W     the weekday nearest to the 15th, within its month: a Saturday's is the Friday before, a Sunday's the Monday
+            after; at the month's ends the other way round
+    L-3     three days before the last
+    L-3W    the weekday nearest to that
+
+A month without that day, such as `31W` in April, has none.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from datetime import date
+from typing import Final
+
+__all__ = ["candidates", "is_match", "is_special"]
+
+_TERM: Final = re.compile(r"(?:L-(?P<before>[0-9]{1,2})|(?P<day>[0-9]{1,2}))(?P<weekday>W?)")
+_SHORTEST, _LONGEST = 28, 31
+_SATURDAY, _SUNDAY = 5, 6
+
+
+def is_special(term: str) -> bool:
+    """
+    Return whether *term* of a day field is one of these, be its number right or wrong.
+    """
+    return ("W" in term or term.startswith("L-")) and term != "LW"
+
+
+def candidates(term: str) -> str | None:
+    """
+    Return the days that *term* can be, as a range of plain days, or None if it cannot be read.
+    """
+    found = _TERM.fullmatch(term)
+    if found is None:
+        return None
+    if found["before"]:
+        before = int(found["before"])
+        first, last = _SHORTEST - before, _LONGEST - before
+        is_right = 1 <= before < _LONGEST
+    else:
+        first = last = int(found["day"])
+        is_right = 1 <= first <= _LONGEST
+    reach = 2 if found["weekday"] else 0
+    return f"{max(1, first - reach)}-{min(_LONGEST, last + reach)}" if is_right else None
+
+
+def is_match(term: str, day: date) -> bool:
+    """
+    Return whether *day* is what a readable *term* means in its month.
+    """
+    found = _TERM.fullmatch(term)
+    assert found is not None
+    first_weekday, last = monthrange(day.year, day.month)
+    number = last - int(found["before"]) if found["before"] else int(found["day"])
+    if not 1 <= number <= last:
+        return False
+    if found["weekday"]:
+        weekday = (first_weekday + number - 1) % 7
+        if weekday == _SATURDAY:
+            number += -1 if number > 1 else 2
+        elif weekday == _SUNDAY:
+            number += 1 if number < last else -2
+    return day.day == number

@@ -1,0 +1,133 @@
+"""
+Days of a month as Quartz names them: the nearest weekday, days before the last, the last and the nth of a weekday.
+
+What each means is Quartz's own text: its CronTrigger tutorial, and the class documentation of CronExpression.
+"""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from tickwheel.calendar import Cron
+from tickwheel.errors import RecurrenceError
+
+YEARS = (2023, 2029)
+
+
+def days(line):
+    """
+    Return the days on which *line* fires in those years.
+    """
+    cron, found = Cron.parse(line), []
+    after = int(datetime(YEARS[0], 1, 1, tzinfo=UTC).timestamp() * 1000) - 1
+    while True:
+        after = cron.next(after)
+        day = datetime.fromtimestamp(after / 1000, UTC).date()
+        if day.year >= YEARS[1]:
+            return found
+        found.append(day)
+
+
+def months():
+    """
+    Return the first and the last day of every month in those years.
+    """
+    firsts = [date(year, month, 1) for year in range(*YEARS) for month in range(1, 13)]
+    return [(first, first.replace(day=monthrange(first.year, first.month)[1])) for first in firsts]
+
+
+def nearest_weekday(day):
+    """
+    Return the weekday nearest to *day* in its month, found by looking at each.
+    """
+    month = [day + timedelta(offset) for offset in (0, -1, 1, -2, 2)]
+    return next(each for each in month if each.month == day.month and each.weekday() < 5)
+
+
+@pytest.mark.parametrize("number", [1, 2, 15, 28, 29, 30, 31])
+def test_nearest_weekday(number):
+    """
+    `15W` is the weekday nearest to the 15th and never in another month; a month without the day has none.
+    """
+    expected = [nearest_weekday(first.replace(day=number)) for first, last in months() if number <= last.day]
+    assert days(f"0 9 {number}W * *") == expected
+
+
+@pytest.mark.parametrize("number", [1, 2, 15, 28])
+def test_nearest_weekday_beside_croniter(number):
+    """
+    The same nearest weekdays are found by croniter.
+    """
+    croniter = pytest.importorskip("croniter", reason="croniter is not installed: it is only compared with").croniter
+    series = croniter(f"0 9 {number}W * *", datetime(YEARS[0], 1, 1, tzinfo=UTC))
+    ours = days(f"0 9 {number}W * *")
+    assert ours == [series.get_next(datetime).date() for _ in ours]
+
+
+@pytest.mark.parametrize("before", [1, 3, 15, 27, 28, 30])
+def test_days_before_the_last(before):
+    """
+    `L-3` is three days before the last, and `L-3W` the weekday nearest to that.
+    """
+    found = [last - timedelta(before) for first, last in months() if last.day > before]
+    assert days(f"0 9 L-{before} * ?") == found
+    assert days(f"0 9 L-{before}W * ?") == [nearest_weekday(day) for day in found]
+
+
+def test_the_last_days():
+    """
+    `L` is the last day, `LW` the last weekday, `FRIL` or `5L` the last Friday, `FRI#3` or `5#3` the third.
+    """
+    assert days("0 9 L * ?") == [last for _, last in months()]
+    assert days("0 9 LW * ?") == [nearest_weekday(last) for _, last in months()]
+    fridays = [[day for day in days("0 9 * * FRI") if day.replace(day=1) == first] for first, _ in months()]
+    assert days("0 9 ? * FRIL") == days("0 9 ? * 5L") == [each[-1] for each in fridays]
+    assert days("0 9 ? * FRI#3") == days("0 9 ? * 5#3") == [each[2] for each in fridays]
+    assert days("0 9 ? * FRI#5") == [each[4] for each in fridays if len(each) == 5]
+
+
+def test_days_in_a_list():
+    """
+    Special days stand beside plain ones, in six fields too, and two of one day fire once.
+    """
+    expected = sorted({*days("0 9 1,L * *"), *days("0 9 15W * *"), *days("0 9 L-3 * *")})
+    assert days("0 9 1,15W,L-3,L * *") == days("0 0 9 15W,L,1,L-3 * ?") == expected
+    assert days("0 0 9 14W,15W JUN ?")[:2] == [date(2023, 6, 14), date(2023, 6, 15)]
+
+
+def test_special_days_of_a_month():
+    """
+    The month's field counts beside a special day: `1W` of a January that begins on a weekend is the Monday after.
+    """
+    assert days("30 8 1W JAN *")[:2] == [date(2023, 1, 2), date(2024, 1, 1)]
+    assert Cron.parse("* * 15W 3 *").next(0) // 1000 == datetime(1970, 3, 16, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("0 9 0W * *", "its day-of-month field '0W' cannot be read"),
+        ("0 9 32W * *", "'32W' cannot be read"),
+        ("0 9 1-5W * *", "'1-5W' cannot be read"),
+        ("0 9 15W/2 * *", "'15W/2' cannot be read"),
+        ("0 9 W * *", "'W' cannot be read"),
+        ("0 9 L-0 * *", "'L-0' cannot be read"),
+        ("0 9 L-31 * *", "'L-31' cannot be read"),
+        ("0 9 L-٣ * *", "cannot be read"),
+        ("0 9 1,L-3X * *", "'1,L-3X' cannot be read"),
+        ("0 9 15W * MON", r"beside a day-of-month field of '15W' the day-of-week field has to be \* or \?, not 'MON'"),
+        ("0 9 31W 2,4 *", "does not fire within 50 years"),
+        ("0 9 * * MONTL", "its day-of-week field 'MONTL' cannot be read"),
+        ("0 9 * * MON#6", "its day-of-week field 'MON#6' cannot be read"),
+        ("0 9 * * L", "its day-of-week field 'L' cannot be read"),
+    ],
+)
+def test_what_is_refused(line, said):
+    """
+    A day that no month has, or that cannot be read, is refused with its field.
+    """
+    with pytest.raises(RecurrenceError, match=said):
+        Cron.parse(line)
