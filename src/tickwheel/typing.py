@@ -8,10 +8,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Callback", "ErrorHandler", "Expired", "Instant", "Pending", "Seconds", "Unique"]
+__all__ = ["Callback", "Duration", "ErrorHandler", "Expired", "Instant", "Pending", "Seconds", "Unique"]
 
 Seconds: TypeAlias = float | timedelta
 """A delay, or an instant on a wheel's clock: seconds in an int or a float, or a timedelta."""
+
+Duration: TypeAlias = float | timedelta | str
+"""A length of time for the scheduler: seconds, a timedelta, or text such as "90s", "2h30m" or ISO 8601's "PT30M"."""
 
 Instant: TypeAlias = datetime | str | float
 """An instant of the wall clock: an aware datetime, ISO 8601 text with an offset, or seconds since the epoch."""

@@ -56,11 +56,13 @@ def test_json_lines(run):
         ("1d", 86_400),
         ("1w", 604_800),
         ("250ms", 0.25),
+        ("PT30M", 1800),
+        ("-90s", -90),
     ],
 )
 def test_durations(text, seconds):
     """
-    Durations are seconds, or numbers with units.
+    Durations are seconds, numbers with units, or ISO 8601.
     """
     assert DURATION.convert(text, None, None) == seconds
 
@@ -75,6 +77,8 @@ def test_durations(text, seconds):
         (("--delay", "soon"), "'soon'"),
         (("--delay", ""), "''"),
         (("--delay", "1x"), "'1x'"),
+        (("--delay", "P1M"), "'P1M'"),
+        (("--cron", "@every x"), "every is 'x'"),
         (("--delay", "1h 5"), "'1h 5'"),
         (("--at", "tomorrow"), "'tomorrow'"),
         (("--at", "nan"), "nan"),

@@ -101,12 +101,30 @@ def test_nan():
         checks.at_ms(math.nan, NOW)
 
 
-@pytest.mark.parametrize("delay", ["5", None, [], True, 1j])
+@pytest.mark.parametrize(("delay", "ms"), [("90s", 90_000), ("1.5h", 5_400_000), ("PT0.0001S", 1), ("-5s", 0)])
+def test_delays_as_text(delay, ms):
+    """
+    Text with units or in ISO 8601 is a length of time like any other.
+    """
+    assert checks.delay_ms(delay) == ms
+
+
+@pytest.mark.parametrize("delay", ["5", "", "soon", "P1M", "9" * 10**6 + "s"], ids=lambda delay: delay[:5])
+def test_bad_delays_as_text(delay):
+    """
+    Text that names no length of time is refused with the remedy, and a long one is not repeated at length.
+    """
+    with pytest.raises(InvalidJobError, match=r"delay is .*: write numbers with units such as 90s") as caught:
+        checks.delay_ms(delay)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("delay", [b"5s", None, [], True, 1j])
 def test_delays_of_other_types(delay):
     """
     What is no number is a TypeError that names the value.
     """
-    with pytest.raises(TypeError, match=r"delay is .*: pass seconds as a number"):
+    with pytest.raises(TypeError, match=r"delay is .*: pass seconds, a timedelta or text"):
         checks.delay_ms(delay)
 
 

@@ -80,6 +80,27 @@ def test_timedeltas_and_iso_text(client):
     assert client.forecast(until, hour, 2) == [2, 0]
 
 
+def test_durations_as_text(client):
+    """
+    Wherever seconds are taken so is text with units and ISO 8601, and `@every` is an interval that counts elapsed time.
+    """
+    until, at_ms = "2040-01-01T00:00Z", int(datetime(2040, 1, 1, tzinfo=UTC).timestamp()) * 1000
+    by_number = client.set("number", at=until, every=5400, jitter=90, expires=HOUR, handler="h").job
+    for key, every, jitter, expires in (("units", "1h30m", "90s", "60m"), ("iso", "PT1H30M", "PT90S", "PT1H")):
+        job = client.set(key, at=until, every=every, jitter=jitter, expires=expires, handler="h").job
+        assert (job.recurrence, job.expires_at - job.due_at) == (by_number.recurrence, HOUR * 1000)
+    job = client.set("line", at=until, cron=" @every 1h30m ", jitter="90s", expires="1h", handler="h").job
+    assert (job.recurrence, client.set("daily", at=until, cron="@daily", handler="h").job.due_at) == (
+        by_number.recurrence,
+        at_ms,
+    )
+    delayed, moved = client.set("delay", delay="2h", handler="h").job, client.move("delay", delay="PT3H").job
+    assert HOUR * 1000 - 60_000 < moved.due_at - delayed.due_at < HOUR * 1000 + 60_000
+    put_off = client.set("delay", delay="2d", max_wait="1d", handler="h").job
+    assert put_off.due_at - put_off.first_set_at == 86_400_000
+    assert client.forecast("2039-12-31T23:30Z", "1h", 1) == [5]
+
+
 def test_a_delay_never_ends_early(client):
     """
     A job's instant is not before the clock that was read first plus the delay.
@@ -217,7 +238,14 @@ def test_listing(client):
         ({"delay": math.nan}, InvalidDelayError, "delay is nan"),
         ({"delay": math.inf}, InvalidJobError, "at most 100 years"),
         ({"delay": 1e300}, InvalidJobError, "at most 100 years"),
-        ({"delay": "soon"}, TypeError, "delay is 'soon'"),
+        ({"delay": "soon"}, InvalidJobError, "delay is 'soon': write numbers with units"),
+        ({"delay": b"5s"}, TypeError, "delay is b'5s': pass seconds, a timedelta or text"),
+        ({"delay": "40000d"}, InvalidJobError, "at most 100 years"),
+        ({"every": "1M"}, InvalidJobError, "every is '1M': write numbers with units"),
+        ({"every": "0.5ms"}, RecurrenceError, "every is '0.5ms': the least interval is 0.001 s"),
+        ({"cron": "@every"}, RecurrenceError, "the aliases are @yearly"),
+        ({"cron": "@every hour"}, InvalidJobError, "every is 'hour': write numbers with units"),
+        ({"cron": "@every 1h", "every": 5}, RecurrenceError, "not both"),
         ({"at": "2030-01-01"}, InvalidJobError, "at is '2030-01-01': it has no offset"),
         ({"at": "tomorrow"}, InvalidJobError, "at is 'tomorrow': write ISO 8601 with an offset"),
         ({"at": timedelta(hours=1)}, TypeError, "at is datetime.timedelta"),

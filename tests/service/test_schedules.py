@@ -54,6 +54,9 @@ def test_schedules(server):
             "cron=0+9+*+*+1-5&tz=Europe/Berlin&at=2030-03-29T00:00:00Z&count=2",
             ["2030-03-29T08:00:00Z", "2030-04-01T07:00:00Z"],
         ),
+        ("every=90s&at=2030-01-01T00:00:00Z&count=2", ["2030-01-01T00:00:00Z", "2030-01-01T00:01:30Z"]),
+        ("cron=@every+PT90S&at=2030-01-01T00:00:00Z&count=2", ["2030-01-01T00:00:00Z", "2030-01-01T00:01:30Z"]),
+        ("cron=0+0+15W+*+*&at=2030-06-01T00:00:00Z&count=1", ["2030-06-14T00:00:00Z"]),
         ("every=90&at=2030-01-01T00:00:00Z&count=3", [f"2030-01-01T00:0{m}Z" for m in ("0:00", "1:30", "3:00")]),
         ("cron=0+0+1+1+*&at=2030-06-01T00:00:00Z", ["2031-01-01T00:00:00Z"]),
     ],
@@ -68,7 +71,10 @@ def test_when_a_rule_would_fire(server, query, runs):
 
 @pytest.mark.parametrize(
     "query",
-    ["", "cron=x", "every=0", "every=nan", "every=x", "every=1&cron=*", "every=60&count=0", "every=60&jitter=-1"],
+    [
+        *("", "cron=x", "every=0", "every=nan", "every=x", "every=1&cron=*", "every=60&count=0", "every=60&jitter=-1"),
+        *("cron=@every+x", "cron=@every+0s", "every=60&cron=@every+60s", "every=1M", "every=60&jitter=-1s"),
+    ],
 )
 def test_rules_that_are_none(server, query):
     """
@@ -85,6 +91,9 @@ def test_the_least_interval(server, start):
     answer = server.job("PUT", "busy", {"every": 0.001, "target": "log"})
     assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
     assert answer.json["detail"].startswith("every is 0.001: give at least 1 s")
+    for fields in ({"every": "PT0.5S"}, {"cron": "@every 500ms"}):
+        answer = server.job("PUT", "busy", {**fields, "target": "log"})
+        assert (answer.status, answer.json["remedy"].split(" s,")[0]) == (422, "give at least 1")
     items = [{"do": "set", "key": "busy", "every": 0.5, "target": "log"}]
     (result,) = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
     assert (result["status"], result["outcome"]) == (422, "refused")

@@ -3,9 +3,11 @@ When the wall clock of a zone shows what a cron line asks for, and what becomes 
 
     _cron      a cron line: its text, its two dialects, its errors
     _fields    the wall-clock times a line matches; the one module that imports cronsim
+    _days      days of the month that cronsim does not know: `15W`, `L-3`
     _zones     from wall clock to instants: the rules for gaps and overlaps
-    _misfire   what becomes of runs whose instant passed
-    _instant   an instant as a caller names it
+    misfire    what becomes of runs whose instant passed
+    instant    an instant as a caller names it
+    duration   a length of time as text
 """
 
 from tickwheel.calendar._cron import Cron

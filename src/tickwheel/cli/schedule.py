@@ -9,12 +9,13 @@ import time
 
 import click
 
-from tickwheel.calendar import Cron
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import local_time, print_json, print_rows
 from tickwheel.cli.values import DURATION
-from tickwheel.scheduler import Job, Misfire, Recurrence
+from tickwheel.scheduler import Job
+from tickwheel.scheduler.verbs.recurring import runs_of
+from tickwheel.scheduler.verbs.requests import SetRequest, trial
 
 __all__ = ["command"]
 
@@ -36,7 +37,7 @@ def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
     List the recurring jobs whose key begins with PREFIX, with their next runs.
     """
     with opened(store) as scheduler:
-        found = ((job, _next_runs(job, count)) for job in jobs_of(scheduler, prefix, recurring=True))
+        found = ((job, runs_of(job, count)) for job in jobs_of(scheduler, prefix, recurring=True))
         if as_json:
             for job, runs in found:
                 rule = json.loads(job.recurrence or "{}")
@@ -56,17 +57,9 @@ def next_runs(line: str, tz: str, count: int, key: str, jitter: float) -> None:
     """
     Tell when the cron line LINE would fire; nothing is stored.
     """
-    rule = Recurrence(Cron.parse(line, tz), Misfire.ONCE, round(jitter * 1000))
-    for run in rule.upcoming(key, int(time.time() * 1000), count):
+    job = trial(SetRequest(key or "-", cron=line, tz=tz, jitter=jitter), int(time.time() * 1000))
+    for run in runs_of(job, count):
         click.echo(local_time(run))
-
-
-def _next_runs(job: Job, count: int) -> list[int]:
-    """
-    Return the job's next *count* runs, the one that it waits for first.
-    """
-    rule = Recurrence.from_text(job.recurrence or "")
-    return [job.due_at, *rule.upcoming(job.key, job.due_at, count - 1)]
 
 
 def _rule(job: Job) -> str:

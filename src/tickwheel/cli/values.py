@@ -5,22 +5,20 @@ Durations, times and JSON, as people type them.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from datetime import datetime
 from typing import Any, Final
 
 import click
 
-__all__ = ["DURATION", "JSON", "MOMENT"]
+from tickwheel.calendar import duration
 
-_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_PARTS: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|min|s|m|h|d|w)")
+__all__ = ["DURATION", "JSON", "MOMENT"]
 
 
 class _Duration(click.ParamType[float]):
     """
-    Seconds, or numbers with units: `90`, `1.5s`, `10m`, `2h30m`, `7d`.
+    Seconds, numbers with units, or ISO 8601: `90`, `1.5s`, `10m`, `2h30m`, `7d`, `PT30M`.
     """
 
     name = "duration"
@@ -32,15 +30,10 @@ class _Duration(click.ParamType[float]):
             return float(value)
         except ValueError:
             pass
-        sign, text = (-1, value[1:]) if value.startswith("-") else (1, value)
-        parts = _PARTS.findall(text)
-        if not parts or "".join(number + unit for number, unit in parts) != text:
-            self.fail(
-                f"{value!r} is no duration: write seconds, or numbers with units as in 90, 1.5s, 10m, 2h30m, 7d",
-                param,
-                ctx,
-            )
-        return sign * sum(float(number) * _UNITS[unit] for number, unit in parts)
+        try:
+            return duration.from_text(value)
+        except ValueError as error:
+            self.fail(f"{shortened(value)} is no duration: write seconds, or {error}", param, ctx)
 
 
 class _Moment(click.ParamType[datetime | float]):

@@ -16,10 +16,11 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar
 
+from tickwheel.calendar import duration
 from tickwheel.calendar.instant import from_iso
 from tickwheel.errors import InvalidDelayError
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.typing import Instant, Seconds
+from tickwheel.typing import Duration, Instant
 
 __all__ = [
     "FAR_MS",
@@ -122,14 +123,14 @@ def choice(name: str, value: str, kind: type[_Choice]) -> _Choice:
     return member
 
 
-def delay_ms(delay: Seconds, name: str = "delay") -> int:
+def delay_ms(delay: Duration, name: str = "delay") -> int:
     """
     Return *delay* in milliseconds, rounded up; negative counts as 0.
 
     Raises:
         InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is past 100 years, which `inf` is.
-        TypeError: If it is neither a number nor a timedelta.
+        InvalidJobError: If it is past 100 years, which `inf` is, or text that names no length of time.
+        TypeError: If it is none of the types of a duration.
     """
     value = seconds(name, delay)
     if value * 1000 > FAR_MS:
@@ -137,7 +138,7 @@ def delay_ms(delay: Seconds, name: str = "delay") -> int:
     return 0 if value <= 0 else math.ceil(value * 1000)
 
 
-def span_ms(name: str, value: Seconds) -> int:
+def span_ms(name: str, value: Duration) -> int:
     """
     Return a positive *value* in milliseconds, rounded up.
     """
@@ -237,20 +238,26 @@ def _members(kind: type[_Choice]) -> dict[str, _Choice]:
     return {str(member): member for member in kind}  # type: ignore[attr-defined]  # kind is a StrEnum
 
 
-def seconds(name: str, value: Seconds) -> float:
+def seconds(name: str, value: Duration) -> float:
     """
-    Return *value*, seconds or a timedelta, as a float that is not NaN; what no float holds is infinite.
+    Return the seconds of *value* as a float that is not NaN; what no float holds is infinite.
 
     Raises:
         InvalidDelayError: If it is NaN.
-        TypeError: If it is neither a number nor a timedelta.
+        InvalidJobError: If it is text that names no length of time.
+        TypeError: If it is none of the types of a duration.
     """
     if type(value) is float and not math.isnan(value):
         return value
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, bool | str) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
-        message = f"{name} is {value!r}: pass seconds as a number or a timedelta, not {type(value).__name__}"
+    if isinstance(value, str):
+        try:
+            return duration.from_text(value)
+        except ValueError as error:
+            raise InvalidJobError(name, value, str(error)) from None
+    if isinstance(value, bool) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        message = f"{name} is {value!r}: pass seconds, a timedelta or text such as '30m', not {type(value).__name__}"
         raise TypeError(message)
     try:
         number = float(value)

@@ -1,8 +1,8 @@
 """
 What comes in: the bodies of requests.
 
-Names are the library's own (`delay`, `at`, `every`). Seconds are seconds; instants are RFC 3339 with an offset, or
-seconds since the epoch.
+Names are the library's own (`delay`, `at`, `every`). Lengths of time are seconds, or text such as `90s`, `2h30m` and
+`PT30M`; instants are RFC 3339 with an offset, or seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -38,13 +38,20 @@ CENTURY_S: Final = 36_525 * 86_400
 YEAR_S: Final = 366 * 86_400
 """The longest wait before another attempt."""
 
-Delay = Annotated[float, Meta(le=CENTURY_S, description="Seconds from now; below zero counts as now.", examples=[3])]
+Text = Annotated[str, Meta(max_length=101)]
+Delay = Annotated[
+    Annotated[float, Meta(le=CENTURY_S)] | Text,
+    Meta(description="Seconds from now, or text; below zero counts as now.", examples=[3, "2h30m"]),
+]
 Instant = Annotated[
     Annotated[datetime, Meta(tz=True)] | float,
     Meta(description="RFC 3339 with an offset, or seconds since the epoch.", examples=["2030-01-01T09:00:00Z"]),
 ]
-Span = Annotated[float, Meta(gt=0, le=CENTURY_S, description="Seconds.")]
-Line = Annotated[str, Meta(description="Five or six fields, by which the job comes back.")]
+Span = Annotated[
+    Annotated[float, Meta(gt=0, le=CENTURY_S)] | Text,
+    Meta(description="Seconds, or text such as `90s`, `2h30m` or `PT30M`."),
+]
+Line = Annotated[str, Meta(description="Five or six fields, `@daily`, `@every 90s`, by which the job comes back.")]
 Wait = Annotated[float, Meta(ge=0, le=YEAR_S, description="Seconds.")]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Generation = Annotated[int, Meta(ge=0, description="Only if the job has it; 0: only if there is none.")]
@@ -98,7 +105,8 @@ class SetBody(Body, frozen=True):
         "once"
     )
     jitter: Annotated[
-        float, Meta(ge=0, le=CENTURY_S, description="Seconds over which the runs of different keys are spread.")
+        Annotated[float, Meta(ge=0, le=CENTURY_S)] | Text,
+        Meta(description="Seconds, or text, over which the runs of different keys are spread."),
     ] = 0.0
     payload: Annotated[Any, Meta(description="Any JSON, at most 1 MiB.")] = None
     target: Annotated[str, Meta(description="`handler`, `webhook`, `log`, `pull`, or one of your own.")] = "handler"
@@ -191,7 +199,8 @@ class CancelBody(Body, frozen=True):
 
 FireId = Annotated[str, Meta(min_length=1, max_length=1024, description="As the lease gave it.")]
 LeaseSpan = Annotated[
-    float, Meta(ge=LEASE_MIN_S, le=LEASE_MAX_S, description="Seconds, after which the attempt has failed.")
+    Annotated[float, Meta(ge=LEASE_MIN_S, le=LEASE_MAX_S)] | Text,
+    Meta(description="Seconds, or text, after which the attempt has failed."),
 ]
 
 
@@ -202,7 +211,10 @@ class LeaseBody(Body, frozen=True):
 
     queue: Annotated[str, Meta(min_length=1, max_length=2048, description="The `handler` of its jobs.")]
     limit: Annotated[int, Meta(ge=1, le=LEASES_MAX, description="How many at most.")] = 1
-    wait: Annotated[float, Meta(ge=0, le=WAIT_MAX_S, description="Seconds to wait for the first.")] = 20.0
+    wait: Annotated[
+        Annotated[float, Meta(ge=0, le=WAIT_MAX_S)] | Text,
+        Meta(description="Seconds, or text, to wait for the first."),
+    ] = 20.0
     seconds: LeaseSpan = 60.0
 
 
@@ -220,9 +232,7 @@ class NackBody(Body, frozen=True):
     """
 
     fire_id: FireId
-    delay: Annotated[float, Meta(le=CENTURY_S, description="Seconds; null for what the job's policy says.")] | None = (
-        None
-    )
+    delay: Annotated[Delay | None, Meta(description="Seconds, or text; null for what the job's policy says.")] = None
     error: Annotated[str, Meta(max_length=2000, description="What went wrong; kept with the job.")] | None = None
     is_dead: Annotated[bool, Meta(description="Park the job as a dead letter. Not together with `delay`.")] = False
 

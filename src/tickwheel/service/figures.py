@@ -23,7 +23,7 @@ from tickwheel.service.documents import (
 from tickwheel.service.firings import Firings
 from tickwheel.service.forecast import Forecast
 from tickwheel.service.http import Call, Reply
-from tickwheel.service.intake import query, to_count, to_instant, to_number
+from tickwheel.service.intake import query, to_count, to_duration, to_instant
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.replies import document_reply
 
@@ -32,7 +32,11 @@ __all__ = ["DUE_FIELDS", "FIRING_FIELDS", "Figures"]
 _FIRINGS_MAX: Final = 500
 DUE_FIELDS: Final[dict[str, Any]] = {
     "since": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}], "description": "Now, or then."},
-    "step": {"type": "number", "exclusiveMinimum": 0, "default": 1, "description": "Seconds of each step."},
+    "step": {
+        "anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "maxLength": 101}],
+        "default": 1,
+        "description": "The length of each step: seconds, or text such as `1m`.",
+    },
     "steps": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 60},
 }
 """The fields of the query of counts, each with its JSON schema."""
@@ -135,7 +139,7 @@ class Figures:
         fields = query(call, DUE_FIELDS)
         since = to_instant("since", fields["since"]) if "since" in fields else time.time()
         steps = to_count("steps", fields.get("steps", "60"), 1000)
-        counts = await self._scheduler.forecast(since, to_number("step", fields.get("step", "1")), steps)
+        counts = await self._scheduler.forecast(since, to_duration(fields.get("step", "1")), steps)
         return document_reply(CountsDocument(list(counts)))
 
     async def get_shards(self, call: Call) -> Reply:

@@ -28,6 +28,7 @@ __all__ = [
     "query",
     "read_body",
     "to_count",
+    "to_duration",
     "to_flag",
     "to_instant",
     "to_number",
@@ -133,6 +134,16 @@ def to_number(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         _invalid(name, text, "give a number")
+
+
+def to_duration(text: str) -> float | str:
+    """
+    Return *text* as a number of seconds; what is none is left to the scheduler, which knows units.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def to_count(name: str, text: str, most: int) -> int:

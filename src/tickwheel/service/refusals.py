@@ -4,7 +4,8 @@ What this service refuses to set, though a job could have it.
 
 from __future__ import annotations
 
-from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError
+from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError, checks
+from tickwheel.scheduler.verbs.recurring import interval_of
 from tickwheel.service.bodies import SetBody
 from tickwheel.service.problems import ProblemError
 
@@ -17,10 +18,12 @@ def check_set(body: SetBody, scheduler: AsyncScheduler, every_min_s: float) -> N
 
     Raises:
         HandlerNotFoundError: If nobody would run it: this process is the one that fires.
+        InvalidJobError: If the interval cannot be read.
         ProblemError: `invalid_value`, if the interval is less than *every_min_s* seconds.
     """
     if body.target == "handler" and body.handler and not scheduler.has_handler(body.handler):
         raise HandlerNotFoundError(body.handler)
-    if body.every is not None and body.every < every_min_s:
+    every = interval_of(body.every, body.cron)
+    if every is not None and checks.seconds("every", every) < every_min_s:
         remedy = f"give at least {every_min_s:g} s, or start the service with a smaller --every-min"
-        raise ProblemError("invalid_value", f"every is {body.every!r}: {remedy}", value=body.every, remedy=remedy)
+        raise ProblemError("invalid_value", f"every is {every!r}: {remedy}", value=every, remedy=remedy)

@@ -10,12 +10,12 @@ from typing import Any, Final, Literal
 
 from msgspec import Raw, Struct
 
-from tickwheel.scheduler import AsyncScheduler, Job, Recurrence
-from tickwheel.scheduler.model import RetryPolicy
-from tickwheel.scheduler.verbs.requests import SetRequest, set_write
+from tickwheel.scheduler import AsyncScheduler, Job
+from tickwheel.scheduler.verbs.recurring import runs_of
+from tickwheel.scheduler.verbs.requests import SetRequest, trial
 from tickwheel.service.documents import instant
 from tickwheel.service.http import Call, Reply
-from tickwheel.service.intake import job_key, query, to_count, to_instant, to_number
+from tickwheel.service.intake import job_key, query, to_count, to_duration, to_instant
 from tickwheel.service.jobs import LIST_FIELDS
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.replies import document_reply
@@ -33,6 +33,7 @@ __all__ = [
 
 PREFIX: Final = b"/v1/schedules/"
 _COUNT_MAX: Final = 1000
+_DURATION: Final = [{"type": "number"}, {"type": "string", "maxLength": 101}]
 COUNT_FIELDS: Final[dict[str, Any]] = {
     "count": {
         "type": "integer",
@@ -48,15 +49,19 @@ SCHEDULES_FIELDS: Final[dict[str, Any]] = {
     **COUNT_FIELDS,
 }
 RULE_FIELDS: Final[dict[str, Any]] = {
-    "cron": {"type": "string", "maxLength": 1000, "description": "Five or six fields; or give `every`."},
-    "every": {"type": "number", "description": "Seconds; or give `cron`."},
+    "cron": {
+        "type": "string",
+        "maxLength": 1000,
+        "description": "Five or six fields, `@daily`, `@every 90s`; or give `every`.",
+    },
+    "every": {"anyOf": _DURATION, "description": "Seconds, or text such as `90s` or `PT30M`; or give `cron`."},
     "tz": {"type": "string", "maxLength": 100, "default": "UTC", "description": "The zone that `cron` is read in."},
     "at": {"anyOf": LIST_FIELDS["due_from"]["anyOf"], "description": "Where to start; now, if it is not given."},
-    "jitter": {"type": "number", "minimum": 0, "default": 0, "description": "Seconds."},
+    "jitter": {"anyOf": _DURATION, "default": 0, "description": "Seconds, or text such as `90s`."},
     "key": {"type": "string", "maxLength": 512, "description": "Whose share of the jitter to tell."},
     **COUNT_FIELDS,
 }
-_NUMBERS: Final = ("every", "jitter")
+_DURATIONS: Final = ("every", "jitter")
 
 
 class ScheduleDocument(Struct, frozen=True):
@@ -130,15 +135,14 @@ class Schedules:
         """
         fields: dict[str, Any] = dict(query(call, RULE_FIELDS))
         count = _count(fields)
-        for name in _NUMBERS:
+        for name in _DURATIONS:
             if name in fields:
-                fields[name] = to_number(name, fields[name])
+                fields[name] = to_duration(fields[name])
         if "at" in fields:
             fields["at"] = to_instant("at", fields["at"])
         if "every" not in fields and "cron" not in fields:
             raise ProblemError("invalid_value", "there is no rule: give every or cron", remedy="give every or cron")
-        request = SetRequest(fields.pop("key", "") or "-", target="log", **fields)
-        job = set_write(request, int(time.time() * 1000), lambda _target, _handler: RetryPolicy()).job
+        job = trial(SetRequest(fields.pop("key", "") or "-", **fields), int(time.time() * 1000))
         return document_reply(RunsDocument(Raw((job.recurrence or "").encode()), _runs(job, count)))
 
 
@@ -147,8 +151,7 @@ def _count(fields: dict[str, Any]) -> int:
 
 
 def _runs(job: Job, count: int) -> list[Any]:
-    rule = Recurrence.from_text(job.recurrence or "")
-    return [instant(run) for run in (job.due_at, *rule.upcoming(job.key, job.due_at, count - 1))]
+    return [instant(run) for run in runs_of(job, count)]
 
 
 def _schedule(job: Job, count: int) -> ScheduleDocument:

@@ -12,7 +12,7 @@ from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets import Cancel, Retry
 from tickwheel.scheduler.targets.pull import JobLease, PullTarget
-from tickwheel.typing import Seconds
+from tickwheel.typing import Duration
 
 __all__ = ["LEASES_MAX", "LEASE_MAX_S", "LEASE_MIN_S", "WAIT_MAX_S", "Pulls", "check_lease", "check_seconds"]
 
@@ -30,7 +30,7 @@ class Pulls:
     def __init__(self, target: PullTarget) -> None:
         self._target = target
 
-    def lease(self, queue: str, limit: int, wait: Seconds, seconds: Seconds) -> Future[list[JobLease]]:
+    def lease(self, queue: str, limit: int, wait: Duration, seconds: Duration) -> Future[list[JobLease]]:
         """
         Lease what is due.
         """
@@ -42,7 +42,7 @@ class Pulls:
         """
         return self._target.settle(fire_id, None)
 
-    def nack(self, fire_id: str, delay: Seconds | None, error: str | None, *, is_dead: bool) -> Future[None]:
+    def nack(self, fire_id: str, delay: Duration | None, error: str | None, *, is_dead: bool) -> Future[None]:
         """
         End a firing as failed, or for good.
         """
@@ -50,7 +50,7 @@ class Pulls:
         after = check_delay(delay, is_dead=is_dead)
         return self._target.settle(fire_id, Cancel(reason) if is_dead else Retry(after, reason))
 
-    def extend(self, fire_id: str, seconds: Seconds) -> Future[int]:
+    def extend(self, fire_id: str, seconds: Duration) -> Future[int]:
         """
         Let a lease end later.
         """
@@ -63,7 +63,7 @@ class Pulls:
         return done
 
 
-def check_lease(queue: str, limit: int, wait: Seconds, seconds: Seconds) -> tuple[str, int, float, float]:
+def check_lease(queue: str, limit: int, wait: Duration, seconds: Duration) -> tuple[str, int, float, float]:
     """
     Return what a lease asks for, if it can be had.
 
@@ -78,7 +78,7 @@ def check_lease(queue: str, limit: int, wait: Seconds, seconds: Seconds) -> tupl
     return queue, limit, wait, check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
 
 
-def check_delay(delay: Seconds | None, *, is_dead: bool) -> float | None:
+def check_delay(delay: Duration | None, *, is_dead: bool) -> float | None:
     """
     Return the *delay* before another attempt, None where the job's policy says it.
     """
@@ -100,7 +100,7 @@ def check_error(error: str | None) -> str:
     return checks.check_text("error", error[:2_000], 8_000)
 
 
-def check_seconds(name: str, value: Seconds, least: float, most: float) -> float:
+def check_seconds(name: str, value: Duration, least: float, most: float) -> float:
     """
     Return *value* if it lies within the bounds.
     """

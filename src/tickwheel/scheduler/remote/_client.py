@@ -23,7 +23,7 @@ from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.verbs._client import STEPS_MAX
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, due_at, job_query, set_write
-from tickwheel.typing import Instant, Seconds
+from tickwheel.typing import Duration, Instant
 
 __all__ = ["RemoteClient"]
 
@@ -177,7 +177,7 @@ class RemoteClient:
         document = self._read("/v1/jobs", {"order": "due", "limit": limit, **params})
         return [_wire.job_of(job) for job in document["jobs"]]
 
-    def forecast(self, since: Instant, step: Seconds, steps: int) -> Sequence[int]:
+    def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
         Count the jobs that are due in each step.
         """

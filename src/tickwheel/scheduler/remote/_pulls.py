@@ -18,7 +18,7 @@ from tickwheel.scheduler.engine.pulls import (
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.targets.pull import JobLease
-from tickwheel.typing import Seconds
+from tickwheel.typing import Duration
 
 __all__ = ["RemotePulls"]
 
@@ -31,7 +31,7 @@ class RemotePulls:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def lease(self, queue: str, limit: int, wait: Seconds, seconds: Seconds) -> Future[list[JobLease]]:
+    def lease(self, queue: str, limit: int, wait: Duration, seconds: Duration) -> Future[list[JobLease]]:
         """
         Lease what is due; cancelling the future leaves it to others.
         """
@@ -45,7 +45,7 @@ class RemotePulls:
         """
         return self._transport.submit(self._end("ack", {"fire_id": fire_id}))
 
-    def nack(self, fire_id: str, delay: Seconds | None, error: str | None, *, is_dead: bool) -> Future[None]:
+    def nack(self, fire_id: str, delay: Duration | None, error: str | None, *, is_dead: bool) -> Future[None]:
         """
         End a firing as failed, or for good.
         """
@@ -53,7 +53,7 @@ class RemotePulls:
         body = {"fire_id": fire_id, "delay": check_delay(delay, is_dead=is_dead), "error": reason, "is_dead": is_dead}
         return self._transport.submit(self._end("nack", body))
 
-    def extend(self, fire_id: str, seconds: Seconds) -> Future[int]:
+    def extend(self, fire_id: str, seconds: Duration) -> Future[int]:
         """
         Let a lease end later.
         """

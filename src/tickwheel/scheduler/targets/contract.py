@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from tickwheel.observe.events import Event
 from tickwheel.scheduler.model import Answer, Job
-from tickwheel.typing import Seconds
+from tickwheel.typing import Duration
 
 __all__ = [
     "USUAL",
@@ -68,7 +68,7 @@ class Snooze:
     Return it to be called again in *delay* seconds; the attempt does not count.
     """
 
-    delay: Seconds
+    delay: Duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Retry:
     Return it for another attempt in *after* seconds (None: by the job's policy); after the last attempt the job dies.
     """
 
-    after: Seconds | None = None
+    after: Duration | None = None
     reason: str = "the handler asked for another attempt"
 
 

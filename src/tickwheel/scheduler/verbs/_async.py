@@ -19,7 +19,7 @@ from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._replies import Replies
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
-from tickwheel.typing import Instant, Seconds
+from tickwheel.typing import Duration, Instant
 
 __all__ = ["AsyncScheduler"]
 
@@ -87,7 +87,7 @@ class AsyncScheduler(Common):
         self,
         key: str,
         *,
-        delay: Seconds | None = None,
+        delay: Duration | None = None,
         at: Instant | None = None,
         if_generation: int | None = None,
         conn: object = None,
@@ -119,7 +119,7 @@ class AsyncScheduler(Common):
         self,
         keys: Iterable[str],
         *,
-        delay: Seconds | None = None,
+        delay: Duration | None = None,
         at: Instant | None = None,
         conn: object = None,
     ) -> list[Answer]:
@@ -178,7 +178,7 @@ class AsyncScheduler(Common):
         """
         return await asyncio.to_thread(self._core.client.upcoming, due_from, due_until, limit)
 
-    async def forecast(self, since: Instant, step: Seconds, steps: int) -> Sequence[int]:
+    async def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
         Count what falls due: see `Scheduler.forecast`.
         """
@@ -191,7 +191,7 @@ class AsyncScheduler(Common):
         return await asyncio.to_thread(self._core.client.shards)
 
     async def lease(
-        self, queue: str, *, limit: int = 1, wait: Seconds = 20.0, seconds: Seconds = 60.0
+        self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
     ) -> Sequence[JobLease]:
         """
         Return due firings for this caller to run: see `Scheduler.lease`. A cancelled `await` leaves them to others.
@@ -206,14 +206,14 @@ class AsyncScheduler(Common):
         await self._replies.awaitable(self._core.pulls.ack(fire_id))
 
     async def nack(
-        self, fire_id: str, *, delay: Seconds | None = None, error: str | None = None, is_dead: bool = False
+        self, fire_id: str, *, delay: Duration | None = None, error: str | None = None, is_dead: bool = False
     ) -> None:
         """
         End a leased firing as failed: see `Scheduler.nack`.
         """
         await self._replies.awaitable(self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead))
 
-    async def extend(self, fire_id: str, seconds: Seconds = 60.0) -> int:
+    async def extend(self, fire_id: str, seconds: Duration = 60.0) -> int:
         """
         Let a lease end later: see `Scheduler.extend`.
         """

@@ -20,7 +20,7 @@ from tickwheel.scheduler.verbs._promise import Reply
 from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs.jobs import Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest
-from tickwheel.typing import Instant, Seconds
+from tickwheel.typing import Duration, Instant
 
 __all__ = ["Backend", "Jobs"]
 
@@ -62,7 +62,7 @@ class Jobs(Protocol):
         Read the next jobs.
         """
 
-    def forecast(self, since: Instant, step: Seconds, steps: int) -> Sequence[int]:
+    def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
         Count the jobs that are due in each step.
         """
@@ -74,10 +74,10 @@ class Jobs(Protocol):
 
 
 class _Pulls(Protocol):
-    def lease(self, queue: str, limit: int, wait: Seconds, seconds: Seconds) -> Future[list[JobLease]]: ...
+    def lease(self, queue: str, limit: int, wait: Duration, seconds: Duration) -> Future[list[JobLease]]: ...
     def ack(self, fire_id: str) -> Future[None]: ...
-    def nack(self, fire_id: str, delay: Seconds | None, error: str | None, *, is_dead: bool) -> Future[None]: ...
-    def extend(self, fire_id: str, seconds: Seconds) -> Future[int]: ...
+    def nack(self, fire_id: str, delay: Duration | None, error: str | None, *, is_dead: bool) -> Future[None]: ...
+    def extend(self, fire_id: str, seconds: Duration) -> Future[int]: ...
 
 
 class _Registry(Protocol):

@@ -24,7 +24,7 @@ from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs._writer import Writer
 from tickwheel.scheduler.verbs.jobs import Verb, writes_of
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, job_query, set_write
-from tickwheel.typing import Instant, Seconds
+from tickwheel.typing import Duration, Instant
 
 __all__ = ["Client"]
 
@@ -222,7 +222,7 @@ class Client:
         self.opened()
         return self.store.shards()
 
-    def forecast(self, since: Instant, step: Seconds, steps: int) -> Sequence[int]:
+    def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
         Count the jobs that are due in each step.
         """

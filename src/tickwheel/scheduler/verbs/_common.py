@@ -21,7 +21,7 @@ from tickwheel.scheduler.remote import RemoteCore, is_service
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.targets import USUAL, Limits, Target, Usual
 from tickwheel.scheduler.verbs._backend import Backend
-from tickwheel.typing import Seconds
+from tickwheel.typing import Duration
 
 __all__ = ["Common"]
 
@@ -81,7 +81,7 @@ class Common:
         name: str | None = None,
         *,
         retry: RetryPolicy | None = None,
-        timeout: Seconds | Usual | None = USUAL,
+        timeout: Duration | Usual | None = USUAL,
         concurrency: int | Usual | None = USUAL,
         rate: float | None = None,
         executor: str = "thread",

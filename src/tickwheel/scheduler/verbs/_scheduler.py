@@ -16,7 +16,7 @@ from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
-from tickwheel.typing import Instant, Seconds
+from tickwheel.typing import Duration, Instant
 
 __all__ = ["Scheduler"]
 
@@ -113,7 +113,7 @@ class Scheduler(Common):
         self,
         key: str,
         *,
-        delay: Seconds | None = None,
+        delay: Duration | None = None,
         at: Instant | None = None,
         if_generation: int | None = None,
         conn: object = None,
@@ -157,7 +157,7 @@ class Scheduler(Common):
         self,
         keys: Iterable[str],
         *,
-        delay: Seconds | None = None,
+        delay: Duration | None = None,
         at: Instant | None = None,
         conn: object = None,
     ) -> list[Answer]:
@@ -224,7 +224,7 @@ class Scheduler(Common):
         """
         return self._core.client.upcoming(due_from, due_until, limit)
 
-    def forecast(self, since: Instant, step: Seconds, steps: int) -> Sequence[int]:
+    def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
         Return how many pending jobs fall due in each of *steps* (1 to 1000) steps of *step* seconds from *since* on.
 
@@ -238,7 +238,9 @@ class Scheduler(Common):
         """
         return self._core.client.shards()
 
-    def lease(self, queue: str, *, limit: int = 1, wait: Seconds = 20.0, seconds: Seconds = 60.0) -> Sequence[JobLease]:
+    def lease(
+        self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
+    ) -> Sequence[JobLease]:
         """
         Return due firings of the jobs with `target="pull", handler=queue`, for this caller to run.
 
@@ -267,7 +269,7 @@ class Scheduler(Common):
         self._core.pulls.ack(fire_id).result()
 
     def nack(
-        self, fire_id: str, *, delay: Seconds | None = None, error: str | None = None, is_dead: bool = False
+        self, fire_id: str, *, delay: Duration | None = None, error: str | None = None, is_dead: bool = False
     ) -> None:
         """
         End the leased firing as a failed attempt.
@@ -283,7 +285,7 @@ class Scheduler(Common):
         """
         self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead).result()
 
-    def extend(self, fire_id: str, seconds: Seconds = 60.0) -> int:
+    def extend(self, fire_id: str, seconds: Duration = 60.0) -> int:
         """
         Let the lease end *seconds* from now; return when that is, in ms since the epoch.
 

@@ -11,19 +11,27 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
 from tickwheel._core import make_fast
-from tickwheel.errors import RecurrenceError
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._retry import check_policy
-from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
-from tickwheel.scheduler.model import Job, JobQuery, RetryPolicy, Set, SetMode, State
-from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
-from tickwheel.typing import Instant, Seconds
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import USUAL_RETRY, Job, JobQuery, RetryPolicy, Set, SetMode, State
+from tickwheel.scheduler.verbs.recurring import first_run, interval_of
+from tickwheel.typing import Duration, Instant
 
-__all__ = ["PAGE_MAX", "ListFields", "ListRest", "SetFields", "SetRequest", "When", "due_at", "job_query", "set_write"]
+__all__ = [
+    "PAGE_MAX",
+    "ListFields",
+    "ListRest",
+    "SetFields",
+    "SetRequest",
+    "When",
+    "due_at",
+    "job_query",
+    "set_write",
+    "trial",
+]
 
 PAGE_MAX = 1_000
-_NOISE_MS = 1e-6
-"""What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
 
 
 class SetFields(TypedDict, total=False):
@@ -31,21 +39,21 @@ class SetFields(TypedDict, total=False):
     The keyword arguments of `set`; `SetRequest` tells what they mean.
     """
 
-    delay: Seconds | None
+    delay: Duration | None
     at: Instant | None
     payload: Any
     target: str
     handler: str | None
     retry: RetryPolicy | None
-    expires: Seconds | None
+    expires: Duration | None
     mode: str
-    max_wait: Seconds | None
+    max_wait: Duration | None
     if_generation: int | None
-    every: Seconds | None
+    every: Duration | None
     cron: str | None
     tz: str
     misfire: str
-    jitter: Seconds
+    jitter: Duration
     trace: str | None
 
 
@@ -57,7 +65,8 @@ class SetRequest:
 
     Attributes:
         key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
-        delay: Seconds from now, or a timedelta, as for all seconds here; below zero counts as now, at most 100 years.
+        delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M", as for all seconds here; below
+            zero counts as now, at most 100 years.
         at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
         payload: Any JSON value, at most 1 MiB encoded.
         target: The kind of place it goes to: "handler", "webhook", "log", or one of your own.
@@ -68,7 +77,7 @@ class SetRequest:
         max_wait: With "replace": seconds after the first set past which the instant is not moved.
         if_generation: Only if the live job has this generation; 0: only if there is none.
         every: Seconds between runs, for a job that comes back in a fixed phase.
-        cron: Five or six fields, for a job that comes back by the calendar.
+        cron: Five or six fields, for a job that comes back by the calendar; or "@daily", "@every 90s" and the like.
         tz: The IANA zone that `cron` is read in.
         misfire: What to do about runs that nobody could fire: "once", "all" or "skip".
         jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
@@ -76,21 +85,21 @@ class SetRequest:
     """
 
     key: str
-    delay: Seconds | None = None
+    delay: Duration | None = None
     at: Instant | None = None
     payload: Any = None
     target: str = "handler"
     handler: str | None = None
     retry: RetryPolicy | None = None
-    expires: Seconds | None = None
+    expires: Duration | None = None
     mode: str = "replace"
-    max_wait: Seconds | None = None
+    max_wait: Duration | None = None
     if_generation: int | None = None
-    every: Seconds | None = None
+    every: Duration | None = None
     cron: str | None = None
     tz: str = "UTC"
     misfire: str = "once"
-    jitter: Seconds = 0.0
+    jitter: Duration = 0.0
     trace: str | None = None
 
 
@@ -99,7 +108,7 @@ class When(NamedTuple):
     An instant as a caller names it; `due_at` reads it.
     """
 
-    delay: Seconds | None = None
+    delay: Duration | None = None
     at: Instant | None = None
 
 
@@ -162,7 +171,9 @@ def set_write(
     if request.every is None and request.cron is None:
         due, recurrence = due_at(request.delay, request.at, now), None
     else:
-        due, recurrence = _first_run(request, key, now)
+        has_start = request.delay is not None or request.at is not None
+        start = due_at(request.delay, request.at, now) if has_start else None
+        due, recurrence = first_run(request, key, start, now)
     job = Job(
         key,
         0,
@@ -180,11 +191,23 @@ def set_write(
     max_wait = None if request.max_wait is None else checks.span_ms("max_wait", request.max_wait)
     if max_wait is not None and mode is not SetMode.REPLACE:
         raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
-    is_elapsed = request.at is None and request.cron is None
+    is_elapsed = request.at is None and (request.cron is None or interval_of(request.every, request.cron) is not None)
     return Set(job, mode, max_wait, checks.check_generation(request.if_generation), era if is_elapsed else None)
 
 
-def due_at(delay: Seconds | None, at: Instant | None, now: int) -> int:
+def trial(request: SetRequest, now: int) -> Job:
+    """
+    Return the job that *request* would set, for a look at its runs: its target is not asked, and nothing is stored.
+
+    Raises:
+        InvalidJobError: As `set_write`, and so the others.
+        InvalidDelayError: See there.
+        TypeError: See there.
+    """
+    return set_write(request, now, lambda _target, _handler: USUAL_RETRY).job
+
+
+def due_at(delay: Duration | None, at: Instant | None, now: int) -> int:
     """
     Return the instant that *delay* or *at* names, in ms since the epoch, at least *now*.
 
@@ -232,49 +255,3 @@ def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidJobError(name, value, "pass True or False")
     return value
-
-
-def _first_run(request: SetRequest, key: str, now: int) -> tuple[int, str]:
-    """
-    Return the first instant and the canonical text of a recurring request.
-    """
-    has_start = request.delay is not None or request.at is not None
-    start = due_at(request.delay, request.at, now) if has_start else now
-    if request.cron is not None:
-        if request.every is not None:
-            raise InvalidRecurrenceError("every", request.every, "pass every= or cron=, not both")
-        rule: Cron | Interval = _cron(request.cron, request.tz)
-        after = start - 1 if has_start else start
-    else:
-        every_ms = _every_ms(request.every)
-        rule = Interval(every_ms, start if has_start else start + every_ms)
-        after = rule.anchor_at - 1
-    jitter_ms = checks.delay_ms(request.jitter, "jitter")
-    if checks.seconds("jitter", request.jitter) < 0:
-        raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
-    recurrence = Recurrence(rule, checks.choice("misfire", request.misfire, Misfire), jitter_ms)
-    due = recurrence.nominal(after)
-    if due is None:
-        raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
-    return due + recurrence.shift_ms(key), recurrence.to_text()
-
-
-def _cron(line: str, tz: str) -> Cron:
-    try:
-        return Cron.parse(line, tz)
-    except RecurrenceError as error:
-        raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
-
-
-def _every_ms(every: Seconds | None) -> int:
-    """
-    Return an interval in milliseconds, which has to be whole: a rounded one would drift from what was asked for.
-    """
-    ms = checks.span_ms("every", 0.0 if every is None else every)
-    exact = checks.seconds("every", every or 0.0) * 1000
-    nearest = round(exact)
-    if nearest < 1:
-        raise InvalidRecurrenceError("every", every, "the least interval is 0.001 s")
-    if abs(exact - nearest) > _NOISE_MS * nearest:
-        raise InvalidRecurrenceError("every", every, f"instants are whole milliseconds: pass {ms / 1000}, for example")
-    return nearest

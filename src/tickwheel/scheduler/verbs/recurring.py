@@ -1,0 +1,90 @@
+"""
+What callers ask of recurring jobs: the rule, its first run, and a look at the next ones.
+
+Internal: other rooms use it, users do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tickwheel.errors import RecurrenceError
+from tickwheel.scheduler import checks
+from tickwheel.scheduler.errors import InvalidRecurrenceError
+from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
+
+if TYPE_CHECKING:
+    from tickwheel.scheduler.model import Job
+    from tickwheel.scheduler.verbs.requests import SetRequest
+    from tickwheel.typing import Duration
+
+__all__ = ["first_run", "interval_of", "runs_of"]
+
+_EVERY = "@every "
+_NOISE_MS = 1e-6
+"""What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
+
+
+def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
+    """
+    Return the interval that is asked for: *every*, or that of a *cron* line such as `@every 90s`; None for a calendar.
+    """
+    if every is None and isinstance(cron, str) and cron.strip().lower().startswith(_EVERY):
+        return cron.strip()[len(_EVERY) :].strip()
+    return every
+
+
+def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tuple[int, str]:
+    """
+    Return the first instant and the canonical text of a recurring request, in the phase of *start* if it has one.
+
+    Raises:
+        InvalidRecurrenceError: If there is no such rule, or it never fires.
+        InvalidJobError: For another value.
+    """
+    every = interval_of(request.every, request.cron)
+    if every is None:
+        rule: Cron | Interval = _cron(request.cron or "", request.tz)
+        after = now if start is None else start - 1
+    elif request.every is not None and request.cron is not None:
+        raise InvalidRecurrenceError("every", request.every, "pass every= or cron=, not both")
+    else:
+        every_ms = _every_ms(every)
+        rule = Interval(every_ms, now + every_ms if start is None else start)
+        after = rule.anchor_at - 1
+    if checks.seconds("jitter", request.jitter) < 0:
+        raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
+    jitter_ms = checks.delay_ms(request.jitter, "jitter")
+    recurrence = Recurrence(rule, checks.choice("misfire", request.misfire, Misfire), jitter_ms)
+    due = recurrence.nominal(after)
+    if due is None:
+        raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
+    return due + recurrence.shift_ms(key), recurrence.to_text()
+
+
+def runs_of(job: Job, count: int) -> list[int]:
+    """
+    Return the next *count* runs of a recurring *job* in ms since the epoch, the one that it waits for first.
+    """
+    return [job.due_at, *Recurrence.from_text(job.recurrence or "").upcoming(job.key, job.due_at, count - 1)]
+
+
+def _cron(line: str, tz: str) -> Cron:
+    try:
+        return Cron.parse(line, tz)
+    except RecurrenceError as error:
+        raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
+
+
+def _every_ms(every: Duration) -> int:
+    """
+    Return an interval in milliseconds, which has to be whole: a rounded one would drift from what was asked for.
+    """
+    ms = checks.span_ms("every", every)
+    exact = checks.seconds("every", every) * 1000
+    nearest = round(exact)
+    if nearest < 1:
+        raise InvalidRecurrenceError("every", every, "the least interval is 0.001 s")
+    if abs(exact - nearest) > _NOISE_MS * nearest:
+        raise InvalidRecurrenceError("every", every, f"instants are whole milliseconds: pass {ms / 1000}, for example")
+    return nearest
