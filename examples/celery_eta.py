@@ -25,7 +25,7 @@ app = Celery("celery_eta", broker=os.environ.get("BROKER", "redis://localhost:63
 @app.task(name="celery_eta.send_mail")
 def send_mail(to: str) -> None:
     """
-    Stand for something slow; in the worker.
+    Pretend to be slow; runs in the worker.
     """
     print(f"mail to {to}", flush=True)
 

@@ -4,7 +4,7 @@ Set a recurring job for every cron line of a JSON file, and say how many were ac
     python examples/import_github_crons.py crons.json [sqlite:///crons.db]
 
 The file maps repositories to workflow files to lists of {"cron": line}, as crawlers of CI configurations write it.
-A job's key tells where its line comes from, so that a second import moves the jobs instead of doubling them.
+A job's key says where its line comes from, so that a second import moves the jobs instead of doubling them.
 """
 
 from __future__ import annotations

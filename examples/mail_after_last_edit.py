@@ -3,7 +3,7 @@ Send one mail a quarter of an hour after the last edit, however many edits there
 
     python examples/mail_after_last_edit.py [SECONDS [STORE]]
 
-SECONDS stands for the quarter of an hour. Every edit sets the same key again, which moves the job: a debounce that
+SECONDS replaces the quarter of an hour. Every edit sets the same key again, which moves the job: a debounce that
 survives a restart. `max_wait` ends it for those who never stop typing.
 """
 

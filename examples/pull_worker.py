@@ -38,7 +38,7 @@ def work(payload: Any) -> None:
     Do what a job is for.
     """
     if payload == "cannot be done":
-        message = f"{payload!r} is no work"
+        message = f"{payload!r} is not a piece of work"
         raise ValueError(message)
     print("worked on", json.dumps(payload), flush=True)
 

@@ -3,7 +3,7 @@ Cancel an order that nobody pays for: half an hour after it was placed, unless t
 
     python examples/unpaid_order.py [SECONDS [STORE]]
 
-SECONDS stands for the half hour. The timer of an order is one job, known by the order's number: placing the order sets
+SECONDS replaces the half hour. The timer of an order is one job, known by the order's number: placing the order sets
 it, paying cancels it, and the answer of the cancel says who was first.
 """
 
@@ -38,7 +38,7 @@ class Shop:
 
     def pay(self, number: str) -> bool:
         """
-        Take the money, if the order still stands.
+        Take the money, if the order has not been cancelled.
         """
         if self._scheduler.cancel(f"order/{number}").outcome is not Outcome.CANCELLED:
             return False  # the timer was faster, or is running now

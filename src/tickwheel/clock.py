@@ -64,7 +64,7 @@ class Clock(Protocol):
 
 class MonotonicClock:
     """
-    The system's monotonic clock, which stands still while the machine is suspended.
+    The system's monotonic clock, which stops while the machine is suspended.
 
     The native engine recognises this class and reads the clock without a Python call.
     """

@@ -17,7 +17,7 @@ Every error that tickwheel raises.
       MissingExtraError                ImportError    permanent   pip install the extra that it names
 
 A bad type is a plain `TypeError`, as everywhere in Python.
-The durable scheduler's errors stand in `tickwheel.scheduler.errors` and share the base.
+The durable scheduler's errors are in `tickwheel.scheduler.errors` and share the base.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class DeadlineExceededError(TickwheelError, TimeoutError):
 
 class InvalidDelayError(TickwheelError, ValueError):
     """
-    A delay or time in seconds that is no point on any clock.
+    A delay or time in seconds is not a point on any clock.
     """
 
     def __init__(self, name: str, value: object) -> None:

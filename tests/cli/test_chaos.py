@@ -112,7 +112,7 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--fault", "rain"], "'rain' is no fault: take some of kill, pause,"),
+        (["--fault", "rain"], "'rain' is not a fault: take some of kill, pause,"),
         (["--fault", "cut-store"], "--fault cut-store: SQLite is a file and has no link"),
         (["--seconds", "0"], "--seconds is 0 s: pass a duration of up to a day"),
         (["--every", "-1s"], "--every is -1 s: pass a duration"),
@@ -120,7 +120,7 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
         (["--latency", "nan"], "pass 0 <= jitter <= latency <= 10s"),
         (
             ["--store", "postgresql:///name?host=/run/postgresql"],
-            "=/run/postgresql' names no host to stand before by TCP: pass --store postgresql://HOST:PORT/NAME, or ",
+            "=/run/postgresql' names no host to connect to by TCP: pass --store postgresql://HOST:PORT/NAME, or ",
         ),
         (["--store", "postgresql://host:1/name?lease_s=long"], "lease_s='long' in --store is no number: pass seconds"),
         (["--store", "postgresql://host/name"], "names no port: chaos puts itself between, so name host and port"),

@@ -91,7 +91,7 @@ def test_durations(text, seconds):
         (("--cron", "hello"), "cron is 'hello'"),
         (("--cron", "0 0 31 2 *"), "never fires"),
         (("--cron", "* * * * *", "--tz", "Mars"), "tz is 'Mars'"),
-        (("--delay", "1", "--payload", "{"), "is no JSON"),
+        (("--delay", "1", "--payload", "{"), "is not JSON"),
         (("--delay", "1", "--payload", "[" * 100_000), "deep"),
         (("--delay", "1", "--payload", '"\\ud800"'), "surrogate"),
         (("--delay", "1", "--payload", "NaN"), "payload is"),

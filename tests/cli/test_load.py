@@ -62,17 +62,17 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--stage", "500"], "'500' is no stage: write requests a second and how long, as in 500:30s"),
-        (["--stage", "0:30s"], "'0:30s' is no stage"),
-        (["--stage", "-5:30s"], "'-5:30s' is no stage"),
-        (["--stage", "5:never"], "'never' is no duration"),
-        (["--stage", "5:nan"], "'5:nan' is no stage: it may last up to a day"),
+        (["--stage", "500"], "'500' is not a stage: write requests a second and how long, as in 500:30s"),
+        (["--stage", "0:30s"], "'0:30s' is not a stage"),
+        (["--stage", "-5:30s"], "'-5:30s' is not a stage"),
+        (["--stage", "5:never"], "'never' is not a duration"),
+        (["--stage", "5:nan"], "'5:nan' is not a stage: it may last up to a day"),
         (["--threshold", "p98=1s"], "no figure 'p98': take one of p50, p90, p99,"),
-        (["--threshold", "p99"], "'' is no duration"),
+        (["--threshold", "p99"], "'' is not a duration"),
         (["--threshold", "error_rate=2"], "expected a share in 0..1"),
         (["--moves", "0.8", "--cancels", "0.3"], "--moves 0.8 and --cancels 0.3 are more than all"),
         (["--due-within", "inf"], "--due-within is inf s: pass a positive, finite duration"),
-        (["http://nobody/x"], "'http://nobody/x' is no address of a service"),
+        (["http://nobody/x"], "'http://nobody/x' is not the address of a service"),
     ],
 )
 def test_bad_input(run, arguments: list[str], problem: str) -> None:

@@ -126,7 +126,7 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
 
     def _callback_failed(self, handle: Any, error: BaseException) -> None:
         """
-        Tell the exception handler what a callback raised.
+        Report to the exception handler what a callback raised.
         """
         words = {"debug": self._debug} if SHOWS_ARGS_IN_DEBUG_ONLY else {}
         source = format_helpers._format_callback_source(handle._callback, handle._args, **words)  # noqa: SLF001 a loop and its handles are one

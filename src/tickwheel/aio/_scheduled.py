@@ -15,10 +15,10 @@ __all__ = ["Scheduled"]
 
 class Scheduled(Sequence[TimerHandle]):
     """
-    A view of a loop's pending timers, the earliest first; made anew from the wheel whenever it is walked.
+    A view of a loop's pending timers, the earliest first; read from the wheel again whenever it is walked.
 
     `len` costs O(1), everything else O(n log n).
-    It is no list: `heapq` refuses it, and there is nothing to push, since cancelled timers leave at once.
+    It is not a list: `heapq` refuses it, and there is nothing to push, since cancelled timers leave at once.
     """
 
     def __init__(self, loop: TimerLoop) -> None:

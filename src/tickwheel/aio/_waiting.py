@@ -30,7 +30,7 @@ async def wait_for(awaitable: Awaitable[T], timeout: float | None) -> T:  # noqa
 
     Args:
         awaitable: A coroutine, future or task.
-        timeout: Seconds; None: wait for ever. At 0 or below, only what is done already counts.
+        timeout: Seconds; None: wait forever. At 0 or below, only what is done already counts.
 
     Raises:
         TimeoutError: If the time was up, once *awaitable* has been cancelled.

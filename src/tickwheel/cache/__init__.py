@@ -1,5 +1,5 @@
 """
-Caches whose entries end by themselves, on the wheel.
+Caches whose entries expire automatically, on the wheel.
 """
 
 from __future__ import annotations

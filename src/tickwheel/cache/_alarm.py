@@ -1,5 +1,5 @@
 """
-What makes a cache expire by itself: one timer on a wheel, set to the earliest deadline.
+Automatic expiry of a cache: one timer on a wheel, set to the earliest deadline.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Alarm:
 
     def after_fork(self) -> None:
         """
-        Begin anew in the child of a fork, whose wheels are empty: the next set that needs a timer sets it.
+        Begin again in the child of a fork, whose wheels are empty: the next set that needs a timer sets it.
         """
         self._timer = None
         cache = self._cache()

@@ -1,5 +1,5 @@
 """
-What all caches are: a mapping whose entries end by themselves.
+What all caches are: a mapping whose entries expire automatically.
 
 Storage, expiry and eviction are native (`tickwheel._core.Cache`); here the arguments get their meaning, and here is
 what is not worth native code.
@@ -41,7 +41,7 @@ _SHOWN: Final = 20
 
 class BaseCache(NativeCache[K, V]):
     """
-    A bounded mapping whose entries end by themselves; `TTLCache` and `TLRUCache` say when.
+    A bounded mapping whose entries expire automatically; `TTLCache` and `TLRUCache` say when.
 
     Every method may be called from any thread; each is one step, whatever other threads do meanwhile.
     `take` and its kin are the exception, whose loaders run outside.
@@ -136,7 +136,7 @@ class BaseCache(NativeCache[K, V]):
     @property
     def timer(self) -> CacheTimer:
         """
-        Return what tells the time: call it.
+        Return the function that returns the time.
         """
         return self._timer
 
@@ -195,7 +195,7 @@ class BaseCache(NativeCache[K, V]):
         """
         Remove the key used longest ago, and return it with its value.
 
-        A subclass with its own `popitem` has it called for every eviction.
+        A subclass with its own `popitem` has it called for each eviction.
 
         Raises:
             KeyError: If the cache is empty.
@@ -219,7 +219,7 @@ class BaseCache(NativeCache[K, V]):
 
     def remaining(self, key: K) -> float | None:
         """
-        Return how many seconds *key* still lives, `inf` for ever, None if it is not there; no use of it.
+        Return how many seconds *key* still lives, `inf` if it never expires, None if it is not there; no use of it.
         """
         left = self.remaining_ns(key)
         return None if left is None else seconds(left)

@@ -73,7 +73,7 @@ def cached(
         def rate(currency): ...
 
     Calls at the same time with the same arguments are one: see `TTLCache.take` and `take_async`. What raises is not
-    kept, and a result that does not fit in is returned all the same. The function gets the attributes of
+    kept, and a result that does not fit in is returned nevertheless. The function gets the attributes of
     `CachedFunction`.
 
     Args:
@@ -103,7 +103,7 @@ def cached(
 
 def found(cache: BaseCache[Any, Any] | None) -> BaseCache[Any, Any]:
     """
-    Return *cache*, and for None one that keeps nothing; raise TypeError for what is no cache of ours.
+    Return *cache*, and for None one that keeps nothing; raise TypeError for anything that is not a cache of ours.
     """
     if cache is None:
         from tickwheel.cache._ttl import TTLCache  # noqa: PLC0415 - which is built on this

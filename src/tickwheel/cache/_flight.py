@@ -38,7 +38,7 @@ class Flight:
         """
         Return whether this thread, or a task of *loop* on it, would see the end.
 
-        A thread cannot wait for a task of the loop that it runs itself, and nobody for one whose loop stands still.
+        A thread cannot wait for a task of the loop that it runs itself, and nobody for one whose loop is blocked.
         """
         if self.is_abandoned:
             return False

@@ -159,7 +159,7 @@ class Flights:
 
     def run(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Load in this thread, tell all who wait, and return the values.
+        Load in this thread, wake all that wait, and return the values.
         """
         error: BaseException | None = None
         try:

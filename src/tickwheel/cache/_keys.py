@@ -12,7 +12,7 @@ __all__ = ["call_key", "typed_call_key"]
 
 class _Keywords:
     """
-    Stands between positional and keyword arguments in a key.
+    Separates positional from keyword arguments in a key.
     """
 
     def __repr__(self) -> str:

@@ -65,7 +65,7 @@ def _check_number(name: str, value: object, remedy: str) -> None:
 
 class Leaving:
     """
-    Tells the callbacks what has left; what they raise is logged, so that one cannot spoil a lookup or another's call.
+    Calls the callbacks for each entry that has left; what they raise is logged, so that no lookup or other call fails.
 
     Args:
         options: With the callbacks, `on_expire` for what has expired and `on_evict` for everything else.
@@ -76,7 +76,7 @@ class Leaving:
 
     def __call__(self, key: Any, value: Any, code: int) -> None:
         """
-        Tell of one entry; *code* is a place in `REASONS`.
+        Report one entry; *code* is a place in `REASONS`.
         """
         callback = self._callbacks[code]
         if callback is not None:

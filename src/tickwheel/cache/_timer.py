@@ -21,13 +21,13 @@ _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its 
 
 class CacheTimer:
     """
-    The time of a cache as `cache.timer`: call it for the time, or enter it to have that stand still for a while.
+    The time of a cache as `cache.timer`: call it for the time, or enter it to freeze that time for a while.
 
-    Attributes are those of the function. While it is entered it tells every thread the same time; a cache that goes by
-    a function of its own then stands still too, one that goes by the system's clock does not.
+    Attributes are those of the function. While entered it returns the same time to every thread; a cache that goes by
+    a function of its own is frozen then too, one that goes by the system's clock does not.
 
     Args:
-        function: Tells the time.
+        function: Returns the time.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -76,7 +76,7 @@ class TimerClock:
     What counts is the difference to the first reading, a number of seconds or a timedelta; what is before that is that.
 
     Args:
-        timer: Tells the time; it is read once.
+        timer: Returns the time; it is read once.
 
     Raises:
         TypeError: If it is one of the standard library's functions that return nanoseconds.

@@ -32,7 +32,7 @@ class TLRUCache(BaseCache[K, V]):
         maxsize: As for `TTLCache`.
         ttu: Called with key, value and the time, returns the deadline by the same timer. One that is not after the
             time keeps nothing, and removes what the key had.
-        timer: Tells the time; None for the monotonic clock in seconds.
+        timer: Returns the time; None for the monotonic clock in seconds.
         getsizeof: As for `TTLCache`, as are the others.
         on_expire: As for `TTLCache`.
         on_evict: As for `TTLCache`.

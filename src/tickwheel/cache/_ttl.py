@@ -35,13 +35,13 @@ class TTLCache(BaseCache[K, V]):
 
     Args:
         maxsize: How many entries there may be, or the sum of their sizes; `math.inf` for no bound, 0 to keep nothing.
-        ttl: How long an entry lives, in seconds or a timedelta; `math.inf` for ever.
-        timer: Tells the time, in seconds; None for the monotonic clock. One that returns datetimes needs a timedelta
+        ttl: How long an entry lives, in seconds or a timedelta; `math.inf` for no end.
+        timer: Returns the time, in seconds; None for the monotonic clock. One that returns datetimes needs a timedelta
             as *ttl*. For nanoseconds there is *clock*.
         getsizeof: Returns the size of a value, 0 or more; None: each counts 1.
-        sliding: Whether a lookup begins the entry's life anew.
+        sliding: Whether a lookup starts the entry's ttl again.
         jitter: By what fraction a life is shorter or longer, at random: 0.05 spreads what was set together over 10 %
-            of the ttl, so that it is not loaded anew together. A *timer* of datetimes goes without.
+            of the ttl, so that they are not all loaded again at once. A *timer* of datetimes goes without.
         on_expire: Called with key, value and `Reason.EXPIRED`, with no lock held. What it raises is logged.
         on_evict: Called so for entries that leave before their time, with another reason.
         wheel: Expires entries on time, in its thread or loop; the cache goes by its clock.

@@ -21,7 +21,7 @@ RECORDS: Final = 3
 
 class CacheItems(ItemsView[K, V]):
     """
-    The items of a cache; going through them is no use of them.
+    The items of a cache; iterating over them does not count as use.
     """
 
     __slots__ = ("_find", "_iterate")
@@ -48,7 +48,7 @@ class CacheItems(ItemsView[K, V]):
 
 class CacheValues(ValuesView[V]):
     """
-    The values of a cache; going through them is no use of them.
+    The values of a cache; iterating over them does not count as use.
     """
 
     __slots__ = ("_iterate",)

@@ -106,7 +106,7 @@ def _instant(wall: datetime, zone: ZoneInfo) -> int:
 
 def _is_of_lost_day(wall: datetime, zone: ZoneInfo) -> bool:
     """
-    Return whether *wall* is in a gap that is no change of daylight saving.
+    Return whether *wall* is in a gap that does not come from daylight saving.
     """
     after, before = (wall.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
     return after - before >= _LOST_DAY_S

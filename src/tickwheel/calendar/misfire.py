@@ -21,7 +21,7 @@ class Misfire(StrEnum):
     """
 
     ONCE = "once"
-    """One late run stands for all that were missed."""
+    """One late run replaces all that were missed."""
     ALL = "all"
     """Each is made up for, one after the other."""
     SKIP = "skip"

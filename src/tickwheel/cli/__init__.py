@@ -8,7 +8,7 @@ The command line, one command a file.
     output         tables for people, JSON lines for programs
     listing        all jobs of a list, page after page
     crontab, interchange    crontabs, and jobs as lines
-    logs           what a server says of itself
+    logs           what a server reports
     serve, set, move, cancel, get, list, run, dead, schedule, import_, export, top, token, doctor, bench    the commands
     lab            the commands of the lab
 """

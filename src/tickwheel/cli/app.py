@@ -55,7 +55,7 @@ class _Commands(LazyGroup):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """
-        Print the exit codes as they stand.
+        Print the exit codes, one a line.
         """
         formatter.write(f"\nExit codes:\n{table()}\n")
 

@@ -49,7 +49,7 @@ class _Faults(click.ParamType[tuple[str, ...]]):
         kinds = tuple(part.strip() for part in str(value).split(","))
         for kind in kinds:
             if kind not in FAULTS:
-                self.fail(f"{kind!r} is no fault: take some of {', '.join(FAULTS)}", param, ctx)
+                self.fail(f"{kind!r} is not a fault: take some of {', '.join(FAULTS)}", param, ctx)
         return kinds
 
 
@@ -90,7 +90,7 @@ def command(
     """
     Start a service, torment it while jobs are set, moved and cancelled, and judge what arrives.
 
-    Between the service and its target, and its store where that is a server, lies a slow link, which is cut and closed;
+    The service reaches its target, and a store that is a server, by a slow link, which is cut and closed;
     the process is paused and killed.
     """
     _check(seconds=seconds, every=every, due_within=due_within)
@@ -155,7 +155,7 @@ def _kinds(faults: tuple[str, ...] | None, store: str | None) -> tuple[str, ...]
     wanted = faults or tuple(FAULTS)
     for kind in wanted:
         if kind in NEEDS_STORE_LINK:
-            why = "SQLite is a file and has no link" if is_file else f"{store!r} names no host to stand before by TCP"
+            why = "SQLite is a file and has no link" if is_file else f"{store!r} names no host to connect to by TCP"
             remedy = f"pass --store postgresql://HOST:PORT/NAME, or --fault {','.join(others)}"
             message = f"--fault {kind}: {why}: {remedy}"
             raise FaultError(message)

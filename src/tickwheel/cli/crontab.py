@@ -52,8 +52,8 @@ def parse(lines: Iterable[str], *, has_user: bool, tz: str) -> Iterator[Entry | 
 
     Args:
         lines: Of the file.
-        has_user: Whether a user's name stands before the command, as in the system's crontab.
-        tz: The zone of lines that no assignment stands before.
+        has_user: Whether a user's name precedes the command, as in the system's crontab.
+        tz: The zone of lines that no assignment precedes.
     """
     for number, text in enumerate(lines, 1):
         line = text.strip()

@@ -41,7 +41,7 @@ def command() -> None:
 @click.option("--target", default="log", show_default=True, help="Where the jobs go.")
 @click.option("--handler", metavar="NAME", help="Which handler of that target; its payload is the command.")
 @click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone of lines without CRON_TZ.")
-@click.option("--system", is_flag=True, help="A user's name stands before each command, as in the system's crontab.")
+@click.option("--system", is_flag=True, help="A user's name precedes each command, as in the system's crontab.")
 @click.option("--skip-bad", is_flag=True, help="Leave out lines that cannot be read, instead of importing nothing.")
 @store_option
 @json_option
@@ -170,7 +170,7 @@ def _lines(file: TextIO) -> list[str]:
         return file.read().splitlines()
     except UnicodeDecodeError as error:
         raise Refused(
-            ExitCode.USAGE, f"{_name_of(file)!r} is no text in UTF-8 ({error.reason}): convert it first"
+            ExitCode.USAGE, f"{_name_of(file)!r} is not text in UTF-8 ({error.reason}): convert it first"
         ) from None
 
 

@@ -82,7 +82,7 @@ def json_lines(lines: Iterable[str]) -> Iterator[Line]:
     Read JSON documents, one a line; empty lines are left out.
 
     Raises:
-        InvalidJobError: If a line is no JSON object.
+        InvalidJobError: If a line is not a JSON object.
     """
     for number, text in enumerate(lines, 1):
         if not text.strip():
@@ -91,9 +91,9 @@ def json_lines(lines: Iterable[str]) -> Iterator[Line]:
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):
-            raise InvalidJobError(where, text, "it is no JSON") from None
+            raise InvalidJobError(where, text, "it is not JSON") from None
         if not isinstance(line, dict):
-            raise InvalidJobError(where, text, "it is no JSON object")
+            raise InvalidJobError(where, text, "it is not a JSON object")
         yield number, line
 
 

@@ -1,5 +1,5 @@
 """
-`tickwheel load`: requests at a fixed rate to a running service, and whether it stands them.
+`tickwheel load`: requests at a fixed rate to a running service, and whether it sustains them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class _Stage(click.ParamType[Stage]):
         """
         rate, colon, length = str(value).partition(":")
         if not colon or not _NUMBER.fullmatch(rate) or not 0 < float(rate) <= 1e6:  # noqa: PLR2004 no client is faster
-            self.fail(f"{value!r} is no stage: write requests a second and how long, as in 500:30s", param, ctx)
+            self.fail(f"{value!r} is not a stage: write requests a second and how long, as in 500:30s", param, ctx)
         seconds = DURATION.convert(length, param, ctx)
         if not 0 < seconds <= 86_400:  # noqa: PLR2004 a day
-            self.fail(f"{value!r} is no stage: it may last up to a day, as in 500:30s", param, ctx)
+            self.fail(f"{value!r} is not a stage: it may last up to a day, as in 500:30s", param, ctx)
         return Stage(float(rate), seconds)
 
 

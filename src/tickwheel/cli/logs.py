@@ -1,5 +1,5 @@
 """
-What a server says of itself on standard error: lines for people, or one JSON document a line.
+The log of a server on standard error: lines for people, or one JSON document a line.
 
 Events of jobs become lines, too: those that somebody may have to look after at `warning` and above, others at `debug`.
 Both forms have the same facts; as JSON they are members: `key`, `generation`, `attempt`, `fire_id`, ...

@@ -46,7 +46,7 @@ _REFUSALS = {
 
 def printable(text: str) -> str:
     """
-    Return *text* with everything escaped that is no printable character.
+    Return *text* with everything escaped that is not a printable character.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -91,7 +91,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: It
 
 def live(view: Callable[[], Sequence[Table]], every_s: float, *, is_once: bool) -> None:
     """
-    Show the tables of *view*, one below the other: once, or anew every so often, until Ctrl-C.
+    Show the tables of *view*, one below the other: once, or again every so often, until Ctrl-C.
     """
 
     def parts() -> Group:
@@ -170,7 +170,7 @@ def print_answer(key: str, answer: Answer, *, as_json: bool) -> None:
     """
     if answer.outcome is Outcome.WRONG_GENERATION:
         found = "there is none" if answer.job is None else f"it has {answer.job.generation}"
-        message = f"job {key!r} has not the generation that was asked for, {found}: read it again and decide anew"
+        message = f"job {key!r} has not the generation that was asked for, {found}: read it again before you decide"
         raise Refused(ExitCode.WRONG_GENERATION, message)
     if answer.outcome in _REFUSALS:
         code, text = _REFUSALS[answer.outcome]

@@ -19,7 +19,7 @@ __all__ = ["command"]
 @json_option
 def command(key: str, if_generation: int | None, store: str, as_json: bool) -> None:
     """
-    Move the pending job KEY to now; whoever serves the store runs it.
+    Move the pending job KEY to now; the process that serves the store runs it.
     """
     with opened(store) as scheduler:
         print_answer(key, scheduler.run_now(key, if_generation=if_generation), as_json=as_json)

@@ -1,5 +1,5 @@
 """
-`tickwheel schedule`: jobs that come back, and when a cron line would fire.
+`tickwheel schedule`: recurring jobs, and when a cron line would fire.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["command"]
 @click.group("schedule")
 def command() -> None:
     """
-    Look at jobs that come back, and try out cron lines.
+    Look at recurring jobs, and try out cron lines.
     """
 
 
 @command.command("list")
 @click.argument("prefix", default="")
-@click.option("--count", type=click.IntRange(1, 100), default=3, show_default=True, help="How many runs to tell.")
+@click.option("--count", type=click.IntRange(1, 100), default=3, show_default=True, help="How many runs to show.")
 @store_option
 @json_option
 def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
@@ -50,12 +50,12 @@ def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
 @command.command("next")
 @click.argument("line")
 @click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone that LINE is read in.")
-@click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many runs to tell.")
+@click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many runs to show.")
 @click.option("--key", default="", help="With --jitter: the key whose share of it is added.")
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
 def next_runs(line: str, tz: str, count: int, key: str, jitter: float) -> None:
     """
-    Tell when the cron line LINE would fire; nothing is stored.
+    Show when the cron line LINE would fire; nothing is stored.
     """
     job = trial(SetRequest(key or "-", cron=line, tz=tz, jitter=jitter), int(time.time() * 1000))
     for run in runs_of(job, count):

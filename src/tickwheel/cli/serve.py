@@ -81,7 +81,7 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     metavar="SECONDS",
     default=1.0,
     show_default=True,
-    help="The least interval of jobs that come back.",
+    help="The least interval of recurring jobs.",
 )
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
 @click.option("--log-json", is_flag=True, help="Log one JSON document a line.")

@@ -57,7 +57,7 @@ def command(key: str, store: str, as_json: bool, attempts: int | None, **fields:
     """
     Set the job KEY, or replace it.
 
-    Give --delay or --at; or --every or --cron for a job that comes back.
+    Give --delay or --at; or --every or --cron for a recurring job.
     """
     if attempts is not None:
         fields["retry"] = replace(RetryPolicy(), attempts=attempts)

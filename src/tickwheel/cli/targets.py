@@ -93,7 +93,7 @@ def _made(name: str, value: str, *, has_to_run: bool) -> Target:
 
 def _of_object(target: str, module: str, name: str) -> Target:
     """
-    Return the target that stands in a module, or one for the application, broker or connection that stands there.
+    Return the target that a module defines, or one for the application, broker or connection that it defines.
     """
     found = getattr(imported(module, f"the target {target!r}: the module"), name, None)
     for method, make in _MAKERS.items():

@@ -26,7 +26,7 @@ _FIRINGS = 15
 @click.option("--url", metavar="URL", default="http://127.0.0.1:8765", show_default=True, help="The service's address.")
 @click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A token of the service, where it wants one.")
 @click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between looks.")
-@click.option("--once", is_flag=True, help="Look once.  [default where stdout is no terminal]")
+@click.option("--once", is_flag=True, help="Look once.  [default where stdout is not a terminal]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one document a look.")
 def command(*, url: str, token: str | None, every: float, once: bool, as_json: bool) -> None:
     """
@@ -64,7 +64,7 @@ class _Looks:
 
     def _get(self, path: str) -> Any:
         if not self._url.startswith(("http://", "https://")):
-            raise Refused(ExitCode.USAGE, f"--url {self._url!r} is no address: write http://HOST:PORT")
+            raise Refused(ExitCode.USAGE, f"--url {self._url!r} is not an address: write http://HOST:PORT")
         try:
             with urlopen(Request(self._url + path, headers=self._headers), timeout=_TIMEOUT_S) as answer:  # noqa: S310  checked above
                 return json.load(answer)

@@ -33,7 +33,7 @@ class _Duration(click.ParamType[float]):
         try:
             return duration.from_text(value)
         except ValueError as error:
-            self.fail(f"{shortened(value)} is no duration: write seconds, or {error}", param, ctx)
+            self.fail(f"{shortened(value)} is not a duration: write seconds, or {error}", param, ctx)
 
 
 class _Moment(click.ParamType[datetime | float]):
@@ -54,7 +54,8 @@ class _Moment(click.ParamType[datetime | float]):
             return datetime.fromisoformat(value).astimezone()
         except (ValueError, OverflowError):
             self.fail(
-                f"{value!r} is no time: write local time as in 2030-01-01T09:00, add an offset, or give epoch seconds",
+                f"{value!r} is not a time: write local time as in 2030-01-01T09:00, add an offset, or write "
+                "epoch seconds",
                 param,
                 ctx,
             )
@@ -74,7 +75,7 @@ class _Json(click.ParamType[Any]):
         except RecursionError:
             self.fail("the payload is nested too deeply: flatten it", param, ctx)
         except ValueError as error:
-            self.fail(f"{shortened(text)} is no JSON ({error}): quote text twice, as in '\"text\"'", param, ctx)
+            self.fail(f"{shortened(text)} is not JSON ({error}): quote text twice, as in '\"text\"'", param, ctx)
 
 
 def shortened(text: str) -> str:

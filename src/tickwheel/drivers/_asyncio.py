@@ -122,7 +122,7 @@ class AsyncioDriver(Unique):
 
     def _wake(self) -> None:
         """
-        Arm anew in the loop's next turn: the engine's `on_earlier`.
+        Arm again in the loop's next turn: the engine's `on_earlier`.
         """
         if not self._soon(self._rearm):
             assert self._engine is not None

@@ -89,7 +89,7 @@ class InlineExecutor(MeasuredExecutor):
 
     Args:
         slow_s: Callbacks that take longer are reported.
-        on_slow: Who gets the report; None for a warning in the logger `tickwheel`.
+        on_slow: Called with each report; None for a warning in the logger `tickwheel`.
     """
 
     def __init__(self, slow_s: Seconds, on_slow: SlowHandler | None = None) -> None:

@@ -87,10 +87,10 @@ class PoolExecutor(MeasuredExecutor):
         workers: How many threads at most.
         queue_max: How many callbacks may wait for one.
         when_full: What happens to one more. "block": it holds the driver until there is room. "reject": it is not
-            called, and `on_error` gets an ExecutorFullError; a series goes on all the same, a context's deadline comes.
+            called, and `on_error` gets an ExecutorFullError; a series goes on, and a context's deadline comes.
             "run": it is called in the driver's thread.
         slow_s: Callbacks that take longer are reported; None for no report.
-        on_slow: Who gets the report, in the worker's thread; None for a warning in the logger `tickwheel`.
+        on_slow: Called with each report, in the worker's thread; None for a warning in the logger `tickwheel`.
         name: What the threads are called, with a number.
 
     Raises:
@@ -192,7 +192,7 @@ class PoolExecutor(MeasuredExecutor):
 
     def after_fork(self) -> None:
         """
-        Begin anew in the child, without threads and without what was waiting.
+        Begin again in the child, without threads and without what was waiting.
         """
         queue = _Queue(self._queue.size_max)
         queue.is_closed = self._queue.is_closed

@@ -24,13 +24,13 @@ class TaskExecutor(MeasuredExecutor):
         wheel.call_later(5, fetch, url)    # an async function
 
     That is for a wheel that fires elsewhere, and to have slow callbacks reported: `TimerWheel.asyncio()` makes tasks by
-    itself. An error of a task goes where its wheel's errors go; a cancelled one is no error. The tasks are the
+    itself. An error of a task goes where its wheel's errors go; a cancelled one is not an error. The tasks are the
     executor's: closing a wheel does not cancel them.
 
     Args:
         loop: Which loop; None for the one that is running.
         slow_s: Callbacks that hold the loop longer in one call are reported; None for no report.
-        on_slow: Who gets the report; None for a warning in the logger `tickwheel`.
+        on_slow: Called with each report; None for a warning in the logger `tickwheel`.
 
     Raises:
         RuntimeError: If no loop is given and none is running.
@@ -49,7 +49,7 @@ class TaskExecutor(MeasuredExecutor):
 
     def serve(self, engine: Engine) -> None:
         """
-        Take every due timer and every coroutine of *engine*, and tell its `on_error` what tasks raise.
+        Take every due timer and every coroutine of *engine*, and report to its `on_error` what tasks raise.
         """
 
         def submit(timer: DueTimer) -> None:

@@ -52,7 +52,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
 
     Args:
         wheel: A wheel of some design; None for the native one.
-        clock: Where time comes from; None for the system's monotonic clock, which stands still during suspend.
+        clock: Where time comes from; None for the system's monotonic clock, which stops during suspend.
             `BootClock` counts suspend.
         driver: What makes time pass; None for a thread, or, with a clock that is moved by hand, for nobody else.
         on_expire: Called with key and value when a keyed timer expires; `set` needs it.
@@ -208,11 +208,11 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         What a callback sets is not fired by this call.
 
         Raises:
-            RuntimeError: If the wheel's driver fires by itself.
+            RuntimeError: If the wheel's driver fires automatically.
             ReentrantError: From inside a callback.
         """
         if self._driver.fires_itself:
-            message = f"{self!r} fires by itself: pass driver=ManualDriver() to do it yourself"
+            message = f"{self!r} fires automatically: pass driver=ManualDriver() to do it yourself"
             raise RuntimeError(message)
         return self._engine.fire_due(limit)
 
@@ -224,7 +224,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
             fn: Called with key and value of each keyed timer, in order, once all are cancelled: what it sets stays.
 
         Raises:
-            ExceptionGroup: What *fn* raised; it was called for each key all the same.
+            ExceptionGroup: What *fn* raised; it was called for each key nevertheless.
         """
         drained = self._keyed.end(self._engine.drain)
         if fn is not None:

@@ -149,7 +149,7 @@ class TimerVerbs:
             args: What to call it with.
             tz: The IANA zone whose wall clock counts.
             misfire: What to do about firings that were missed because the callback ran, or the clock was set forward:
-                "once", one late firing stands for all; "all", each is made up for at once; "skip", what is more than a
+                "once", one late firing replaces all; "all", each is made up for at once; "skip", what is more than a
                 minute late is left out.
             times: How often to fire; None for no end.
             jitter: By up to how many seconds each firing is put off at random, so that many machines do not fire as

@@ -27,7 +27,7 @@ class Waiter(Protocol):
 
     def wait(self, deadline_ns: int | None) -> bool:
         """
-        Wait until the clock reads *deadline_ns* (None: for ever) or the token is there, and take the token.
+        Wait until the clock reads *deadline_ns* (None: without end) or the token is there, and take the token.
 
         Returns:
             Whether the token was there.

@@ -77,7 +77,7 @@ class Driver(Protocol):
 
     def after_fork(self) -> None:
         """
-        Begin anew in the child of a fork, with the engine empty.
+        Begin again in the child of a fork, with the engine empty.
         """
 
     def stats(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Where callbacks run: in the driver's thread, in a pool of workers, or as asyncio
     wheel = TimerWheel(executor=pool)
 
 A wheel without an executor calls in its driver's thread: cheapest, and in order, but a slow callback holds up the next.
-An executor may serve several wheels. It belongs to whoever made it: closing a wheel does not close it.
+An executor may serve several wheels. It belongs to the code that made it: closing a wheel does not close it.
 Every executor measures, and reports callbacks that take longer than its `slow_s`.
 """
 

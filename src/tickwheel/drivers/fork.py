@@ -20,7 +20,7 @@ class Forked(Protocol):
 
     def after_fork(self) -> None:
         """
-        Begin anew in the child.
+        Begin again in the child.
         """
 
 

@@ -44,7 +44,7 @@ class RawSlotWheel(SingleWheel):
     """
     Moves a timer by comparing slot numbers instead of distances from the pointer, as go-zero's `MoveTimer` does.
 
-    A timer that lies behind the ring's seam and is moved to before it waits for its old slot first, and then for the
+    A timer that is behind the ring's seam and is moved to before it waits for its old slot first, and then for the
     rest of the turn: it fires a turn late.
     """
 

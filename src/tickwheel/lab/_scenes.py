@@ -64,7 +64,7 @@ def _early() -> dict[str, Any]:
 
 def _lost_move() -> dict[str, Any]:
     text = (
-        "go-zero compares the slots' raw numbers when a timer is moved. This one lies behind the seam of the ring, in "
+        "go-zero compares the slots' raw numbers when a timer is moved. This one is behind the seam of the ring, in "
         "slot 2; it is moved to slot 7, which comes first, but 7 is more than 2: so it fires a turn late."
     )
     operations = [_set(0, "clock", 6), _set(6, "retry", 4), _set(6, "retry", 1)]
@@ -74,7 +74,7 @@ def _lost_move() -> dict[str, Any]:
 
 def _coarse_tick() -> dict[str, Any]:
     text = (
-        "skynet's wheel has a tick of 10 ms, and nothing can be told apart inside one: timeouts of 1 and 9 ms fire "
+        "skynet's wheel has a tick of 10 ms, and nothing can be distinguished inside one: timeouts of 1 and 9 ms fire "
         "together. The native wheel files coarsely as well, but fires each at its own nanosecond."
     )
     delays = (0.001, 0.004, 0.009, 0.012, 0.018)
@@ -85,7 +85,7 @@ def _coarse_tick() -> dict[str, Any]:
 
 def _burst() -> dict[str, Any]:
     text = (
-        "Sixty timers lie in one slot of the coarsest wheel. When it begins, all of them are filed again at once, and "
+        "Sixty timers are in one slot of the coarsest wheel. When it begins, all of them are filed again at once, and "
         "the caller waits for it; then again, a wheel below."
     )
     operations = [_set(0, f"job {number}", 64 + number * 0.25) for number in range(60)]

@@ -2,7 +2,7 @@
 What a design costs while many timers wait that are not due for long: where a scan, a logarithm or a tick is felt.
 
     beat     one short timer after the other over them, each set when the one before has fired
-    quiet    nothing is set and nothing is due, and time is ticked all the same, as the originals of the designs with a
+    quiet    nothing is set and nothing is due, and time is ticked nevertheless, as the originals of the designs with a
              tick are driven; a design without one is not woken at all
 """
 
@@ -28,7 +28,7 @@ ENOUGH_NS: Final = 200_000_000
 
 def filled(wheel: Wheel, pending: int) -> int:
     """
-    Fill a new *wheel* that stands at 0, and return how long nothing of it is due, in nanoseconds.
+    Fill a new *wheel* whose time is 0, and return how long nothing of it is due, in nanoseconds.
 
     The timers are due in the second hour; of a design that does not reach so far, in the second half of its span.
     """

@@ -2,7 +2,7 @@
 What one design costs under one workload: `python -m tickwheel.lab.measure`, a job as JSON in, the figures as JSON out.
 
 A process of its own, so that memory and warmth are nobody else's. The phases, each as a driver would do it, which
-sleeps until the time it was told and is woken for an earlier one:
+sleeps until the time that it asked for and is woken for an earlier one:
 
     fill     everything that is pending at the start is set
     churn    the steps of the workload, as they come; in its second half each call is timed
@@ -10,7 +10,7 @@ sleeps until the time it was told and is woken for an earlier one:
     beat, quiet     see `lab.background`; on a new wheel with as many timers
 
 Times are CPU time of the thread, so that neighbours on the machine do not count. Python's garbage collector is off,
-and a full collection is timed by itself.
+and a full collection is timed separately.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class ReplayCounts:
     Counters of a replayed trace.
 
     Attributes:
-        set: Timers that were set anew.
+        set: Timers that were set, not moved.
         move: Pending ones that were set again.
         cancel: Pending ones that were removed.
         late_cancel: Removals that came when the timer had fired, or of what never was.

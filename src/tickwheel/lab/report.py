@@ -47,7 +47,7 @@ def render_report(comparison: Comparison) -> str:
     )
     note = (
         "Nanoseconds of CPU time unless another unit is named. "
-        "Python's garbage collector was off; a full collection was timed by itself."
+        "Python's garbage collector was off; a full collection was timed separately."
     )
     return render_page(
         title="Timing wheels under load",
@@ -155,7 +155,7 @@ def _lateness(comparison: Comparison) -> str:
     lines = [[row["design"], *(duration(row["lateness_ns"][rank]) for rank in ranks)] for row in rows]
     return section(
         "Lateness by design",
-        "What the design alone makes a timer late, with a driver that wakes up exactly when it is told: "
+        "What the design alone makes a timer late, with a driver that wakes up exactly on time: "
         "less than a tick, and nothing where deadlines are exact.",
         table(["design", *(f"{rank} at most" for rank in ranks)], *lines),
     )

@@ -45,7 +45,7 @@ class TraceOperation(NamedTuple):
 
 class TraceError(TickwheelError, ValueError):
     """
-    A file is no trace, from some line on.
+    A file is not a trace, from some line on.
     """
 
     def __init__(self, path: Path, line: int, problem: str) -> None:

@@ -1,7 +1,7 @@
 """
 HTTP/1.1 with as little around it as there can be: a client that keeps its connections, and a receiver of webhooks.
 
-The one who measures should take little of the machine from the one who is measured. Parsing is httptools'.
+A client that measures should leave most of the machine to the service that it measures. Parsing is httptools'.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _REASONS: Final = {200: "OK", 503: "Service Unavailable"}
 
 class UrlError(TickwheelError, ValueError):
     """
-    An address is no URL of a service.
+    An address is not the URL of a service.
     """
 
     def __init__(self, url: str) -> None:
         """
         Quote the *url*.
         """
-        super().__init__(f"{url!r} is no address of a service: write it as in http://127.0.0.1:8765")
+        super().__init__(f"{url!r} is not the address of a service: write it as in http://127.0.0.1:8765")
 
 
 class Answer(NamedTuple):
@@ -225,7 +225,7 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except Exception:  # noqa: BLE001  the parser's errors have no common base to name
-            self.end("the answer is no HTTP")
+            self.end("the answer is not HTTP")
 
     def on_body(self, data: bytes) -> None:
         self._body.append(data)

@@ -1,7 +1,7 @@
 """
 A trace over itself, until so many timers are pending.
 
-A copy of the trace stands at each of many moments of it, evenly spread. What is pending at those moments fills the
+There is a copy of the trace at each of many moments of it, evenly spread. What is pending at those moments fills the
 wheel; then the copies run on together, each from its moment.
 """
 
@@ -21,7 +21,7 @@ from tickwheel.lab.trace import TraceOperation
 __all__ = ["Workload", "WorkloadError", "workload_of"]
 
 WARM = 0.1
-"""Moments lie behind this share of the trace, when it has got going."""
+"""Moments come after this share of the trace, when it has got going."""
 
 
 class WorkloadError(TickwheelError, ValueError):
@@ -33,7 +33,7 @@ class WorkloadError(TickwheelError, ValueError):
 @dataclass(frozen=True, slots=True)
 class Workload:
     """
-    The operations for a wheel that stands at 0.
+    The operations for a wheel whose time is 0.
 
     In arrays, because the objects of a million steps would be the largest thing in the process that is to be weighed.
 

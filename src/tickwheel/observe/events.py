@@ -1,5 +1,5 @@
 """
-What hooks are told: one frozen record for each thing that happens to a job or to the right to fire.
+What hooks receive: one frozen record for each thing that happens to a job or to the right to fire.
 
 Instants are milliseconds since the epoch by the store's clock. A hook is called on the thread where it happened and
 must not block; what it raises is logged and dropped. With no hook subscribed, no record is made. What
@@ -165,7 +165,7 @@ class JobExpired(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class SettleRefused(FiringEvent):
     """
-    The end of a firing was not written: the job was set anew meanwhile, or this scheduler is not its owner any more.
+    The end of a firing was not written: the job was set again meanwhile, or this scheduler is not its owner any more.
     """
 
     outcome: str

@@ -1,7 +1,7 @@
 """
 OpenTelemetry: a span for each sampled firing, linked to the span in which its job was set.
 
-A firing is a root of its own and not a child, because days may lie between the two; the link leads back. While the
+A firing is a root of its own and not a child, because days may pass between the two; the link leads back. While the
 handler runs the span is current, so what it calls is traced below it, and a webhook hands its traceparent on.
 """
 

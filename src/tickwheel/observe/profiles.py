@@ -1,7 +1,7 @@
 """
 What the process does at this moment: the stacks of its threads and tasks, and where its time goes.
 
-The profile is a sampling one: a hundred times a second it looks where each thread stands, so it costs the process about
+The profile is a sampling one: a hundred times a second it looks at each thread's frames, so it costs the process about
 a percent, whatever that does. Its lines are "collapsed stacks", which every flame graph tool reads.
 
 Internal: other rooms use it, users do not.
@@ -33,7 +33,7 @@ _WAITING: Final = frozenset({"wait", "acquire", "select", "poll", "get", "sleep"
 
 def stacks(tasks: Iterable[asyncio.Task[Any]] = ()) -> str:
     """
-    Return where every thread stands now, and every one of *tasks*, each with its name; at most a thousand tasks.
+    Return the place in the code of every thread and of each of *tasks*, with its name; at most a thousand tasks.
     """
     names = {thread.ident: f"{thread.name}{' (daemon)' if thread.daemon else ''}" for thread in threading.enumerate()}
     out = io.StringIO()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LATENESS_EDGES_MS", "Collector", "buckets", "exposition"]
 
 LATENESS_EDGES_MS: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 30_000)
-"""The upper edges of lateness that are told."""
+"""The upper edges of lateness that are exported."""
 _COMMIT_EDGES_MS: Final = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
 _SIZE_EDGES: Final = tuple(1 << step for step in range(11))
 
@@ -31,7 +31,7 @@ _COUNTERS: Final = {
     "expired": "Runs that were left out, because they expired or were missed.",
     "dead_total": "Jobs that became dead letters.",
     "given_back": "Attempts that a stop gave back before they were handed over.",
-    "refused": "Ends of firings that the store refused: set anew meanwhile, or owned by another.",
+    "refused": "Ends of firings that the store refused: set again meanwhile, or owned by another.",
     "commits": "Commits to the store.",
 }
 _COMMIT_COUNTERS: Final = {
@@ -53,7 +53,7 @@ _WHEEL_GAUGES: Final = {
 }
 _WHEEL_COUNTERS: Final = {
     "fires": "Timers that the near wheel fired.",
-    "cascades": "Timers that were filed anew in a finer slot.",
+    "cascades": "Timers that were filed again in a finer slot.",
     "wakeups": "How often the near wheel's thread woke up.",
 }
 _LEASE_COUNTERS: Final = {
@@ -66,7 +66,7 @@ _PULL_GAUGES: Final = {
     "workers": "Workers that wait at a pull queue.",
 }
 _QUEUES_MAX: Final = 100
-"""How many queues are told by their names; the others are told as one."""
+"""How many queues are exported by their names; the others are exported as one."""
 _OTHERS: Final = "(others)"
 _CIRCUITS: Final = {"open": "open", "half-open": "half-open", "closed": "failing"}
 """The states of a breaker that has seen a failure, and what they are called here."""
@@ -164,9 +164,9 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
 
 def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> list[tuple[float | None, int]]:
     """
-    Return how many lie up to each of *edges* and above the one before, and how many lie above the last (None).
+    Return how many are up to each of *edges* and above the one before, and how many are above the last (None).
 
-    A fine step that straddles an edge counts as above it: nothing is told smaller than it was.
+    A fine step that straddles an edge counts as above it: nothing is reported smaller than it was.
     """
     counts = [0] * (len(edges) + 1)
     for edge, count in histogram:

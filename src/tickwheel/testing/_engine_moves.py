@@ -18,7 +18,7 @@ and, in callbacks, again (delay), nest (), fail (), leave ().
 """
 
 START_MAX = 2**49
-"""Below it seconds in a float tell nanoseconds apart, with room for what a program adds."""
+"""Below it seconds in a float distinguish nanoseconds, with room for what a program adds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from tickwheel.scheduler.model import (
 __all__ = ["NEW", "StoreModel"]
 
 NEW: Final = -1
-"""Stands for a generation, or for the store's clock, that the model cannot know."""
+"""A place for a generation, or a time of the store's clock, that the model cannot know."""
 
 
 class StoreModel:
@@ -53,7 +53,7 @@ class StoreModel:
 
     def grow(self, shard_of: Callable[[str], int]) -> None:
         """
-        Take *shard_of* for what tells the shard of a key from now on; jobs stay where they are.
+        Use *shard_of* to find the shard of a key from now on; jobs stay where they are.
         """
         live = [job.key for job in self.jobs.values() if job.state != "dead" and not job.lacks_handler]
         places = {key: self.shard_of(key) for key in live}

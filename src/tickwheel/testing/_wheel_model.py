@@ -60,7 +60,7 @@ class WheelModel:
 
     def reschedule(self, id: int, deadline: int) -> bool:
         """
-        File an entry anew.
+        File an entry again.
         """
         filed = self.pending.get(id)
         if filed is not None:

@@ -142,13 +142,13 @@ class _Player:
 
     def drain(self) -> object:
         """
-        Drain, and tell what came back.
+        Drain, and record what was returned.
         """
         return [(each.args[0], each.deadline, each.remaining) for each in self.engine.drain()]
 
     def close(self) -> object:
         """
-        Close, and tell what came back.
+        Close, and record what was returned.
         """
         return [(each.args[0], each.deadline, each.remaining) for each in self.engine.close()]
 

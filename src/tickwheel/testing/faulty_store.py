@@ -1,5 +1,5 @@
 """
-A store that fails when it is told to, over one that works.
+A store that fails on request, over one that works.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FaultyStore:
             call: The method's name.
             times: How many of the next calls.
             after: Whether the call takes effect before it raises.
-            is_transient: What the error says of itself.
+            is_transient: What the error says about repeating the call.
             is_unknown: What the error says of its effect.
         """
         error = StoreError(f"{call} failed", "try again", is_transient=is_transient, is_unknown=is_unknown)

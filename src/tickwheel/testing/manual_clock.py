@@ -17,7 +17,7 @@ from tickwheel.typing import Seconds, Unique
 __all__ = ["Attached", "ManualClock"]
 
 TURNS_MAX: Final = 100_000
-"""So many turns without time moving are taken for a timer that sets itself again with no delay, for ever."""
+"""So many turns without time moving are taken for a timer that sets itself again with no delay, without end."""
 
 
 class Attached(Protocol):
@@ -38,9 +38,9 @@ class Attached(Protocol):
 
 class ManualClock(Unique):
     """
-    Time for tests: it stands still until it is told to move.
+    Time for tests: it moves only when you move it.
 
-    It starts at a random offset, so that no test can lean on zero; `repr()` tells it, for a run that is to be repeated.
+    It starts at a random offset, so that no test can lean on zero; `repr()` shows it, for a run that is to be repeated.
     A `TimerWheel` made with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread.
     Called from inside a callback, they only move the time: that is how a test plays a slow callback.
     All methods may be called from any thread; a second one that moves the time waits for the first.
@@ -188,9 +188,7 @@ class ManualClock(Unique):
 
     def _check_turns(self, turns: int) -> None:
         if turns > TURNS_MAX:
-            message = (
-                f"time stands still at {self._now} ns after {turns} turns: a timer sets itself again with no delay"
-            )
+            message = f"time stays at {self._now} ns after {turns} turns: a timer sets itself again with no delay"
             raise RuntimeError(message)
 
 

@@ -196,7 +196,7 @@ class TargetSuite:
 
     def test_delivered_once(self) -> None:
         """
-        With all well, every job arrives once, as it was set, and tells two apart.
+        With all well, every job arrives once, as it was set, and two can be distinguished.
         """
         with self.rig() as rig:
             for number in range(20):
@@ -237,7 +237,7 @@ class TargetSuite:
 
     def test_receiver_breaks_and_comes_back(self) -> None:
         """
-        A connection that broke while nothing was sent is made anew.
+        A connection that broke while nothing was sent is made again.
         """
         with self.rig() as rig:
             rig.set("first", 1)
@@ -269,7 +269,7 @@ class TargetSuite:
 
     def test_the_largest_payload(self) -> None:
         """
-        The largest payload arrives, or its job is dead with a reason that tells, at once and not after its attempts.
+        The largest payload arrives, or its job is dead with a reason that says so, at once and not after its attempts.
         """
         with self.rig() as rig:
             size = len(json.dumps(rig.place.payload(""), separators=(",", ":")))

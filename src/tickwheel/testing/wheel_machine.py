@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Case", "DivergenceError", "MachineReport", "MakeWheel", "replay", "run_machine"]
 
 MakeWheel: TypeAlias = "Callable[[int], Wheel]"
-"""Returns a new wheel that stands at the time given."""
+"""Returns a new wheel at the time given."""
 
 EPISODE = 2_000
 """Operations with one wheel: enough to fill it several times over, few enough to shrink in a second."""
@@ -181,7 +181,7 @@ def run_machine(make_wheel: MakeWheel, seed: int, operations: int, check_every: 
     Do that many random *operations*, comparing each answer with the model's.
 
     Args:
-        make_wheel: Returns a new wheel that stands at the time given.
+        make_wheel: Returns a new wheel at the time given.
         seed: Repeats the run, whatever *check_every* is.
         operations: How many, over all episodes.
         check_every: Verify the invariants after so many operations; a divergence found late is pinned down by 1.

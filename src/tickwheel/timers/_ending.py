@@ -1,5 +1,5 @@
 """
-An end that comes once, and those who wait to be told.
+An end that comes once, and the callbacks that wait for it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tickwheel.timers.log import logger
 __all__ = ["Ending", "Reason"]
 
 Reason: TypeAlias = tuple[type[TickwheelError], Any]
-"""The class of the error that says why, and its fact: errors are made anew each time, as a raised one keeps frames."""
+"""The class of the error that says why, and its fact: a new error is made each time, as a raised one keeps frames."""
 
 
 class Ending:
     """
-    The end of one context. All methods may be called from any thread; nobody is told under the lock.
+    The end of one context. All methods may be called from any thread; nothing is called under the lock.
     """
 
     def __init__(self) -> None:
@@ -53,9 +53,9 @@ class Ending:
 
     def come(self, reason: Reason) -> bool:
         """
-        End by *reason*, and tell everybody in the order in which they asked; return whether this was the end.
+        End by *reason*, and call everything that waits, in the order it was added in; return whether this was the end.
 
-        What follows is told in turn, by a loop: a chain of contexts may be of any length.
+        What follows is called in turn, by a loop: a chain of contexts may be of any length.
         """
         calls = self._take(reason)
         if calls is None:
@@ -75,7 +75,7 @@ class Ending:
 
     def _take(self, reason: Reason) -> Iterator[Ending | Callable[[Reason], object]] | None:
         """
-        End, and return who is to be told; None if the end has come before.
+        End, and return what is to be called; None if the end has come before.
         """
         with self._lock:
             if self.reason is not None:

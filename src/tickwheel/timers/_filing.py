@@ -5,8 +5,8 @@ Who may come in while a step is under way? Other threads wait at the engine's lo
 at any call a collection may run a finalizer, or a signal its handler, and either may set, move or cancel here. So
 
 * what decides about a timer (`live`, its `deadline`) changes in one go, with no call between question and change;
-* the wheel follows what was decided, one step at a time. Whoever comes in during a step leaves the timer in `_late`,
-  and the one who makes the step files it afterwards.
+* the wheel follows what was decided, one step at a time. A call that comes during a step leaves the timer in `_late`,
+  and the thread that makes the step files it afterwards.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Filing:
 
     def next_expiration(self) -> int | None:
         """
-        Return when something is due next; 0 if that can be told only when the step under way is done.
+        Return when something is due next; 0 if that is known only when the step under way is done.
         """
         if self.is_in_step:
             return 0

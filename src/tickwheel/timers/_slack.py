@@ -26,7 +26,7 @@ def roundest(first: int, last: int) -> int:
     """
     Return the integer in *first*..*last* with the most trailing zero bits.
 
-    There is only one, 0 apart: between two multiples of 2**k lies a multiple of 2**(k + 1). Ranges that overlap enough
+    There is only one, 0 apart: between two multiples of 2**k is a multiple of 2**(k + 1). Ranges that overlap enough
     therefore choose the same instant, without knowing of each other. Linux rounds its timers likewise.
 
     >>> roundest(5, 9), roundest(5, 7), roundest(5, 5)

@@ -30,7 +30,7 @@ class WheelTimer(Unique):
         deadline: In nanoseconds of the engine's clock.
         call: What to call; None once it never will be again.
         words: With which arguments.
-        context: In which context, or None for that of whoever fires.
+        context: In which context, or None for that of the thread that fires.
         entry: The id of its entry in the wheel, stale once the entry has left.
         is_due: Whether it was taken to be fired and is not yet called.
         running: How many calls of it are under way.

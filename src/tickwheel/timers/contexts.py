@@ -242,7 +242,7 @@ def background(timers: Timers | None = None) -> Context:
 
 def with_cancel(parent: Context) -> Context:
     """
-    Return a child that can be cancelled by itself.
+    Return a child that can be cancelled alone.
     """
     return parent.child()
 
@@ -260,7 +260,7 @@ def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = Non
 
     Args:
         parent: What it is below of.
-        delay: Seconds; 0 or less has passed already, `inf` is no deadline of its own.
+        delay: Seconds; 0 or less has passed already, `inf` sets no deadline of its own.
         timers: The wheel; None for the parent's.
 
     Raises:

@@ -118,7 +118,7 @@ class Engine(Protocol):
 
     on_earlier: Callable[[], object] | None
     """
-    Called with no lock held, by whoever sets or moves a timer, when its deadline is before the armed one.
+    Called with no lock held, by the thread that sets or moves a timer, when its deadline is before the armed one.
 
     Once per arming: the engine marks itself as unarmed first, so a thousand earlier timers wake the driver once.
     What it raises leaves the call that set or moved; the timer is set, and the next set or move calls it again.
@@ -142,13 +142,13 @@ class Engine(Protocol):
     """
     Whether a timer's callback runs in a copy of the `contextvars.Context` that it was set in; it has one of its own.
 
-    False: in that of whoever fires. Those of `call_later_many` always do.
+    False: in that of the thread that fires. Those of `call_later_many` always do.
     """
     runner: Callable[[Any], object] | None
     """
     Where set, `fire_due` hands every due timer (a `DueTimer`) to it; it must see that `timer.run()` is called once.
 
-    If it raises, the timer counts as fired and the error goes to `on_error`; a callback that is a `StandIn` is told.
+    If it raises, the timer counts as fired and the error goes to `on_error`; a callback that is a `StandIn` notes it.
     """
 
     def call_at(
@@ -278,7 +278,7 @@ class Engine(Protocol):
 
     def after_fork(self) -> None:
         """
-        Begin anew in the child of a fork: cancel what is pending, and forget the firing of threads that are not here.
+        Begin again in the child of a fork: cancel what is pending, and forget the firing of threads that are not here.
 
         If the fork was made inside a callback of this thread, that firing goes on.
         """

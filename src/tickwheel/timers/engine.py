@@ -141,7 +141,7 @@ class WheelEngine(BulkVerbs):
 
     def _stand_at_now(self) -> None:
         """
-        Bring a wheel with ticks up to now, delivering nothing: it files, and measures its span, from where it stands.
+        Bring a wheel with ticks up to now, delivering nothing: it files, and measures its span, from its own time.
         """
         if self._has_ticks:
             now = self.clock.monotonic_ns()
@@ -225,7 +225,7 @@ class WheelEngine(BulkVerbs):
 
     def _is_earlier(self, deadline: int) -> bool:
         """
-        Return whether the driver is to be told, and if so forget what it waits for.
+        Return whether the driver is to be woken, and if so forget what it waits for.
         """
         if deadline >= self._armed:
             return False
@@ -377,7 +377,7 @@ class WheelEngine(BulkVerbs):
 
     def after_fork(self) -> None:
         """
-        Begin anew in the child of a fork.
+        Begin again in the child of a fork.
         """
         if self._firing != threading.get_ident():
             self._firing = None

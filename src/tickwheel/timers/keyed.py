@@ -25,7 +25,7 @@ class Keyed(Unique):
     """
     The keyed timers of an engine; all methods may be called from any thread.
 
-    An entry is ended by whoever takes the lock first: its firing, or a cancel, set or move that came in between.
+    An entry is ended by what takes the lock first: its firing, or a cancel, set or move that came in between.
     A firing that finds its timer moved by then is void, so a move that said True is not followed by the old firing.
 
     Args:
@@ -142,7 +142,7 @@ class Keyed(Unique):
 
     def refuse(self, entry: _Entry) -> None:
         """
-        Let *entry* end, unless it was overtaken, without telling the user.
+        Let *entry* end, unless it was overtaken, without calling the user's code.
         """
         self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedStandIn) else None)
 

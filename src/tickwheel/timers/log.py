@@ -1,5 +1,5 @@
 """
-Where errors go that nobody else is told of.
+Where errors go that nothing else receives.
 
 Internal: other rooms use it, users do not.
 """
@@ -25,6 +25,6 @@ def logger() -> Logger:
 
 def log_error(error: BaseException, timer: object) -> None:
     """
-    Log what a callback raised to the logger `tickwheel`: what happens where nobody else is told.
+    Log what a callback raised to the logger `tickwheel`: the default where nothing else receives it.
     """
     logger().error("a callback raised: %r", timer, exc_info=error)

@@ -180,7 +180,7 @@ class Periodic(StandIn):
         """
         Return when it fires next, or was to fire last, in seconds of the wheel's clock; `inf` while it is paused.
 
-        If it follows the wall clock, that is as the two clocks stand now.
+        If it follows the wall clock, that is by the present readings of the two clocks.
         """
         if self.paused():
             return math.inf

@@ -38,7 +38,7 @@ class Phase:
 
     Args:
         first: The time of firing 0.
-        interval: Seconds between two, more than 0 and less than for ever.
+        interval: Seconds between two, more than 0, and finite.
         missed: What to do about those that were missed.
         jitter: By up to how many seconds each comes later.
 

@@ -1,5 +1,5 @@
 """
-Callbacks of ours that stand for one of the user's.
+Callbacks of ours that replace one of the user's.
 
 Internal: other rooms use it, users do not.
 """
@@ -56,7 +56,7 @@ class StandIn(ABC, Unique):
     @abstractmethod
     def refused(self) -> None:
         """
-        Note that an executor would not run it: what is ours is done all the same, the user's function is not called.
+        Note that an executor would not run it: what is ours is done nevertheless, the user's function is not called.
 
         The timer is still due, so it can be rescheduled; where it is not, it ends when this returns.
         """
@@ -107,5 +107,5 @@ class KeyedStandIn(ABC):
     @abstractmethod
     def refused(self, key: Any, value: Any, /) -> None:
         """
-        Note that *key* expired, and an executor would not tell of it.
+        Note that *key* expired, and an executor would not report it.
         """

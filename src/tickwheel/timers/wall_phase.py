@@ -41,7 +41,7 @@ _LOOK_NS: Final = 60_000_000_000
 _STEP_NS: Final = 250_000_000
 """A clock that goes back by less was not set, but drifts; as for jobs."""
 _LEAST_NS: Final = 100_000
-"""A wall clock that stands still just before an instant is not asked more often than that."""
+"""A wall clock that stops just before an instant is not asked more often than that."""
 _GRACE_NS: Final = MISFIRE_GRACE_MS * NS_PER_MS
 _COUNTED_MAX: Final = 100
 """So many firings that were left out at once are counted; a second's line over a year has 31 million."""
@@ -118,7 +118,7 @@ class WallPhase:
 
     def when(self, now: Reading) -> int:
         """
-        Return the time of the next firing on the monotonic clock, as the two stand now.
+        Return the time of the next firing on the monotonic clock, by the present readings of the two.
         """
         return min(now[0] + self._due - now[1], NEVER)
 
@@ -145,7 +145,7 @@ class WallPhase:
 
     def _leave_out(self, wall: int) -> int:
         """
-        Go on to the first firing after the one that was due and after *wall*; return how many lie between.
+        Go on to the first firing after the one that was due and after *wall*; return how many are between.
         """
         assert self._next is not None
         count, reached, following = 0, self._next, self._rule(self._next)

@@ -12,7 +12,7 @@ Timing-wheel designs behind one protocol.
 | `CalendarWheel`     | one ring that fits its slots to what is pending     | discrete-event simulators     |
 
 `Wheel` is the protocol and holds the promise; `DelayQueue` is a blocking queue over the heap. `CARDS` has what each
-design says of itself: its options, where it breaks, which geometry suits a load.
+design declares: its options, where it breaks, which geometry suits a load.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MODULES: Final = {
     "cascading": "CascadingWheel",
     "calendar_queue": "CalendarWheel",
 }
-"""Each module of a design, and the design; `CARDS` collects what they say of themselves, in this order."""
+"""Each module of a design, and the design; `CARDS` collects what they declare, in this order."""
 
 if TYPE_CHECKING:
     from tickwheel.wheels._cards import CARDS

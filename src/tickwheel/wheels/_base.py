@@ -1,5 +1,5 @@
 """
-What every design in Python shares: ids, counts, and the refusal of what is no deadline.
+What every design in Python shares: ids, counts, and the refusal of what is not a deadline.
 
 A design adds where an entry is filed, and how time takes it out.
 """
@@ -156,7 +156,7 @@ class BaseWheel(ABC, Unique):
     @abstractmethod
     def _file(self, entry: Entry) -> None:
         """
-        Put *entry* in its place, and tell it where that is.
+        Put *entry* in its place, and note in it where that is.
         """
 
     @abstractmethod

@@ -15,4 +15,4 @@ __all__ = ["CARDS"]
 _FOUND: Final[list[Card]] = [import_module(f"tickwheel.wheels.{module}").CARD for module in MODULES]
 
 CARDS: Final[dict[str, Card]] = {card.name: card for card in _FOUND}
-"""What each design says of itself, by its name."""
+"""The card of each design, by its name."""

@@ -11,7 +11,7 @@ The counter of ticks has 32 bits, and each ring looks at some of them:
     far 3    64       26 to 31               2^26 ticks      497 days, when the counter wraps
     later    a heap   the rest               2^32 ticks      -
 
-An entry is in the finest ring whose higher bits it shares with the counter: where those differ, it lies beyond the
+An entry is in the finest ring whose higher bits it shares with the counter: where those differ, it is beyond the
 turn. At the end of a ring's turn the next slot of the coarser ring cascades: its entries are filed again, each in a
 finer ring.
 
@@ -125,7 +125,7 @@ class FiveRings:
 
     def first(self) -> int | None:
         """
-        Return the earliest tick: a finer ring lies wholly before a coarser one.
+        Return the earliest tick: a finer ring is wholly before a coarser one.
         """
         level, begins = self._first_slot()
         if begins is None:

@@ -7,18 +7,18 @@ The promise
 1. Never early. Nothing expires while the time given reads less than the deadline; exactly at the deadline it is due.
 2. Bounded lateness. At most one tick of the design, plus the driver's wake-up, plus the work queued before it.
 3. Ordered. By deadline across all that one `advance` delivers; first set, first fired, among equal deadlines.
-   A design that cannot tell deadlines apart inside a tick orders by tick, then first set (`Abilities.exact_order`).
+   A design that cannot distinguish deadlines inside a tick orders by tick, then first set (`Abilities.exact_order`).
 4. One outcome. An entry expires, or is cancelled (one by one, or all by a drain): one of them, once.
 5. Anything goes in a callback. That is the driver's side of the promise: a wheel calls nothing.
 6. Bounded work. `advance(now, limit)` stops at the limit and resumes where it was, also inside one slot.
-7. Idle is free. `next_expiration()` tells exactly when there is something to do.
+7. Idle is free. `next_expiration()` returns exactly when there is something to do.
 8. Cancel gives back. The wheel holds no reference to the payload afterwards.
 9. Close is clean. `drain()` returns what was pending and leaves the wheel empty and usable.
 10. Any number is safe. Every integer in 0..NEVER is a deadline; anything else is refused by name.
 
 A wheel has no clock, no lock, no thread, and calls nothing: time comes in as an argument.
-It is used by one thread at a time; whoever owns it sees to that.
-A new wheel stands at 0: its owner calls `advance(now)` before the first insert, which costs nothing while it is empty.
+It is used by one thread at a time; its owner sees to that.
+A new wheel is at time 0: its owner calls `advance(now)` before the first insert, which costs nothing while it is empty.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Wheel(Protocol):
         """
         Take out what is due at *now*, in order, at most *limit* of it (None: all).
 
-        Time that goes back is no error: nothing expires whose deadline is past the *now* of this very call.
+        Time that goes back is not an error: nothing expires whose deadline is past the *now* of this very call.
         Call again while it returns *limit* entries. `limit=0` returns nothing.
 
         Raises:

@@ -6,9 +6,9 @@ A queue whose items can be taken once their delay has passed.
     ------|--------------------|------- tea ------- eggs ------> time
                                          ^ take()     ^ take()
 
-One of the threads in `take` is the leader: it alone waits for the first item's time, and the others wait to be told.
-Whoever leaves with an item, or takes the lead away by offering an earlier one, wakes one thread, which becomes the next
-leader. So an item wakes one thread, not all of them.
+One of the threads in `take` is the leader: it alone waits for the first item's time, and the others wait to be woken.
+A thread that leaves with an item, or takes the lead away by offering an earlier one, wakes one thread, which becomes
+the next leader. So an item wakes one thread, not all of them.
 
 The source: Doug Lea's `java.util.concurrent.DelayQueue`, with the leader-follower idea of D. Schmidt et al., "Pattern-
 Oriented Software Architecture", volume 2.
@@ -44,7 +44,7 @@ class DelayQueue(Unique, Generic[T]):
     Every method may be called from any thread.
 
     Args:
-        clock: What tells the time; waits are as long as it says, so a clock that is moved by hand calls for `wake`.
+        clock: Where time comes from; waits are as long as it says, so a clock that is moved by hand calls for `wake`.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

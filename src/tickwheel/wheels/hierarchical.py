@@ -4,7 +4,7 @@ Wheels over wheels, made on demand, and a queue of occupied slots that drives th
 With `tick=1, slots=8`:
 
     wheel   a slot is    a turn is     holds delays
-    0       1 tick       8 ticks       of less than 8 ticks from where its pointer stands
+    0       1 tick       8 ticks       of less than 8 ticks from where its pointer is
     1       8 ticks      64 ticks      of less than 64        made when the first delay overflows wheel 0
     2       64 ticks     512 ticks     of less than 512       made when the first delay overflows wheel 1
     ...                                any delay fits somewhere: each wheel multiplies the reach by its slots
@@ -175,7 +175,7 @@ class Wheels:
 
     def check(self) -> None:
         """
-        Verify the queue, and that each slot holds the ticks that it stands for.
+        Verify the queue, and that each slot holds the ticks that it represents.
         """
         self._queue.check()
         assert {id(slot) for slot in self._queue} == {id(slot) for slot in self.places() if len(slot)}

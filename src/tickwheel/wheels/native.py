@@ -3,7 +3,7 @@ The wheel of the native core, which is the default of everything above.
 
     level    a slot is        a turn (64 slots) is
     0        2^tick_bits ns   64 of them             entries are filed by the level in which their deadline's
-    1        64 of those      64^2                   highest bit that differs from now's lies, so every deadline
+    1        64 of those      64^2                   highest bit that differs from now's is, so every deadline
     2        64^2             64^3                   fits and nothing is clamped
     ...
 

@@ -1,7 +1,7 @@
 """
 One ring, many turns: each entry knows in which round it is due.
 
-With `tick=1, slots=8`, standing at the end of tick 10, which is in round 1:
+With `tick=1, slots=8`, at the end of tick 10, which is in round 1:
 
     slot       0     1     2     3     4     5     6     7
     tick      16    17    18    11    12    13    14    15       slot  = tick mod 8

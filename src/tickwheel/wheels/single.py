@@ -1,7 +1,7 @@
 """
 One ring, one tick a slot: the simplest wheel.
 
-With `tick=1, slots=8`, standing at the end of tick 10:
+With `tick=1, slots=8`, at the end of tick 10:
 
     slot       0    1    2    3    4    5    6    7
     tick      16   17   18   11   12   13   14   15        slot = tick mod 8
@@ -14,7 +14,7 @@ With `tick=1, slots=8`, standing at the end of tick 10:
 | `advance`         | O(1)      | for each entry that expires; empty slots are jumped over                |
 | `next_expiration` | O(slots)  | a search through the bits of the ring, after the earliest entry has left|
 
-A slot stands for one tick, so the ring holds no delay of more than its span, `(slots - 1) * tick`. (Not `slots * tick`:
+A slot represents one tick, so the ring holds no delay of more than its span, `(slots - 1) * tick`. (Not `slots * tick`:
 a delay that starts late in a tick ends late in its last one.) A longer one is refused with the span named; taken
 modulo the ring it would expire a turn early, as in many a wheel on the web.
 

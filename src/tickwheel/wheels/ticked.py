@@ -50,7 +50,7 @@ class Slots(Protocol):
     @property
     def turn(self) -> int | None:
         """
-        Return how many ticks after the pointer can be told apart; None where any number can.
+        Return how many ticks after the pointer can be distinguished; None where any number can.
         """
 
     def add(self, entry: Entry) -> None:
@@ -111,7 +111,7 @@ def checked_slots(slots: object) -> int:
     Return *slots*.
 
     Raises:
-        ValueError: If there are fewer than two: a ring of one slot cannot tell this tick from the next.
+        ValueError: If there are fewer than two: a ring of one slot cannot distinguish this tick from the next.
         TypeError: If it is no integer.
     """
     if type(slots) is not int:

@@ -20,8 +20,8 @@ class RingView(NamedTuple):
     Attributes:
         name: What to write beside it.
         slots: How many slots it has.
-        slot_ns: What one slot spans; 0 where a slot is no time.
-        pointer: The slot that it stands in, or None.
+        slot_ns: What one slot spans; 0 where a slot is not a span of time.
+        pointer: The slot that the time is in, or None.
         counts: How many entries each occupied slot holds.
     """
 

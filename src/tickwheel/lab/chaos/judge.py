@@ -2,12 +2,12 @@
 What of a history breaks the promise.
 
     lost          a job was acknowledged, was not cancelled, and never arrived
-    doubled       a fire id arrived twice; or a job that had been taken arrived again, and no fault lies in between
+    doubled       a fire id arrived twice; or a job that had been taken arrived again, with no fault in between
     early         a job arrived before the instant that was acknowledged, or before the one that it carries
     unexpected    what was never set, or was moved or cancelled before, arrived; or it carries another instant
     silent        a job arrived for the first time more than five seconds after its instant, and no fault explains it
 
-A job is fired at least once, so one that arrives again after a fault is no violation: the answer of the target, or the
+A job is fired at least once, so one that arrives again after a fault is allowed: the answer of the target, or the
 note of it, was lost with the fault. It comes with another attempt in its fire id, and is counted as repeated.
 """
 

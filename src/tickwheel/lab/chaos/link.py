@@ -16,7 +16,7 @@ _CHUNK: Final = 64 * 1024
 
 class Link:
     """
-    A port on loopback behind which lies *host*:*port*.
+    A port on loopback that leads to *host*:*port*.
 
     Args:
         host: Where the other end is.

@@ -183,7 +183,7 @@ def lateness_between(before: dict[str, Any], after: dict[str, Any]) -> tuple[int
     """
     Return from two of the service's stats how many jobs fired in between, and their lateness by rank.
 
-    A lateness is the upper edge of the bucket that it lies in; beyond the last one it is the service's maximum.
+    A lateness is the upper edge of its bucket; beyond the last one it is the service's maximum.
     """
     edges = [edge for edge, _ in after["lateness"]["histogram"]]
     counts = [

@@ -105,7 +105,7 @@ class InsideTests(DriverTests):
             await self.settle(wheel)
             (error,) = told
             assert isinstance(error, RuntimeError)
-            assert isinstance(error, ReentrantError) or "by itself" in str(error)
+            assert isinstance(error, ReentrantError) or "automatically" in str(error)
             wheel.close()
 
         self.play(scenario())
