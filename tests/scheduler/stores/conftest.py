@@ -182,6 +182,70 @@ def postgres(make_postgres):
     return make_postgres()
 
 
+class Pgbouncer:
+    """
+    A pooler of transactions before a server, reached through a Unix socket in a folder of its own.
+    """
+
+    def __init__(self, folder, server, *settings):
+        self.folder = folder
+        user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+        self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+        if user:
+            os.chown(folder, user.pw_uid, user.pw_gid)
+        lines = ["[databases]", f"* = host={server.folder} user=tick", "[pgbouncer]", "pool_mode = transaction"]
+        lines += [f"unix_socket_dir = {folder}", "listen_port = 6432", "auth_type = any", *settings]
+        (folder / "pgbouncer.ini").write_text("\n".join(lines))
+        self._process = None
+
+    def start(self):
+        """
+        Start it, and wait until its socket is there.
+        """
+        with (self.folder / "log").open("wb") as log:
+            command = [find("pgbouncer") or "/usr/sbin/pgbouncer", self.folder / "pgbouncer.ini"]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._as)
+        give_up = time.monotonic() + PATIENCE_S
+        while not (self.folder / ".s.PGSQL.6432").exists():
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < give_up
+            time.sleep(0.02)  # it says nowhere else that it is up
+
+    def stop(self):
+        """
+        Stop it at once.
+        """
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(PATIENCE_S)
+
+    def url(self, database):
+        """
+        Return what a store is opened by.
+        """
+        return f"postgresql:///{database}?host={self.folder}&port=6432&user=tick"
+
+
+@pytest.fixture(scope="session")
+def make_pgbouncer(postgres):
+    """
+    Return what starts a pooler before the server, with the settings given; all are stopped in the end.
+    """
+    if not (find("pgbouncer") or Path("/usr/sbin/pgbouncer").exists()):
+        pytest.skip("PgBouncer is not installed: there is no pgbouncer")
+    poolers = []
+
+    def make(*settings):
+        poolers.append(Pgbouncer(Path(tempfile.mkdtemp(prefix="tickwheel-")), postgres, *settings))
+        poolers[-1].start()
+        return poolers[-1]
+
+    yield make
+    for pooler in poolers:
+        pooler.stop()
+        shutil.rmtree(pooler.folder)
+
+
 @pytest.fixture
 def postgres_pair(make_postgres):
     """

@@ -17,7 +17,8 @@ from tickwheel.scheduler.stores.contract import Store
 __all__ = ["make_store", "masked", "open_store"]
 
 _PASSWORD: Final = re.compile(r"(?<=://)(?P<user>[^:@/?]*):.*@", re.DOTALL)
-_PASSWORD_OPTION: Final = re.compile(r"(?<=[?&]password=)[^&]*", re.IGNORECASE)
+_POSTGRES: Final = re.compile(r"postgres(ql)?://", re.IGNORECASE)
+_PASSWORD_OPTION: Final = re.compile(r"(?<=[?&]password=)[^&]*|(?<=[?&]listen=)postgres[^&]*", re.IGNORECASE)
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
@@ -38,7 +39,8 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
 
     `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`; the path is taken as it stands, without %-escapes.
     `?synchronous=normal` makes SQLite faster and less safe. `postgres://user:password@host:port/database`, with
-    `shards=` for how many it has at least, `lease_s=`, and whatever else libpq knows. `redis://user:password@host:port/database`,
+    `shards=` for how many it has at least, `lease_s=`, `pooler=transaction` behind a pooler of transactions, `listen=`
+    poll or the URL of the server itself, and whatever else libpq knows. `redis://user:password@host:port/database`,
     `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`, `shards=`, `lease_s=`.
 
     Args:
@@ -101,8 +103,23 @@ def _postgres(url: str, path: str, options: dict[str, str], _clock: Clock | None
 
     shards = _number(url, options.pop("shards", "0"), "shards", 256)
     lease_s = _number(url, options.pop("lease_s", "10"), "lease_s", 3_600)
-    conninfo = f"postgresql://{path}{'?' if options else ''}{urlencode(options)}"
-    return PostgresStore(conninfo, url=masked(url), shards=shards or None, lease_s=lease_s)
+    pooler, listen = options.pop("pooler", ""), options.pop("listen", None)
+    if pooler not in ("", "transaction"):
+        what = f"pooler is {pooler!r} in {masked(url)!r}"
+        raise StoreError(what, "write transaction, or leave it out")
+    if listen is None:
+        listen = "poll" if pooler else ""
+    elif listen != "poll" and not _POSTGRES.match(listen):
+        what = f"listen is {masked(listen)!r} in {masked(url)!r}"
+        raise StoreError(what, "write poll, or the URL of the server itself, %-escaped")
+    return PostgresStore(
+        f"postgresql://{path}{'?' if options else ''}{urlencode(options)}",
+        url=masked(url),
+        shards=shards or None,
+        lease_s=lease_s,
+        is_pooled=bool(pooler),
+        listen=None if listen == "poll" else listen,
+    )
 
 
 def _number(url: str, text: str, name: str, largest: int) -> int:

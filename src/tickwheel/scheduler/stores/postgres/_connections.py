@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -41,12 +41,18 @@ def _dumper(kind: type[Array]) -> Any:
     return ArrayDumper
 
 
-_SETTINGS: Final = (
-    # Every statement walks an index and stops at its limit. Statistics of an empty table must not make the server think
-    # otherwise: a bitmap would read all of the future to sort it.
-    "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off"
-    " -c lock_timeout=10s -c synchronous_commit=on"
-)
+# Every statement walks an index and stops at its limit. Statistics of an empty table must not make the server think
+# otherwise: a bitmap would read all of the future to sort it.
+_SETTINGS: Final = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    "lock_timeout": "10s",
+    "synchronous_commit": "on",
+}
+_IDLE: Final = "idle_in_transaction_session_timeout"
 
 
 class Connections:
@@ -54,9 +60,12 @@ class Connections:
     As many connections as there are readers and writers at once. Safe from any thread.
 
     A connection that is lost is replaced by the next call.
+
+    Where a pooler lends a server's session for one transaction at a time, nothing may be left in the session: each
+    statement of ours is in a transaction that brings its settings along, and none is prepared.
     """
 
-    def __init__(self, conninfo: str, url: str, *, idle_s: float) -> None:
+    def __init__(self, conninfo: str, url: str, *, idle_s: float, is_pooled: bool = False) -> None:
         """
         Make the first.
 
@@ -65,10 +74,11 @@ class Connections:
             url: What errors show.
             idle_s: How long a transaction may stand idle before the server ends it: a writer that is paused in the
                 middle of one must not keep others from taking over.
+            is_pooled: Whether the server is behind a pooler of transactions.
 
         Raises:
             MissingExtraError: If the driver or the libpq that it needs is not installed.
-            StoreError: If the server cannot be reached, or refuses.
+            StoreError: If the server cannot be reached, or refuses; or if a pooler drops the settings of the session.
         """
         try:
             import psycopg  # noqa: PLC0415 - on use
@@ -79,19 +89,38 @@ class Connections:
         self._psycopg = psycopg
         self._dumpers = [(kind, _dumper(kind)) for kind in KINDS]
         self._conninfo, self._url = conninfo, url
-        self._options = f"{_SETTINGS} -c idle_in_transaction_session_timeout={int(idle_s * 1000)}"
+        settings = {**_SETTINGS, _IDLE: str(int(idle_s * 1000))}
+        self._is_pooled = is_pooled
+        self._begin = "; SET LOCAL ".join(["BEGIN", *(f"{name} = '{value}'" for name, value in settings.items())])
+        self._options: dict[str, Any] = {"prepare_threshold": None}
+        if not is_pooled:
+            self._begin = "BEGIN"
+            self._options = {"options": " ".join(f"-c {name}={value}" for name, value in settings.items())}
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self.standing = Standing(url)
         self._idle.append(self.connect())
+        if not is_pooled:
+            self._check_session(settings[_IDLE])
 
-    def connect(self) -> Connection:
+    def _check_session(self, expected: str) -> None:
+        with self.reading() as connection:
+            row = connection.execute("SELECT setting FROM pg_settings WHERE name = %s", (_IDLE,)).fetchone()
+        if row is None or row[0] != expected:
+            self.close()
+            what = f"{self._url}: a pooler drops the settings of the session ({_IDLE} is {row and row[0]})"
+            raise StoreError(what, "add pooler=transaction to the URL, or connect to the server itself")
+
+    def connect(self, conninfo: str | None = None) -> Connection:
         """
         Make one more connection, each statement of which is a transaction unless `writing` holds one open.
+
+        Args:
+            conninfo: Where to, if it is not where all others go.
         """
         try:
             connection = self._psycopg.connect(
-                self._conninfo, autocommit=True, options=self._options, application_name="tickwheel"
+                conninfo or self._conninfo, autocommit=True, application_name="tickwheel", **self._options
             )
         except self._psycopg.Error as error:
             raise self._refused(error) from error
@@ -110,8 +139,8 @@ class Connections:
         """
         Hold a transaction open; commit it at the end, or roll it back if anything is raised.
         """
-        with self.reading() as connection:
-            connection.execute("BEGIN")
+        with self._lent() as connection:
+            connection.execute(self._begin)
             try:
                 yield connection
             except BaseException:
@@ -124,11 +153,14 @@ class Connections:
                 is_connected = not connection.closed
                 raise told(error, self._url, is_connected=is_connected, is_committing=True) from error
 
+    def reading(self) -> AbstractContextManager[Connection]:
+        """
+        Lend a connection, each statement of which is a transaction; all are one where the server is behind a pooler.
+        """
+        return self.writing() if self._is_pooled else self._lent()
+
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """
-        Lend a connection.
-        """
+    def _lent(self) -> Iterator[Connection]:
         with self._lock:
             self.standing.check()
             connection = self._idle.pop() if self._idle else None

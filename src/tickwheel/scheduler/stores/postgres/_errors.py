@@ -37,7 +37,7 @@ _DISK: Final = _Words("the server's disk failed", "look into the server's log")
 _DAMAGE: Final = _Words(
     "the server found its data damaged", "look into the server's log; restore a backup", kind=StoreFormatError
 )
-_POOLER: Final = _Words("the server does not know the statement", "let the pooler keep a session for each connection")
+_POOLER: Final = _Words("a pooler is in between", "add pooler=transaction to the URL, or connect to the server itself")
 _THEIRS: Final = _Words("a trigger or function of the tables failed", "remove what was added to the tickwheel tables")
 _FAILED: Final = _Words("PostgreSQL failed", "look into the server's log")
 
@@ -105,6 +105,7 @@ _REFUSALS: Final = (
     (re.compile(r'permission denied for database "[^"]*"'), "42501"),
     (re.compile(r"(password|[A-Z]\w+) authentication failed for user"), "28P01"),
     (re.compile(r".*fe_sendauth: no password supplied"), "28P01"),
+    (re.compile(r"unsupported startup parameter"), "26000"),
     (re.compile(r"(no pg_hba\.conf entry|pg_hba\.conf rejects connection) for"), "28000"),
 )
 """

@@ -42,9 +42,16 @@ class PostgresStore:
     Jobs in one database, fired by any number of processes on any number of machines, each of which leases some shards.
     """
 
-    abilities = Abilities(has_notify=True, has_many_owners=True, has_many_writers=True, joins_transactions=True)
-
-    def __init__(self, conninfo: str, *, url: str, shards: int | None = None, lease_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        url: str,
+        shards: int | None = None,
+        lease_s: float = 10.0,
+        is_pooled: bool = False,
+        listen: str | None = "",
+    ) -> None:
         """
         Remember where the database is.
 
@@ -53,8 +60,15 @@ class PostgresStore:
             url: The same with the password masked.
             shards: How many it has at least: as many processes can fire. None means 16, or as many as there are.
             lease_s: How long a process keeps its shards without renewing them.
+            is_pooled: Whether a pooler lends a session of the server for one transaction at a time.
+            listen: Where to hear what others write, as the driver understands it; empty for *conninfo*. None: nowhere,
+                the owner looks twice a second.
         """
         self.url = url
+        self.abilities = Abilities(
+            has_notify=listen is not None, has_many_owners=True, has_many_writers=True, joins_transactions=True
+        )
+        self._is_pooled, self._listen = is_pooled, listen
         self._conninfo, self._wanted_shards, self._lease_s = conninfo, shards, lease_s
         self._connections: Connections | None = None
         self._listener: Listener | None = None
@@ -75,7 +89,7 @@ class PostgresStore:
     def open(self) -> None:
         if self._connections is not None:
             return
-        connections = Connections(self._conninfo, self.url, idle_s=self._lease_s)
+        connections = Connections(self._conninfo, self.url, idle_s=self._lease_s, is_pooled=self._is_pooled)
         try:
             with connections.writing() as connection:
                 self._shard_of = sharding(migrate(connection, self.url, self._wanted_shards))
@@ -84,7 +98,7 @@ class PostgresStore:
             connections.close()
             raise
         self._connections = connections
-        self._listener = Listener(lambda: PostgresEar(connections.connect()))
+        self._listener = Listener(lambda: PostgresEar(connections.connect(self._listen)))
 
     def close(self) -> None:
         if self._owner is not None:
@@ -178,7 +192,7 @@ class PostgresStore:
         if since is None:
             return Changes([], 0)
         values = {"shard": shard, "owner": self._owner, "epoch": epoch, "until": in_int64(until)}
-        with self._open_connections().reading() as connection, self._floors.doubted():
+        with self._floors.doubted(), self._open_connections().reading() as connection:
             rows = connection.execute(SQL["take_notes"], values).fetchall()
         jobs = [job_of(row) for row in rows]
         self._floors.lower(job.due_at for job in jobs)
@@ -218,7 +232,7 @@ class PostgresStore:
         with self._open_connections().writing() as connection:
             notice_server(connection, self.url)
             leases = _ownership.acquire(connection, owner, int(self._lease_s * 1000))
-        if self._owner is None and self._listener is not None:
+        if self._owner is None and self._listener is not None and self.abilities.has_notify:
             self._listener.listen()
         self._hold(owner, leases, before)
         return leases

@@ -1,0 +1,156 @@
+"""
+The PostgreSQL store behind a pooler that lends a session of the server for one transaction at a time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores import make_store, open_store
+from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
+
+NUMBERS = itertools.count()
+PATIENCE_S = 30.0
+
+
+class PooledTests:
+    """
+    Makes stores in databases of their own, all of whose connections share two sessions.
+    """
+
+    shards = 1
+
+    @pytest.fixture(autouse=True)
+    def _pooler(self, postgres, make_pgbouncer):
+        self.server, self.pooler = postgres, make_pgbouncer("default_pool_size = 2")
+        self.made = {}
+        yield
+        self.pooler.stop()
+        for name in set(self.made.values()):
+            postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def make_store(self):
+        """
+        Return one in a new database.
+        """
+        name = f"pooled_{next(NUMBERS)}"
+        self.server.execute(f"CREATE DATABASE {name}")
+        return self.opened_by(name)
+
+    def opened_by(self, name):
+        """
+        Return one in the database *name*, which hears on a connection of its own to the server.
+        """
+        listen = quote(self.server.url(name), safe="")
+        store = make_store(f"{self.pooler.url(name)}&pooler=transaction&shards={self.shards}&listen={listen}")
+        self.made[store] = name
+        return store
+
+
+class TestPooledStore(PooledTests, StoreSuite):
+    """
+    The contract suite on one object.
+    """
+
+
+class TestSharedPooledStore(PooledTests, SharedStoreSuite):
+    """
+    The contract suite on two objects that share several shards.
+    """
+
+    shards = 6
+
+    def make_peer(self, store):
+        """
+        Return another in the same database.
+        """
+        return self.opened_by(self.made[store])
+
+
+@pytest.fixture(scope="module")
+def pooler(make_pgbouncer):
+    """
+    Return a pooler that refuses what it does not know, as poolers do unless told otherwise.
+    """
+    return make_pgbouncer()
+
+
+def test_a_pooler_that_refuses_settings(pooler, database):
+    """
+    Without `pooler=` the pooler's refusal is an error for good, which names the remedy.
+    """
+    with pytest.raises(StoreError, match="add pooler=transaction to the URL") as caught:
+        open_store(pooler.url(database))
+    assert not caught.value.is_transient
+
+
+def test_a_pooler_that_drops_settings(make_pgbouncer, database):
+    """
+    Nor is a session used whose settings were dropped without a word.
+    """
+    pooler = make_pgbouncer("ignore_startup_parameters = options")
+    with pytest.raises(StoreError, match=r"drops the settings .* add pooler=transaction") as caught:
+        open_store(pooler.url(database))
+    assert not caught.value.is_transient
+
+
+def test_settings_come_with_each_transaction(pooler, database):
+    """
+    What a session needs is set for each transaction, and nothing of it is left to the next client.
+    """
+    store = open_store(f"{pooler.url(database)}&pooler=transaction&lease_s=7")
+    names = ("idle_in_transaction_session_timeout", "enable_seqscan", "synchronous_commit", "lock_timeout")
+    ask = " UNION ALL ".join(f"SELECT current_setting('{name}')" for name in names)
+    with store._connections.reading() as connection:
+        assert [row[0] for row in connection.execute(ask)] == ["7s", "off", "on", "10s"]
+    with psycopg.connect(pooler.url(database), prepare_threshold=None) as other:
+        assert [row[0] for row in other.execute(ask)] == ["0", "on", "on", "0"]
+    store.close()
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+def test_jobs_of_others_are_fired(pooler, postgres, database, is_direct):
+    """
+    What another process sets for now is fired soon, by polling or because the owner listens on the server itself.
+    """
+    url = f"{pooler.url(database)}&pooler=transaction"
+    if is_direct:
+        url += f"&listen={quote(postgres.url(database), safe='')}"
+    fired = threading.Event()
+    with Scheduler(url) as owner, Scheduler(url) as client:
+        owner.handler("h")(lambda _: fired.set())
+        owner.start()
+        listens = "SELECT pid FROM pg_stat_activity WHERE query = 'LISTEN tickwheel' AND datname = current_database()"
+        assert bool(postgres.execute(listens, database)) is is_direct
+        client.set("k", delay=0, handler="h")
+        assert fired.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("pooler=session", "write transaction, or leave it out"),
+        ("listen=no", "write poll, or the URL of the server itself"),
+    ],
+)
+def test_options_that_mean_nothing(options, expected):
+    """
+    A value that is not known is refused before anything is connected.
+    """
+    with pytest.raises(StoreError, match=expected):
+        make_store(f"postgres://host/jobs?{options}")
+
+
+def test_the_password_of_the_server_itself_is_masked():
+    """
+    The URL that is listened to has a password of its own, which no message shows.
+    """
+    store = make_store("postgres://a:one@host/jobs?pooler=transaction&listen=postgres%3A%2F%2Fa%3Atwo%40host%2Fjobs")
+    assert store.url == "postgres://a:***@host/jobs?pooler=transaction&listen=***"
