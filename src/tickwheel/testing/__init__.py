@@ -1,10 +1,25 @@
 """
-What users and we test with: a manual clock, contract suites, state machines, faults.
+What users and we test with: a manual clock, a scheduler that fires inline, contract suites, state machines, faults.
 """
 
 from __future__ import annotations
 
-from tickwheel.testing.manual_clock import ManualClock
-from tickwheel.testing.promise import Event, PromiseBrokenError, PromiseLog, check_promise
+from typing import TYPE_CHECKING
 
-__all__ = ["Event", "ManualClock", "PromiseBrokenError", "PromiseLog", "check_promise"]
+from tickwheel._later import later
+
+if TYPE_CHECKING:
+    from tickwheel.testing.inline import InlineScheduler
+    from tickwheel.testing.manual_clock import ManualClock
+    from tickwheel.testing.promise import Event, PromiseBrokenError, PromiseLog, check_promise
+else:  # pytest imports this package for its plugin, in every run of every project where tickwheel is installed
+    __getattr__, __dir__ = later(
+        __name__,
+        {
+            "tickwheel.testing.inline": ("InlineScheduler",),
+            "tickwheel.testing.manual_clock": ("ManualClock",),
+            "tickwheel.testing.promise": ("Event", "PromiseBrokenError", "PromiseLog", "check_promise"),
+        },
+    )
+
+__all__ = ["Event", "InlineScheduler", "ManualClock", "PromiseBrokenError", "PromiseLog", "check_promise"]

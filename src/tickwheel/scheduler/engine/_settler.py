@@ -36,7 +36,7 @@ from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.model import Answer, Outcome, State
 from tickwheel.timers.contract import Timer
 
-__all__ = ["Settler"]
+__all__ = ["Settler", "ended_event"]
 
 _CHUNK: Final = 500
 """How many ends go into one write at most, so that begins and callers find room beside them."""
@@ -179,7 +179,7 @@ class Settler:
             self._tell(batch, result)
         if self._hooks.is_curious or (has_trouble and self._hooks.is_active):
             for (entry, verdict), answer in zip(batch, result, strict=True):
-                self._hooks.tell(_event(entry, verdict, answer))
+                self._hooks.tell(ended_event(entry, verdict, answer))
         self._way.settled(entries, freed)
 
     def _write_again(self, batch: list[_Ended], error: Exception) -> None:
@@ -203,7 +203,10 @@ class Settler:
                 tell(answer)
 
 
-def _event(entry: Entry, verdict: Verdict, answer: Answer) -> Event:
+def ended_event(entry: Entry, verdict: Verdict, answer: Answer) -> Event:
+    """
+    Return what hooks are told of a firing that has ended.
+    """
     job, settle = entry.job, verdict.settle
     common = (job.key, job.generation, entry.attempt, job.target, job.handler)
     if answer.outcome is not Outcome.SETTLED:

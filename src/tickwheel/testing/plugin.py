@@ -1,0 +1,52 @@
+"""
+The pytest plugin: fixtures for time that a test moves. pytest finds it where tickwheel is installed.
+
+It imports nothing of tickwheel until a test asks for a fixture. A fixture of the same name in a `conftest.py` or a test
+module takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tickwheel import TimerWheel
+    from tickwheel.testing import InlineScheduler, ManualClock
+
+__all__ = ["manual_clock", "scheduler", "wheel"]
+
+
+@pytest.fixture
+def manual_clock() -> ManualClock:
+    """
+    Return a `ManualClock`, which stands still until `advance`, `jump` or `jump_to_next` moves it.
+    """
+    from tickwheel.testing import ManualClock  # noqa: PLC0415  so that a run without it does not pay for it
+
+    return ManualClock()
+
+
+@pytest.fixture
+def wheel(manual_clock: ManualClock) -> Iterator[TimerWheel]:
+    """
+    Return a `TimerWheel` that fires as `manual_clock` moves; it is closed when the test ends.
+    """
+    from tickwheel import TimerWheel  # noqa: PLC0415  as above
+
+    made = TimerWheel(clock=manual_clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def scheduler(manual_clock: ManualClock) -> Iterator[InlineScheduler]:
+    """
+    Return an `InlineScheduler` in memory, which fires as `manual_clock` moves; it is stopped when the test ends.
+    """
+    from tickwheel.testing import InlineScheduler  # noqa: PLC0415  as above
+
+    with InlineScheduler(manual_clock) as made:
+        yield made

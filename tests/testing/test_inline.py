@@ -1,0 +1,193 @@
+"""
+A scheduler whose jobs fire in the thread that moves the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime
+
+import pytest
+
+from tickwheel.errors import ClosedError
+from tickwheel.observe.events import JobDied, JobExpired, JobFailed, JobFired, JobSucceeded
+from tickwheel.scheduler import Cancel, HandlerNotFoundError, Outcome, RetryPolicy, Snooze, State, UnsupportedError
+from tickwheel.testing import InlineScheduler
+
+
+@pytest.fixture
+def seen(scheduler):
+    """
+    Return the list of the payloads that the handler "note" was called with.
+    """
+    payloads = []
+    scheduler.handler("note")(payloads.append)
+    return payloads
+
+
+def test_a_job_fires_inside_the_call_that_moves_the_clock(scheduler, manual_clock):
+    """
+    At its instant and not before, in the calling thread, and it is gone when the call returns.
+    """
+    threads = []
+    scheduler.handler("note")(lambda payload: threads.append((payload, threading.current_thread())))
+    scheduler.set("a", delay=60, handler="note", payload={"order": 17})
+    manual_clock.advance(59.999)
+    assert threads == []
+    manual_clock.advance(0.001)
+    assert threads == [({"order": 17}, threading.current_thread())]
+    assert scheduler.get("a") is None
+
+
+def test_jobs_and_timers_fire_in_one_order(scheduler, manual_clock, wheel, seen):
+    """
+    One advance passes all instants on the way in order, of jobs and timers of one clock alike.
+    """
+    scheduler.set("c", delay=3, handler="note", payload="c")
+    scheduler.set("a", delay=1, handler="note", payload="a")
+    wheel.call_later(2, seen.append, "timer")
+    manual_clock.advance(3)
+    assert seen == ["a", "timer", "c"]
+
+
+def test_what_a_handler_sets_fires_in_its_turn(scheduler, manual_clock, seen):
+    """
+    A handler sets its own key and another one, is answered at once, and both fire within the same advance.
+    """
+    answers = []
+
+    @scheduler.handler("chain")
+    def chain(left: int) -> None:
+        if left:
+            answers.append(scheduler.set("chain", delay=10, handler="chain", payload=left - 1).outcome)
+        else:
+            scheduler.set("end", delay=5, handler="note", payload="end")
+
+    scheduler.set("chain", delay=10, handler="chain", payload=2)
+    manual_clock.advance(34)
+    assert seen == []
+    manual_clock.advance(1)
+    assert seen == ["end"]
+    assert answers == [Outcome.REPLACED] * 2
+
+
+def test_failures_are_tried_again_by_the_policy_and_then_parked(scheduler, manual_clock):
+    """
+    The waits of the policy pass on the clock; the dead letter keeps its error and can be replayed.
+    """
+    events, attempts = [], []
+    scheduler.subscribe(events.append)
+
+    @scheduler.handler("fail", retry=RetryPolicy(attempts=2, kind="list", waits_ms=(30_000,), jitter=0.0))
+    def fail(_payload, firing) -> None:
+        attempts.append((firing.attempt, manual_clock.wall_ns()))
+        raise OSError("no space left")
+
+    scheduler.set("f", delay=0, handler="fail")
+    manual_clock.advance(60)
+    (first, begun), (second, again) = attempts
+    assert (first, second, again - begun) == (1, 2, 30_000_000_000)
+    job = scheduler.get("f")
+    assert (job.state, job.error) == (State.DEAD, "OSError: no space left")
+    kinds = [type(event) for event in events if not hasattr(event, "outcome")]
+    assert kinds[-4:] == [JobFired, JobFailed, JobFired, JobDied]
+    assert scheduler.replay("f").outcome is Outcome.REPLAYED
+
+
+def test_an_assertion_of_a_handler_is_the_tests(scheduler, manual_clock):
+    """
+    It comes out of the call that moves the time, and counts as a failed attempt.
+    """
+
+    @scheduler.handler("check")
+    def check(payload: int) -> None:
+        assert payload == 1, "the payload is wrong"
+
+    scheduler.set("c", delay=1, handler="check", payload=2)
+    with pytest.raises(AssertionError, match="the payload is wrong"):
+        manual_clock.advance(1)
+    assert scheduler.get("c").attempt == 1
+
+
+def test_recurring_snoozed_cancelled_and_expired_jobs(scheduler, manual_clock, seen):
+    """
+    A day of a cron line at midnight, a snooze, a cancel and an expiry pass as they would in production.
+    """
+    manual_clock.set_wall(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp())
+    events = []
+    scheduler.subscribe(events.append)
+    answers = iter([Snooze(60), None])
+    scheduler.handler("snoozing")(lambda _: next(answers))
+    scheduler.handler("cancelling")(lambda _: Cancel("not wanted"))
+    scheduler.set("night", cron="0 0 * * *", handler="note", payload="night")
+    scheduler.set("often", every=7200, handler="note", payload="often")
+    scheduler.set("s", delay=1, handler="snoozing")
+    scheduler.set("x", delay=1, handler="cancelling")
+    manual_clock.advance(86_400)
+    assert seen.count("night") == 1
+    assert seen.count("often") == 12
+    assert scheduler.get("s") is None
+    assert scheduler.get("x").error == "not wanted"
+    scheduler.set("late", delay=10, expires=5, handler="note", payload="late")
+    manual_clock.jump(60)
+    assert "late" not in seen
+    assert [event.key for event in events if isinstance(event, JobExpired)] == ["late"]
+    assert {event.key for event in events if isinstance(event, JobSucceeded)} == {"night", "often", "s"}
+
+
+def test_an_async_handler_is_awaited(scheduler, manual_clock, seen):
+    """
+    Also where a loop runs in the thread that moves the clock.
+    """
+
+    @scheduler.handler("later")
+    async def later(payload: str) -> None:
+        await asyncio.sleep(0)
+        seen.append(payload)
+
+    scheduler.set("a", delay=1, handler="later", payload="without a loop")
+    manual_clock.advance(1)
+
+    async def inside() -> None:
+        scheduler.set("b", delay=1, handler="later", payload="within a loop")
+        manual_clock.advance(1)
+
+    asyncio.run(inside())
+    assert seen == ["without a loop", "within a loop"]
+
+
+def test_what_cannot_run_says_so(scheduler, manual_clock):
+    """
+    A handler that is missing, or a target that ends its firings later, is an error of the call that moves the clock.
+    """
+    scheduler.set("a", delay=1, handler="missing")
+    with pytest.raises(HandlerNotFoundError, match="missing"):
+        manual_clock.advance(1)
+    scheduler.cancel("a")
+    scheduler.set("b", delay=1, target="pull", handler="queue")
+    with pytest.raises(UnsupportedError, match="'b' goes to 'pull'"):
+        manual_clock.advance(1)
+
+
+def test_start_and_stop(manual_clock):
+    """
+    Starting twice is once; before a start and after a stop the clock moves without it.
+    """
+    seen = []
+    scheduler = InlineScheduler(manual_clock)
+    scheduler.handler("note")(seen.append)
+    scheduler.set("a", delay=1, handler="note", payload=1)
+    manual_clock.advance(2)
+    assert (scheduler.is_started, seen) == (False, [])
+    assert scheduler.start() is scheduler.start()
+    assert scheduler.is_started
+    manual_clock.advance(0)
+    assert seen == [1]
+    scheduler.set("b", delay=1, handler="note", payload=2)
+    scheduler.stop()
+    scheduler.stop()
+    manual_clock.advance(10)
+    assert (scheduler.is_started, seen) == (False, [1])
+    with pytest.raises(ClosedError):
+        scheduler.start()
