@@ -154,7 +154,7 @@ format: $(VENV)/.dev ## write Python and Rust in their form
 	$(BIN)/ruff check --fix
 	cargo fmt --all
 
-lint: $(VENV)/.dev ## check form and style of Python and Rust, and the English of the pages
+lint: $(VENV)/.dev ## check form and style of Python and Rust, and the English
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python -P scripts/prose.py

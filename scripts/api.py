@@ -26,7 +26,7 @@ Written by `make reference` from the document that the service has at `/openapi.
 * `Idempotency-Key: ANYTHING` on a write: the same request again brings the first answer again.
 * `Accept: application/msgpack`: any JSON document comes as MessagePack; problems stay JSON.
 * With tokens, `Authorization: Bearer TOKEN`: GET needs a read token, everything else and `/debug/` a write token.
-* A key in an address is percent-encoded; a slash may stand as it is.
+* A key in an address is percent-encoded; a slash may be written as it is.
 """
 
 

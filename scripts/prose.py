@@ -1,5 +1,5 @@
 """
-Check the English of the pages, of docstrings and of messages, with proselint and rules of the house.
+Check the English of pages, docstrings and messages, and of the service's page, with proselint and rules of the house.
 
     python scripts/prose.py [FILE...]
 
@@ -22,9 +22,9 @@ from proselint.registry.checks import Check, types
 from proselint.registry.checks.engine import Fancy, RegexOptions
 
 ROOT = Path(__file__).parents[1]
-PLACES = ("*.md", "docs/**/*.md")
-GENERATED = ("docs/api.md", "docs/reference.md")
-"""Written from docstrings, where a fault is to be mended."""
+PLACES = ("*.md", "docs/**/*.md", "src/**/*.py", "src/**/*.pyi", "src/**/*.html", "examples/*.py")
+LISTS = ("glossary.md", "reference.md", "api.md")
+"""Pages to look things up in, which explain a word where it has its own line."""
 FAMILIES = {"archaism", "malapropisms", "mondegreens", "needless_variants", "nonwords", "oxymorons", "redundancy"}
 """What is asked of proselint; the rest is about typography, or judges the matter and not the words."""
 WRONG = "after_the_deadline"
@@ -98,10 +98,17 @@ def prose_of_python(text: str) -> str:
             first, last = (begins[line - 1] + column for line, column in (token.start, token.end))
             parts += [blank(text[done:first]), text[first:last]]
             done = last
-    return prose_of_page(re.sub(r"\{[^{}\n]*\}", lambda field: blank(field[0]), "".join(parts)))
+    for name in (r"\{[^{}\n]*\}", r"\*\w+\*", r"^ +\w+: "):
+        parts = [re.sub(name, lambda match: blank(match[0]), "".join(parts), flags=re.MULTILINE)]
+    return prose_of_page(parts[0])
 
 
-READERS: dict[str, Callable[[str], str]] = {".md": prose_of_page, ".py": prose_of_python, ".pyi": prose_of_python}
+READERS: dict[str, Callable[[str], str]] = {
+    ".md": prose_of_page,
+    ".html": prose_of_page,
+    ".py": prose_of_python,
+    ".pyi": prose_of_python,
+}
 
 
 def unexplained(text: str) -> Iterator[tuple[int, str]]:
@@ -125,7 +132,7 @@ def findings(path: Path) -> Iterator[tuple[int, str]]:
         for check in HOUSE + PROSE
         for result in check.check_with_flags(text)
     ]
-    if path.suffix == ".md" and path.name != "glossary.md":
+    if path.suffix == ".md" and path.name not in LISTS:
         found += unexplained(text)
     for place, message in sorted(found):
         yield text.count("\n", 0, place + 1), message
@@ -137,8 +144,7 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="what to read (default: the whole project)")
-    generated = {ROOT / name for name in GENERATED}
-    files = parser.parse_args().files or sorted({path for place in PLACES for path in ROOT.glob(place)} - generated)
+    files = parser.parse_args().files or sorted({path for place in PLACES for path in ROOT.glob(place)})
     count = 0
     for path in files:
         for line, message in findings(path):

@@ -59,7 +59,7 @@ def main() -> None:
     Print the page.
     """
     print("# Reference\n")
-    print("Every public name in a sentence; `help()` tells the rest: units, ranges, errors, cost, threads.")
+    print("Every public name in a sentence; `help()` shows the rest: units, ranges, errors, cost, threads.")
     print("Written by `make reference`.")
     for name in MODULES:
         module = importlib.import_module(name)

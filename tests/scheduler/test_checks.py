@@ -87,7 +87,7 @@ def test_far_delays(delay):
     """
     A delay past 100 years is refused with its value and the limit.
     """
-    with pytest.raises(InvalidJobError, match=r"delay is .*: a durable job lies at most 100 years ahead"):
+    with pytest.raises(InvalidJobError, match=r"delay is .*: a durable job is at most 100 years ahead"):
         checks.delay_ms(delay)
 
 

@@ -215,8 +215,8 @@ def test_tokens(start, monkeypatch):
     ("arguments", "said"),
     [
         ({"store": "http://user:secret@host"}, "has a user in it: pass token="),
-        ({"store": "http://"}, "is no service's address: write http://host:port"),
-        ({"store": "https://host?x=1"}, "is no service's address"),
+        ({"store": "http://"}, "is not a service's address: write http://host:port"),
+        ({"store": "https://host?x=1"}, "is not a service's address"),
         ({"store": "http://host", "timeout": 0}, "timeout is 0"),
         ({"store": "http://host", "targets": {}}, "targets= was passed with a service"),
         ({"store": "memory://", "token": "t"}, "token= or timeout= was passed with a store"),

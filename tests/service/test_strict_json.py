@@ -71,7 +71,7 @@ def test_repeated_name(body):
     """
     A name that stands twice in one object, at any depth and however written, is refused and named.
     """
-    with pytest.raises(ProblemError, match="stands twice") as caught:
+    with pytest.raises(ProblemError, match="appears twice") as caught:
         decode(body, DECODER)
     assert caught.value.value in {"delay", "a"}
 

@@ -124,7 +124,7 @@ def command(
     """
     Set, move and cancel jobs of the service at URL, in stages of a fixed rate.
 
-    Requests come when they are to come, answered or not, and latencies count from then.
+    Requests are sent on schedule, answered or not, and latencies count from that instant.
     """
     if moves + cancels > 1:
         raise Refused(ExitCode.USAGE, f"--moves {moves:g} and --cancels {cancels:g} are more than all: lower one")

@@ -9,8 +9,8 @@ The durable scheduler: jobs by key that survive a crash.
     recurrence/      when a job is due again
     remote/          the same verbs over HTTP
 
-`_core` is what both faces stand on: a client, and an owner while it is started. ARCHITECTURE.md follows a job through
-these rooms in order.
+`_core` is what both faces are built on: a client, and an owner while it is started. ARCHITECTURE.md follows a job
+through these rooms in order.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ __all__ = ["ANY_CLAIM", "Claim", "Standing"]
 
 class Standing(StrEnum):
     """
-    How far a counted attempt has come, by the word of whoever knows it for certain.
+    How far a counted attempt has come, by the word of the node that knows it for certain.
     """
 
     STARTED = "started"
@@ -30,7 +30,7 @@ class Claim:
     """
     One counted attempt of one job, and how far it has come: a fact, which stays true whatever becomes of the job.
 
-    The store sees that an attempt is counted, and not whether it has started, since no commit stands between an instant
+    The store sees that an attempt is counted, and not whether it has started, since no commit comes between an instant
     and its firing. So a write to a job whose attempt is counted carries the word of its owner; without it, or with
     that on another attempt, it is answered TOO_LATE and changes nothing.
     """

@@ -178,7 +178,7 @@ class Core:
 
     def _lost_sight(self) -> None:
         """
-        Look at everything anew: what a commit of unknown end has written was not told to the stager.
+        Look at everything again: the stager was not notified of what a commit of unknown end has written.
         """
         owner = self._owner
         if owner is not None:

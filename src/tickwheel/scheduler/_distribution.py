@@ -9,7 +9,7 @@ from typing import Any, Final
 __all__ = ["Distribution"]
 
 _STEPS: Final = 8
-"""Steps to each doubling: a quantile is told within an eighth of its value."""
+"""Steps to each doubling: a quantile is known within an eighth of its value."""
 _OCTAVES: Final = 40
 """From a microsecond to twelve days; what is later counts as that late."""
 _LAST: Final = _STEPS * _OCTAVES - 1

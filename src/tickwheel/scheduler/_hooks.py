@@ -1,5 +1,5 @@
 """
-Who is told what happens.
+The hooks that are called with events.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class Hooks:
     """
-    The subscribed hooks; telling costs nothing where there is none.
+    The subscribed hooks; an event costs nothing where there is none.
 
     `is_active` is read before an event is made, and `is_curious` before one of the routine, so that a scheduler nobody
     listens to makes none.
@@ -49,7 +49,7 @@ class Hooks:
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Tell *hook* from now on, of the *routine* only if it wants; return what ends that.
+        Call *hook* from now on, with the *routine* only if it wants; return what ends that.
         """
 
         def told(event: Event) -> object:

@@ -18,8 +18,8 @@ def one_life(name: str) -> str:
     Return *name* with a random end, which no other life of the same name has.
 
     Host and process id alone do not say who somebody is: a container that is restarted in place has the same ones, and
-    two schedulers of one process share them. Whoever takes a lease under the name of its former life takes the jobs
-    that were running for its own, and rescues none. The end comes from the system, never from a generator that a
-    program may seed.
+    two schedulers of one process share them. A scheduler that took a lease under the name of its former life would take
+    the jobs that were running for its own, and rescue none. The end comes from the system, never from a generator that
+    a program may seed.
     """
     return f"{name}:{secrets.token_hex(_BYTES)}"

@@ -28,7 +28,7 @@ class SchedulerOptions:
         owner: What it is called in the store, and to others that want it; each life adds a random end of its own.
         retry: The policy of jobs that are set without one.
         horizon_s: How far ahead jobs are staged into memory.
-        timeout_s: How long an attempt may take whose handler or target has no timeout of its own; None for ever.
+        timeout_s: How long an attempt may take whose handler or target has no timeout of its own; None for no limit.
         near_max: How many may be staged at once; the others wait in the store, whatever their instant.
         workers: How many threads run sync handlers at most; they are started when there is something to run.
         coroutines: How many async handlers and webhooks may be under way at once.

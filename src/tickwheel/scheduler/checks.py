@@ -134,7 +134,7 @@ def delay_ms(delay: Duration, name: str = "delay") -> int:
     """
     value = seconds(name, delay)
     if value * 1000 > FAR_MS:
-        raise InvalidJobError(name, delay, f"a durable job lies at most 100 years ahead, which is {FAR_MS // 1000} s")
+        raise InvalidJobError(name, delay, f"a durable job is at most 100 years ahead, which is {FAR_MS // 1000} s")
     return 0 if value <= 0 else math.ceil(value * 1000)
 
 
@@ -164,7 +164,7 @@ def at_ms(at: Instant, now: int, name: str = "at") -> int:
     """
     value = epoch_seconds(name, at)
     if value * 1000 - now > FAR_MS:
-        raise InvalidJobError(name, at, "a durable job lies at most 100 years ahead; epoch seconds, not milliseconds")
+        raise InvalidJobError(name, at, "a durable job is at most 100 years ahead; epoch seconds, not milliseconds")
     return 0 if value <= 0 else math.ceil(value * 1000)
 
 

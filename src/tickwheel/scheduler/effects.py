@@ -2,7 +2,7 @@
 Effects that happen once, although a firing may be repeated.
 
 A firing is repeated where its process ends between the work and the note that it was done. Where the work is a
-transaction in SQLite or PostgreSQL, that can be told apart in it: a table of message ids, written by the same commit.
+transaction in SQLite or PostgreSQL, the repeat is recognised there: by a table of message ids, in the same commit.
 
     @scheduler.handler("bill")
     def bill(payload, firing):
@@ -50,11 +50,11 @@ def once(conn: Any, firing: Firing) -> bool:
 
     Args:
         conn: A connection of `sqlite3` or psycopg 3, in the transaction that the effect is written by; one that
-            begins a transaction by itself will do. The table must be there: see `create_table`.
+            begins a transaction automatically will do. The table must be there: see `create_table`.
         firing: As the handler gets it.
 
     Raises:
-        TransactionError: If *conn* commits every statement by itself: the note would stand without the effect.
+        TransactionError: If *conn* commits every statement at once: the note would be kept without the effect.
     """
     _check(conn)
     return bool(conn.execute(_of(conn, _ADD), _row(firing)).rowcount)
@@ -102,7 +102,7 @@ def _check(conn: Any) -> None:
         if getattr(conn, "autocommit", None) is True:
             begins = False
         if not (conn.in_transaction or begins):
-            what = "commits every statement by itself"
+            what = "commits every statement at once"
             raise TransactionError(what, "execute BEGIN first, or leave isolation_level at its default")
         return
     info = getattr(conn, "info", None)
@@ -110,5 +110,5 @@ def _check(conn: Any) -> None:
         what = f"is {type(conn).__name__}"
         raise TransactionError(what, "pass a connection of sqlite3 or psycopg 3")
     if conn.autocommit and info.transaction_status.name == "IDLE":
-        what = "commits every statement by itself"
+        what = "commits every statement at once"
         raise TransactionError(what, "use it within `with conn.transaction():`")

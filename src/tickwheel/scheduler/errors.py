@@ -92,7 +92,7 @@ class HandlerNotFoundError(TickwheelError, LookupError):
 
 class DeliveryError(TickwheelError, OSError):
     """
-    A broker or queue did not confirm what was sent to it; it may have got it all the same.
+    A broker or queue did not confirm what was sent to it; it may have got it nevertheless.
     """
 
     is_transient = True
@@ -202,7 +202,7 @@ class StoreFullError(StoreError):
 
 class StoreFormatError(StoreError):
     """
-    The file or database is no store of ours, or one of a newer version.
+    The file or database is not a store of tickwheel's, or one of a newer version.
     """
 
 

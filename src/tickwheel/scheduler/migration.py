@@ -8,10 +8,10 @@ Each takes four steps, in batches, and is fireable in at most one store at any i
     3  removed     the source forgets it
     4  activated   the target makes it what it was
 
-So whatever ends a migration, and whoever owns the stores before the next one, nothing is lost and nothing fires twice:
-the next one finds the marks and goes on with the step that follows. Every step is conditional on the generation that
-the one before it left, and the first one on the epoch of the source's shards: a caller who sets, replays or cancels a
-job meanwhile wins.
+So whatever ends a migration, and whichever nodes own the stores before the next one, nothing is lost and nothing fires
+twice: the next one finds the marks and goes on with the step that follows. Every step is conditional on the generation
+that the one before it left, and the first one on the epoch of the source's shards: a caller who sets, replays or
+cancels a job meanwhile wins.
 
 Internal: other rooms use it, users do not.
 """

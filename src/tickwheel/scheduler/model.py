@@ -265,8 +265,8 @@ class Begin:
     Count an attempt before the job is handed over.
 
     Answers BEGUN, TOO_LATE, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
-    The owner writes it in bulk, shortly before the jobs are due: no commit stands between an instant and its firing.
-    TOO_LATE: it is running already, so a Begin that is repeated after an unknown end tells what became of the first.
+    The owner writes it in bulk, shortly before the jobs are due: no commit comes between an instant and its firing.
+    TOO_LATE: it is running already, so a Begin that is repeated after an unknown end shows what became of the first.
 
     Attributes:
         job: As `due` or an answer gave it: pending. The store knows it by instant and generation, without a search by

@@ -98,7 +98,7 @@ class Service:
 
     def end_streams(self) -> None:
         """
-        End what would never end by itself; called on the loop when a stop begins.
+        End what would never end on its own; called on the loop when a stop begins.
         """
         self._live.close()
         self._pulls.end()

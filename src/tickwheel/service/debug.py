@@ -49,7 +49,7 @@ class Debug:
 
     async def stacks(self, call: Call) -> Reply:
         """
-        Return where every thread and task stands.
+        Return the place in the code of every thread and task.
         """
         query(call)
         return Reply(200, _TEXT, stacks(asyncio.all_tasks()).encode(errors="replace"))

@@ -373,7 +373,7 @@ def firing_document(firing: FiringRecord) -> FiringDocument:
 
 def wheel_document(wheel: dict[str, Any], now_ns: int) -> WheelDocument:
     """
-    Return the near wheel's own counts as they go out; hands stand where the clock is, not where it last woke up.
+    Return the near wheel's own counts as they go out; hands show the clock's time, not that of the last wake-up.
     """
     levels = [
         LevelDocument(level, slot_ns, now_ns // slot_ns % 64, now_ns % slot_ns, counts)

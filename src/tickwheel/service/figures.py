@@ -51,7 +51,7 @@ _UNTOLD: Final = frozenset({"times", "sizes", "lateness", "levels"})
 
 def _told(stats: dict[str, Any]) -> dict[str, Any]:
     """
-    Return *stats* as they are told: lateness in coarser steps, what only Prometheus needs left out.
+    Return *stats* as they are reported: lateness in coarser steps, what only Prometheus needs left out.
     """
     lateness, commit, wheel, due_at = (stats[name] for name in ("lateness", "commit", "wheel", "next_due_at"))
     times = {f"{name}_ms": commit["times"][f"{name}_ms"] for name in ("p50", "p99", "max")}

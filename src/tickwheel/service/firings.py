@@ -12,7 +12,7 @@ from tickwheel.scheduler.engine.recent import FiringRecord
 __all__ = ["WORDS", "Firings", "Seen"]
 
 WORDS: Final = {"retried": "failed"}
-"""How outcomes are told that have another name inside."""
+"""The public names of outcomes that have another name inside."""
 
 
 class Firings:

@@ -1,7 +1,7 @@
 """
 What falls due: how many jobs in each second of the next minute, minute of the next hour, and quarter of the next day.
 
-Counting costs by what falls due, so the longer a strip is, the longer its last count is told again.
+Counting costs by what falls due, so the longer a strip is, the longer its last count is reported again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Strip:
         name: How it is called.
         step_s: How long each of its cells is.
         cells: How many it has.
-        fresh_s: How long its count is told.
+        fresh_s: How long its count is reported.
     """
 
     name: str
@@ -38,13 +38,13 @@ class Strip:
 _QUICK_S: Final = 0.05
 """A count that took no longer is worth waiting for."""
 _SHARE: Final = 20
-"""A count is told for at least so many times as long as it took: counting never takes more than a twentieth."""
+"""A count is reported for at least so many times as long as it took: counting never takes more than a twentieth."""
 STRIPS: Final = (Strip("minute", 1, 60, 0.5), Strip("hour", 60, 60, 2.0), Strip("day", 900, 96, 10.0))
 
 
 class Forecast:
     """
-    The strips, each counted anew when its last count is no longer fresh.
+    The strips, each counted again when its last count is no longer fresh.
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
@@ -65,7 +65,7 @@ class Forecast:
 
 class _Count:
     """
-    The last count of one strip. One that takes long is told while it is counted anew: only its first reader waits.
+    The last count of one strip. One that takes long is reported while it is counted again: only its first reader waits.
     """
 
     def __init__(self, scheduler: AsyncScheduler, strip: Strip) -> None:

@@ -1,7 +1,7 @@
 """
-Who is let in, before anything else is looked at: the Host header, the origin, the token.
+Which requests are let in, before anything else is looked at: the Host header, the origin, the token.
 
-* Without tokens the service trusts whoever reaches loopback. A page on the web reaches it too, through the user's
+* Without tokens the service trusts everything that reaches loopback. A web page reaches it too, through the user's
   browser: by a name that resolves to 127.0.0.1 (so the Host header must be one of ours), or across origins (so a write
   with a foreign Origin is refused).
 * With tokens every call of the API needs one; the page's files and the health checks do not, they hold no data.

@@ -40,7 +40,7 @@ class Call:
     @property
     def path(self) -> str:
         """
-        The path, percent-decoded, with replacement characters for what is no UTF-8.
+        The path, percent-decoded, with replacement characters for what is not UTF-8.
         """
         path: str = self.scope["path"]
         return path

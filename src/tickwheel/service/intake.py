@@ -47,9 +47,9 @@ _CLOSE: Final = {"connection": "close"}
 
 def job_key(raw: bytes) -> str:
     """
-    Return the key that stands percent-encoded in *raw*.
+    Return the key that is percent-encoded in *raw*.
 
-    The raw path is read, not the decoded one, which has question marks for bytes that are no UTF-8.
+    The raw path is read, not the decoded one, which has question marks for bytes that are not UTF-8.
     """
     raw = unquote_to_bytes(raw)
     try:
@@ -93,7 +93,7 @@ def incoming_trace(call: Call) -> str | None:
 
 def query(call: Call, allowed: Collection[str] = ()) -> dict[str, str]:
     """
-    Return the query's fields, each of which must be among *allowed* and stand once.
+    Return the query's fields, each of which must be among *allowed* and appear once.
     """
     query_string = call.query_string
     try:

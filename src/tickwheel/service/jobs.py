@@ -23,13 +23,13 @@ from tickwheel.service.strict_json import decode
 __all__ = ["LIST_FIELDS", "PREFIX", "Jobs"]
 
 PREFIX: Final = b"/v1/jobs/"
-"""What stands before the key in the address of a job."""
+"""What precedes the key in the address of a job."""
 _INSTANT: Final = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
 LIST_FIELDS: Final[dict[str, Any]] = {
     "prefix": {"type": "string", "maxLength": 512, "description": "Keys that begin with this."},
     "state": {"enum": ["pending", "running", "dead"]},
     "handler": {"type": "string", "maxLength": 2048, "description": "Jobs of this handler or address."},
-    "recurring": {"type": "boolean", "default": False, "description": "Only jobs that come back."},
+    "recurring": {"type": "boolean", "default": False, "description": "Only recurring jobs."},
     "due_from": {**_INSTANT, "description": "Jobs due from this instant on."},
     "due_until": {**_INSTANT, "description": "Jobs due before this instant."},
     "order": {
@@ -138,7 +138,7 @@ def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
 
 def _is_by_due(arguments: dict[str, Any]) -> bool:
     """
-    Take `order` from *arguments*, and tell whether it is by instant, which only pending jobs of any key are listed in.
+    Take `order` from *arguments*, and return whether that is by instant, which lists only pending jobs of any key.
     """
     order = arguments.pop("order", "key")
     if order not in _ORDERS:

@@ -38,7 +38,7 @@ class Live:
 
     def __init__(self, firings: Firings, figures: Figures, watchers_max: int) -> None:
         """
-        Tell at most *watchers_max* pages at once.
+        Send to at most *watchers_max* pages at once.
         """
         self._firings = firings
         self._figures = figures

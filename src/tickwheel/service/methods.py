@@ -56,7 +56,7 @@ class Methods:
 
 class KeyMethods:
     """
-    The addresses that a key stands in, and after it perhaps an action.
+    The addresses that contain a key, and after it perhaps an action.
 
     An action's colon is a literal one. The key `a:run` is addressed as `a%3Arun`, which is how every client library
     writes it, so any key has an address.

@@ -1,7 +1,7 @@
 """
 MessagePack beside JSON: batches may come in it, and any document goes out in it, if the client asks for it.
 
-What is told is the same: names, types, and instants as text. Bytes and MessagePack's own timestamps have no JSON, and a
+The content is the same: names, types, and instants as text. Bytes and MessagePack's own timestamps have no JSON, and a
 payload with them is refused like any other that JSON cannot carry.
 """
 
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 def is_msgpack(call: Call) -> bool:
     """
-    Tell whether the body of *call* is declared to be MessagePack.
+    Return whether the body of *call* is declared to be MessagePack.
     """
     return call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() in _KINDS
 
 
 def is_wanted(call: Call) -> bool:
     """
-    Tell whether *call* asks for MessagePack by its Accept header, and not for JSON before it.
+    Return whether *call* asks for MessagePack by its Accept header, and not for JSON before it.
     """
     accept = call.headers.get(b"accept")
     if accept is None or b"msgpack" not in accept:
@@ -49,7 +49,7 @@ def is_wanted(call: Call) -> bool:
 
 def packed(reply: Reply) -> Reply:
     """
-    Return *reply* in MessagePack; as it is, where it is no JSON document, or holds what MessagePack cannot.
+    Return *reply* in MessagePack; as it is, where it is not a JSON document, or holds what MessagePack cannot.
     """
     if reply.headers[0] != _JSON:
         return reply
@@ -65,7 +65,7 @@ def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
     Return what *body* says, checked by *decoder*.
 
     Raises:
-        ProblemError: `malformed_json` where it is no MessagePack, `invalid_value` where a value has the wrong type.
+        ProblemError: `malformed_json` where it is not MessagePack, `invalid_value` where a value has the wrong type.
     """
     try:
         value = decoder.decode(body)

@@ -2,7 +2,7 @@
 Idempotency keys: the same request sent again brings the first answer again, and is not done again.
 
 Kept in memory, for an hour at most and up to so many bytes, oldest out first: it is meant for the retry after a lost
-answer, not for the restart of the service, after which generations tell the same.
+answer, not for the restart of the service, after which generations show the same.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ async def _answered(call: Call, run: Endpoint) -> Reply:
 
 async def _fingerprint(call: Call, body_bytes_max: int) -> bytes:
     """
-    Return what stands for the request, and let its body be read once more.
+    Return what identifies the request, and let its body be read once more.
     """
     body = await drained(call.receive, body_bytes_max)
     heads = [b"%b=%b" % (name, call.headers[name]) for name in _PART if name in call.headers]  # empty is not absent

@@ -21,7 +21,7 @@ _KEY: Final = {
     "name": "key",
     "in": "path",
     "required": True,
-    "description": "The job's key: 1 to 512 bytes of UTF-8 without NUL, percent-encoded. A slash may stand as it is.",
+    "description": "The job's key: 1 to 512 bytes of UTF-8 without NUL, percent-encoded. A slash may be as it is.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[^\\u0000]+$"},
 }
 _IF_MATCH: Final = {

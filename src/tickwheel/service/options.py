@@ -21,14 +21,14 @@ class ServiceOptions:
     Attributes:
         host: The address to listen on; one that other machines reach needs tokens.
         port: The port; 0 takes any free one.
-        tokens: Who may read and write; without any, everybody who reaches the address may.
+        tokens: What may read and write; without any, every client that reaches the address may.
         allow_hosts: Names that a Host header may have besides loopback's, where no token is needed.
         body_bytes_max: The longest body of a single job: a payload of 1 MiB, and what surrounds it.
         batch_bytes_max: The longest body of a batch.
         page_max: The most jobs on one page of a list.
         rate_per_s: How often one client may ask, in requests a second; None for any number.
         pending_max: How many jobs may be pending, as counted four times a second; None for any number.
-        every_min_s: The least interval of jobs that come back: a smaller one would be a way to keep the service busy.
+        every_min_s: The least interval of recurring jobs: a smaller one would be a way to keep the service busy.
         request_timeout_s: How long a connection may take to send its first request, and any request to arrive whole.
         connections_max: How many connections may be open.
         watchers_max: How many pages may be live at once.
@@ -63,7 +63,7 @@ class ServiceOptions:
 
 def is_loopback(host: str) -> bool:
     """
-    Tell whether only this machine reaches *host*; a name is trusted only if it is `localhost`.
+    Return whether only this machine reaches *host*; a name is trusted only if it is `localhost`.
     """
     try:
         return ipaddress.ip_address(host).is_loopback

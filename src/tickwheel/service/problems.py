@@ -128,7 +128,7 @@ KINDS: Final = _table(
         "wrong_generation",
         HTTPStatus.PRECONDITION_FAILED,
         "The job has another generation",
-        "read the job again and decide anew",
+        "read the job again before you decide",
     ),
     Kind(
         "too_large",
@@ -163,7 +163,7 @@ KINDS: Final = _table(
     Kind(
         "idempotency_key_reused",
         HTTPStatus.UNPROCESSABLE_ENTITY,
-        "The Idempotency-Key stands for another request",
+        "The Idempotency-Key was used for another request",
         "take a new key for each request, and the same one only to send the same request again",
     ),
     Kind(

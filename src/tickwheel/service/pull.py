@@ -86,7 +86,7 @@ class Pulls:
 
     def end(self) -> None:
         """
-        Answer all who wait with what there is: nothing; called on the loop when a stop begins.
+        Answer all that wait with what there is: nothing; called on the loop when a stop begins.
         """
         self._is_closing = True
         for waiting in self._waiting:

@@ -2,7 +2,7 @@
 How often one client may ask: a bucket of turns for each, which fills at a steady rate.
 
 A client is its token, once that was found to be one; until then, and where there are no tokens, it is its address.
-So whoever guesses tokens has the turns of one client, and takes none of those who have one.
+So a client that guesses tokens has the turns of one client, and takes none from those that have a token.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.service.problems import ProblemError
 __all__ = ["Rate"]
 
 _CLIENTS_MAX: Final = 10_000
-"""How many clients are remembered: whoever was quiet longest is forgotten, and so has a full bucket again."""
+"""How many clients are remembered: the one that was quiet longest is forgotten, and so has a full bucket again."""
 
 
 @dataclass(slots=True)

@@ -107,7 +107,7 @@ def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a tab
 
 def problem_reply(call: Call, error: Exception) -> Reply:
     """
-    Answer *error*; one that is nobody's mistake but ours is logged, and told without its inside.
+    Answer *error*; one that is nobody's mistake but ours is logged, and reported without its inside.
     """
     problem = problem_of(error)
     if problem is None:

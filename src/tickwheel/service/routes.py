@@ -77,7 +77,7 @@ class Operation:
         method: The HTTP method.
         path: The address, as OpenAPI writes it.
         run: What does it; the first line of its docstring is the summary.
-        answers: By status, the document's type, or the media type of what is no document.
+        answers: By status, the document's type, or the media type of what is not a document.
         problems: The kinds of problems that it may answer.
         body: The type of its body.
         query: The fields of its query: by name, their JSON schema.

@@ -1,5 +1,5 @@
 """
-Schedules: jobs that come back, when they do, and when a rule would.
+Schedules: recurring jobs, when they run, and when a rule would.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COUNT_FIELDS: Final[dict[str, Any]] = {
         "minimum": 1,
         "maximum": _COUNT_MAX,
         "default": 1,
-        "description": "How many runs to tell.",
+        "description": "How many runs to show.",
     }
 }
 SCHEDULES_FIELDS: Final[dict[str, Any]] = {
@@ -58,7 +58,7 @@ RULE_FIELDS: Final[dict[str, Any]] = {
     "tz": {"type": "string", "maxLength": 100, "default": "UTC", "description": "The zone that `cron` is read in."},
     "at": {"anyOf": LIST_FIELDS["due_from"]["anyOf"], "description": "Where to start; now, if it is not given."},
     "jitter": {"anyOf": _DURATION, "default": 0, "description": "Seconds, or text such as `90s`."},
-    "key": {"type": "string", "maxLength": 512, "description": "Whose share of the jitter to tell."},
+    "key": {"type": "string", "maxLength": 512, "description": "Whose share of the jitter to show."},
     **COUNT_FIELDS,
 }
 _DURATIONS: Final = ("every", "jitter")
@@ -66,7 +66,7 @@ _DURATIONS: Final = ("every", "jitter")
 
 class ScheduleDocument(Struct, frozen=True):
     """
-    A job that comes back: its rule, as it is stored, and its next runs.
+    A recurring job: its rule, as it is stored, and its next runs.
     """
 
     key: str
@@ -80,7 +80,7 @@ class ScheduleDocument(Struct, frozen=True):
 
 class SchedulesDocument(Struct, frozen=True):
     """
-    One page of jobs that come back, in the order of their keys; pass `cursor` on for the next, null on the last.
+    One page of recurring jobs, in the order of their keys; pass `cursor` on for the next, null on the last.
     """
 
     schedules: list[ScheduleDocument]
@@ -98,18 +98,18 @@ class RunsDocument(Struct, frozen=True):
 
 class Schedules:
     """
-    The operations on jobs that come back.
+    The operations on recurring jobs.
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
         """
-        Tell of the jobs of *scheduler*.
+        Report the jobs of *scheduler*.
         """
         self._scheduler = scheduler
 
     async def list(self, call: Call) -> Reply:
         """
-        Return one page of the jobs that come back, each with its next runs.
+        Return one page of the recurring jobs, each with its next runs.
         """
         fields = query(call, SCHEDULES_FIELDS)
         count = _count(fields)

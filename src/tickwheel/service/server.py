@@ -1,7 +1,7 @@
 """
 Binds, serves, and stops within its time.
 
-uvicorn does the work. Beside it stands what it leaves out: a request that never comes, or never ends, is cut off;
+uvicorn does the work. Added here is what it leaves out: a request that never comes, or never ends, is cut off;
 signals are ours; and live streams are ended first, so that a stop waits only for requests.
 """
 

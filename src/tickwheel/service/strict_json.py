@@ -2,7 +2,7 @@
 JSON as I-JSON (RFC 7493) wants it: UTF-8, no NaN, no lone surrogates, no name twice, no bottomless nesting.
 
 msgspec decodes and checks types. Two things it lets pass are checked beside it, by code that runs in C:
-a name that stands twice in one object (the second would silently win), and nesting deeper than anybody means.
+a name that appears twice in one object (the second would silently win), and nesting deeper than anybody means.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     Return what *body* says, checked by *decoder*.
 
     Raises:
-        ProblemError: `malformed_json` where it is no strict JSON, `invalid_value` where a value has the wrong type.
+        ProblemError: `malformed_json` where it is not strict JSON, `invalid_value` where a value has the wrong type.
     """
     if is_deep(body):
         raise ProblemError("malformed_json", f"the body nests arrays and objects deeper than {DEPTH_MAX} levels")
@@ -49,7 +49,7 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         raise _invalid(body, str(error)) from None
     except _RepeatedNameError as error:
         name = error.args[0]
-        message = f"the name {show(name)} stands twice in one object"
+        message = f"the name {show(name)} appears twice in one object"
         raise ProblemError("malformed_json", message, value=name, remedy="give each name once") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProblemError("malformed_json", f"the body cannot be read: {error}", value=body) from None
@@ -58,7 +58,7 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 def is_deep(body: bytes) -> bool:
     """
-    Tell whether *body* nests deeper than `DEPTH_MAX`; true only of what has so many brackets outside its strings.
+    Return whether *body* nests deeper than `DEPTH_MAX`; true only of what has so many brackets outside its strings.
     """
     if body.count(b"[") + body.count(b"{") <= DEPTH_MAX:
         return False
@@ -92,7 +92,7 @@ def reworded(message: str) -> str:
 
 class _RepeatedNameError(Exception):
     """
-    Carries the name that stands twice.
+    Carries the name that appears twice.
     """
 
 

@@ -1,5 +1,5 @@
 """
-Who may read and who may write: tokens, kept as hashes, compared in constant time.
+Rights to read and to write: tokens, kept as hashes, compared in constant time.
 
 A file of tokens has one on each line, as `tickwheel token` prints it: `read HASH` or `write HASH`, where HASH is the
 hexadecimal SHA-256 of the token. A plain hash is enough: a token is 256 random bits, which no dictionary has.
@@ -84,7 +84,7 @@ class Tokens:
                 continue
             match = _LINE.fullmatch(text)
             if match is None:
-                raise TokenFileError(path, f"line {number} is no token")
+                raise TokenFileError(path, f"line {number} is not a token")
             hashes.append((Access[match[1].upper()], match[2]))
         return cls(tuple(hashes))
 
@@ -97,7 +97,7 @@ class Tokens:
 
 def digest_of(token: str) -> str:
     """
-    Return the hash that stands for *token* in a file.
+    Return the hash that represents *token* in a file.
     """
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 

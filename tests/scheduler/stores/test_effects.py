@@ -162,7 +162,7 @@ def test_connections_that_commit_by_themselves(tmp_path, postgres, database):
 
     conn = sqlite3.connect(tmp_path / "own.db", isolation_level=None)
     create_table(conn)
-    with pytest.raises(TransactionError, match="commits every statement by itself: execute BEGIN first"):
+    with pytest.raises(TransactionError, match="commits every statement at once: execute BEGIN first"):
         once(conn, firing())
     conn.execute("BEGIN")
     assert once(conn, firing())

@@ -191,7 +191,7 @@ def test_connections_that_cannot_be_joined(client, url, conn, postgres):
     with closing(psycopg.connect(postgres.url("postgres"))) as other:
         refused(client, other, "another database: leave conn out")
     with closing(psycopg.connect(url, autocommit=True)) as autocommit:
-        refused(client, autocommit, r"commits each statement by itself: begin a transaction")
+        refused(client, autocommit, r"commits each statement at once: begin a transaction")
         with autocommit.transaction():
             assert client.set("joined", conn=autocommit, **LATER).outcome == "created"
         with autocommit.pipeline(), autocommit.transaction():

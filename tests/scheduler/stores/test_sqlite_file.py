@@ -60,7 +60,7 @@ def test_text_file_is_refused_and_left_alone(path, make):
     """
     path.write_text("these are not the jobs you are looking for\n" * 100)
     before = path.read_bytes()
-    with pytest.raises(StoreFormatError, match=r"jobs.db is no database: name another file"):
+    with pytest.raises(StoreFormatError, match=r"jobs.db is not a database: name another file"):
         make()
     assert path.read_bytes() == before
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["jobs.db"]
@@ -151,7 +151,7 @@ def test_missing_directory_is_refused(tmp_path):
     """
     A directory is not made where there is none.
     """
-    with pytest.raises(StoreError, match=r"is in '.*/none', which is no directory: make the directory first"):
+    with pytest.raises(StoreError, match=r"is in '.*/none', which is not a directory: make the directory first"):
         SqliteStore(tmp_path / "none" / "jobs.db").open()
     assert list(tmp_path.iterdir()) == []
 

@@ -206,7 +206,7 @@ def test_connections_that_cannot_be_joined(client, path, tmp_path):
     with closing(sqlite3.connect(":memory:")) as memory:
         refused(client, memory, "a database in memory")
     with closing(sqlite3.connect(path, isolation_level=None)) as autocommit:
-        refused(client, autocommit, r"commits each statement by itself: begin a transaction")
+        refused(client, autocommit, r"commits each statement at once: begin a transaction")
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
         refused(client, reader, "only reads: pass one that may write")
     with closing(sqlite3.connect(path)) as query_only:

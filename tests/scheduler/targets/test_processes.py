@@ -263,7 +263,7 @@ async def coroutine(payload):
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        (lambda payload: payload, "stands inside another"),
+        (lambda payload: payload, "is defined inside another"),
         (coroutine, "it is async"),
         (functools.partial(print, file=lambda: None), "it cannot be sent to a process"),
     ],

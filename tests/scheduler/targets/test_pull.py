@@ -151,7 +151,7 @@ def test_set_anew_while_leased(scheduler):
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q")
     scheduler.set("k", delay=3600, target="pull", handler="q")
-    with pytest.raises(LeaseEndedError, match="set anew or cancelled meanwhile"):
+    with pytest.raises(LeaseEndedError, match="set again or cancelled meanwhile"):
         scheduler.ack(lease.fire_id)
     assert scheduler.get("k").state is State.PENDING
 

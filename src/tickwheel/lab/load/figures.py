@@ -1,8 +1,8 @@
 """
 What one stage of a load was like.
 
-A latency counts from the instant at which the schedule had the request start, not from when it was sent: whoever has to
-wait because the service is slow is counted with the whole wait ("coordinated omission", G. Tene).
+A latency counts from the instant at which the schedule had the request start, not from when it was sent: a request that
+has to wait because the service is slow is counted with the whole wait ("coordinated omission", G. Tene).
 """
 
 from __future__ import annotations

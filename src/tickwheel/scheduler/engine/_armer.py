@@ -2,7 +2,7 @@
 The armer: counts attempts just before jobs are due, and sets the timers that fire them.
 
 Jobs near their instant are gathered in slots of some milliseconds. A slot's timer comes an arming window ahead of it:
-all its attempts are counted in one write, and by the time they are due nothing stands between instant and firing.
+all its attempts are counted in one write, and by the time they are due nothing comes between instant and firing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Armer:
     From near to fired.
 
     Args:
-        ground: What it stands on.
+        ground: What all roles share.
         near: The table.
         registry: Knows how a job's handler is limited.
         way: Gets the entries of one instant, in the order of their generations.

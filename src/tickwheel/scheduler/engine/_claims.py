@@ -34,10 +34,10 @@ _REPLACED: Final = frozenset((Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED
 
 class Claims:
     """
-    Withdraws what has not started, for whoever asks.
+    Withdraws what has not started, when asked.
 
     Args:
-        ground: What it stands on.
+        ground: What all roles share.
         near: The table, where start and withdrawal exclude each other.
         settler: Gives back what nobody replaced.
         way: Goes on with what waited for them, and takes up what is pending again.

@@ -134,7 +134,7 @@ class Entry:
     @property
     def place(self) -> tuple[int, int]:
         """
-        Where it stands among the lives and attempts of its key: a retry has the same generation and is due later.
+        Its place among the lives and attempts of its key: a retry has the same generation and is due later.
         """
         return self.job.generation, self.job.due_at
 

@@ -1,7 +1,7 @@
 """
 The executor: hands jobs to their targets when their instant has come, and judges what comes back.
 
-Between the instant and the start a job may wait for a worker. So the last check stands where it starts, on the thread
+Between the instant and the start a job may wait for a worker. So the last check is made where it starts, on the thread
 or loop that runs it: the lease must hold still, and nobody may have withdrawn it.
 """
 
@@ -118,7 +118,7 @@ class Executor:
 
     def flush_spans(self) -> None:
         """
-        Tell the tracer of what has ended, for a stop.
+        Report to the tracer what has ended, for a stop.
         """
         if self._spans is not None:
             self._spans.flush()
@@ -169,7 +169,7 @@ class Executor:
 
     def start_held(self, entry: Entry) -> Callable[[], object] | None:
         """
-        Start an attempt that its target holds, if it may start, and return what tells of it.
+        Start an attempt that its target holds, if it may start, and return what reports it.
         """
         if not self._may_start(entry):
             return None
@@ -288,7 +288,7 @@ class Executor:
 
     def _begin(self, entry: Entry) -> float | None:
         """
-        Note and tell that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
+        Note and report that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
         """
         entry.fired_at = self._clock.now()
         job = entry.job
@@ -298,7 +298,7 @@ class Executor:
 
     def _announce(self, entry: Entry) -> None:
         """
-        Tell observers that *entry* has started.
+        Report to observers that *entry* has started.
         """
         job = entry.job
         if self._hooks.is_curious:

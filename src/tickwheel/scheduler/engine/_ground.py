@@ -1,5 +1,5 @@
 """
-What the background roles stand on.
+What the background roles share.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Ground:
         timers: The near wheel, on the scheduler's clock.
         pacer: A wheel on the real clock, for waits that are about threads and stores: the same one, unless a test
             moves the scheduler's clock by hand.
-        hooks: Who is told.
+        hooks: Called with events.
         options: The knobs.
-        tracer: Who makes spans of firings, if anybody does.
+        tracer: Makes spans of firings, if there is one.
     """
 
     owner: str

@@ -99,7 +99,7 @@ class Lanes:
     Lets through what may begin. From any thread.
 
     Args:
-        ground: What it stands on.
+        ground: What all roles share.
         limits_of: The limits of a job's handler, or None.
         window_ms: How long before its instant an entry is begun.
         begin: Begins entries that are to be let through later.

@@ -33,8 +33,8 @@ class Leases:
     Holds what this owner has of the store.
 
     Args:
-        ground: What it stands on.
-        way: Is told what is owned whenever that changes, and of each renewal.
+        ground: What all roles share.
+        way: Called with what is owned whenever that changes, and with each renewal.
     """
 
     def __init__(self, ground: Ground, way: Way) -> None:

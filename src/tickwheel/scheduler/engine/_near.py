@@ -6,12 +6,12 @@ A job, by which is meant a key with a generation, is in one state at a time. The
     state       where it is                                       event     next
     far         in the store alone                                stage     near
     near        filed, waiting for its attempt to be counted      begin     beginning
-                                                                  drop      far        (moved, set anew, cancelled)
+                                                                  drop      far        (moved, set again, cancelled)
     beginning   the count is on its way to the store              begun     begun
                                                                   refuse    far        (somebody else was faster)
-                                                                  withdraw  settling   (moved, set anew, cancelled)
+                                                                  withdraw  settling   (moved, set again, cancelled)
     begun       counted, waiting for its instant or a worker      start     running
-                                                                  withdraw  settling   (moved, set anew, cancelled)
+                                                                  withdraw  settling   (moved, set again, cancelled)
                                                                   end       settling   (given back)
     running     in its target's hands                             end       settling
     settling    its end is on its way to the store                settle    far        (gone, or a new life there)
@@ -22,8 +22,8 @@ So a job loaded twice, or loaded while it is moved, fires once.
 
 Of two generations of one key, one is busy at a time: the next is not begun before the end of the one before is written.
 
-Start and withdraw meet here and nowhere else: whichever comes first keeps the other from happening. So a caller who was
-told that a job is cancelled knows that it will not start, and one who was told that it is too late, that it has.
+Start and withdraw meet here and nowhere else: whichever comes first keeps the other from happening. So a caller that
+got the answer that a job is cancelled knows that it will not start; the answer that it is too late means that it has.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Near:
             jobs: Pending jobs.
             epoch: Of their shard.
             is_news: Whether they come from a commit of this process, and so replace what is near of their keys, unless
-                that is newer: two commits may be told in the other order. Read rows replace only an older generation,
-                or what was staged under a lease that has ended.
+                that is newer: two commits may be reported in the other order. Read rows replace only an older
+                generation, or what was staged under a lease that has ended.
         """
         new: list[Entry] = []
         waiting, busy = self._waiting, self._busy
@@ -200,7 +200,7 @@ class Near:
             job: As the store has it: running, with that attempt counted.
 
         Returns:
-            None if nothing is known here of that attempt. What is WITHDRAWN is settling: whoever asked sees to that.
+            None if nothing is known here of that attempt. What is WITHDRAWN is settling: the caller sees to that.
         """
         with self._lock:
             entry = self._busy.get(job.generation)
@@ -299,7 +299,7 @@ def _step_all(entries: Iterable[Entry], event: Event) -> list[Entry]:
 
 def _is_known(job: Job, epoch: int, busy: Entry | None, waiting: Entry | None) -> bool:
     """
-    Return whether a row that was read under the lease of *epoch* tells nothing new.
+    Return whether a row that was read under the lease of *epoch* brings nothing new.
 
     What runs under an earlier lease may not end any more: its life goes on under this one, once it is out of the way.
     """

@@ -41,7 +41,7 @@ __all__ = ["Owner"]
 _CLOSING_S: Final = 0.3
 """What a stop keeps of its time for closing connections and threads."""
 _LOOK_S: Final = 0.1
-"""A stop looks at least that often whether all is settled; refused begins are not told to it."""
+"""A stop looks at least that often whether all is settled; it is not notified of refused begins."""
 _DOUBT_S: Final = 0.1
 """After which a firing that met an untrusted lease is looked at again."""
 
@@ -184,7 +184,7 @@ class Owner:
 
     def start_over(self) -> None:
         """
-        To the stager: something may have been written that nobody here was told.
+        To the stager: something may have been written of which nothing here was notified.
         """
         self._stager.start_over()
 

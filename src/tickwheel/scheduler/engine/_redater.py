@@ -1,5 +1,5 @@
 """
-The redater: writes instants anew that no longer mean what they meant, because the clock was set.
+The redater: writes instants again that no longer mean what they meant, because the clock was set.
 
 What counts elapsed time (see `_elapsed`) is moved by as much as the clock was; an interval's anchor moves along, which
 keeps its phase. What follows the calendar is moved only where the clock was set back: to the first instant of its cron
@@ -36,7 +36,7 @@ class Redater:
     Between the store and what is near.
 
     Args:
-        ground: What it stands on.
+        ground: What all roles share.
         on_lives: Gets what was redated, as it is now, on the writer's thread.
     """
 

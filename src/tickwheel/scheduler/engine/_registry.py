@@ -136,7 +136,7 @@ class Registry:
 
     def report_to(self, tell: Callable[[Event], object]) -> None:
         """
-        Let the targets that have something to tell give their events to *tell*.
+        Let the targets that have something to report give their events to *tell*.
         """
         for target in self._targets.values():
             if isinstance(target, Reporting):
@@ -144,7 +144,7 @@ class Registry:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return what the targets tell of themselves, by their names.
+        Return what the targets report, by their names.
         """
         return {name: each.figures() for name, each in self._targets.items() if isinstance(each, Reporting)}
 

@@ -3,8 +3,8 @@ The settler: writes down how attempts ended.
 
 A lone end is written at once. Others gather while it is being committed, and for a few milliseconds from its start, and
 share the next commit: at a thousand firings a second that saves four of five commits, and half of the CPU. An end that
-the store refuses belongs to a job that was set anew, or to a shard that has another owner: it is counted, and not tried
-again.
+the store refuses belongs to a job that was set again, or to a shard that has another owner: it is counted, and not
+tried again.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Settler:
         """
         Write *batch* once more later; if it was written after all, it is refused then.
 
-        What became of its jobs was told to nobody in that case, and has to be read: next runs, next attempts.
+        What became of its jobs was not reported in that case, and has to be read: next runs, next attempts.
         """
         if self._hooks.is_active:
             self._hooks.tell(StoreFailed("settling firings", str(error)))

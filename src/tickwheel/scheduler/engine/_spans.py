@@ -2,7 +2,7 @@
 The spans of firings that are traced: begun one by one, ended together.
 
 The library takes for a span as long as the scheduler for two firings, and twice that if it was not at work just before.
-So an end is noted with its instant, and told with those of others.
+So an end is noted with its instant, and reported with those of others.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tickwheel.scheduler.engine._entry import Entry
 __all__ = ["Spans", "fired_event"]
 
 _MANY: Final = 128
-"""So many ends are told at once: two milliseconds, on the thread that brings the last of them."""
+"""So many ends are reported at once: two milliseconds, on the thread that brings the last of them."""
 
 _PAUSE_S: Final = 0.1
-"""After which fewer are told, too: soon enough that the processor still has at hand what a burst has left there."""
+"""After which fewer are reported, too: soon enough that the processor still has at hand what a burst has left there."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -73,7 +73,7 @@ class Spans:
 
     def flush(self) -> None:
         """
-        Tell all ends that are noted.
+        Report all ends that are noted.
         """
         self._is_timed = False
         self._tell()
@@ -92,7 +92,7 @@ class Spans:
 
 def fired_event(entry: Entry) -> JobFired:
     """
-    Return what hooks and tracers are told of a firing that begins.
+    Return what hooks and tracers get for a firing that begins.
     """
     job, fired_at = entry.job, entry.fired_at
     return JobFired(

@@ -3,9 +3,9 @@ The stager: brings jobs near as their instants come into sight.
 
 For each shard that is owned there is a cursor: every pending job up to it is near, or was. A look reads on from the
 cursor to the horizon. Jobs that this process writes at or before the cursor are staged straight from their commit;
-those after it only pull the next look forward. What other processes write is told by the store, and read as changes.
-Whatever is missed by all of that is found by the lookout once it is overdue. The next look is a timer, set to when the
-first job after the cursor comes within the horizon.
+those after it only pull the next look forward. What other processes write is announced by the store, and read as
+changes. Whatever is missed by all of that is found by the lookout once it is overdue. The next look is a timer, set to
+when the first job after the cursor comes within the horizon.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Stager:
 
     def start_over(self) -> None:
         """
-        Read everything up to the horizon again: something may have been written that nobody here was told.
+        Read everything up to the horizon again: something may have been written of which nothing here was notified.
 
         What was sent and never answered may even take effect later: that is found when it is overdue.
         """

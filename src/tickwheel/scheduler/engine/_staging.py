@@ -1,10 +1,10 @@
 """
 The staging: jobs that come near are filed, or set aside for a node that has their handler.
 
-A job is looked at when it comes near, whoever wrote it. One whose handler is missing here goes out of its shard's way
-in the store, without an attempt; all nodes are told, and the first that has the handler moves it into a shard of its
-own. Where no node has it, it waits there for one that comes. Where all nodes have all handlers, that is one look into
-a set for each job, and one question to the store every other second.
+A job is looked at when it comes near, whatever process wrote it. One whose handler is missing here goes out of its
+shard's way in the store, without an attempt; all nodes are notified, and the first that has the handler moves it into a
+shard of its own. Where no node has it, it waits there for one that comes. Where all nodes have all handlers, that is
+one look into a set for each job, and one question to the store every other second.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Staging:
     The way from a row to the near wheel: what can be run here is filed, the rest is set aside.
 
     Args:
-        ground: What it stands on.
+        ground: What all roles share.
         near: The table.
         armer: Files what can be run.
         registry: Knows what that is.

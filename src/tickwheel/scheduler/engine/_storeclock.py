@@ -30,7 +30,7 @@ _GLANCES: Final = 20
 
 class StoreClock:
     """
-    The store's time, told from this machine's clocks, and the way from there to the monotonic one.
+    The store's time, computed from this machine's clocks, and the way from there to the monotonic one.
 
     A store that reads this machine's time of day has that. One with a clock of its own is sampled when it is opened and
     at each renewal, against the monotonic clock: nobody who sets this machine's time of day changes what is due.
@@ -39,7 +39,7 @@ class StoreClock:
 
     Either clock may be set, which begins a new `era`. It is noticed by the first reading of this machine's clock after
     it, or by the next sample; so every reading belongs to one era, and two readings of one era differ by the time that
-    has elapsed. `moved_ms` says how far an instant of an earlier era lies from the same distance in the current one.
+    has elapsed. `moved_ms` says how far an instant of an earlier era is from the same distance in the current one.
     """
 
     __slots__ = ("_anchor_ns", "_clock", "_elapsed_ns", "_listener", "_lock", "_offset_ms", "_sampled_at", "_skews")
@@ -134,8 +134,8 @@ class StoreClock:
         """
         Learn from one reading of the store's clock, made between two of this machine's (`local`).
 
-        The reading was cut to whole milliseconds, and made anywhere between the two: so the offset lies between two
-        bounds. What is believed by now is kept if it lies there, as a quicker sample found it; otherwise the lower
+        The reading was cut to whole milliseconds, and made anywhere between the two: so the offset is between two
+        bounds. What is believed by now is kept if it is between them, as a quicker sample found it; otherwise the lower
         bound is taken.
         """
         lowest, highest = store_ms - after, store_ms + 1 - before

@@ -44,8 +44,8 @@ class Timeouts:
     Watches over the attempts of one runner. From any thread.
 
     Args:
-        ground: What it stands on.
-        runner: Told of attempts that are past their timeouts.
+        ground: What all roles share.
+        runner: Notified of attempts that are past their timeouts.
         end: Gets what ended and how, unless it had ended before.
     """
 

@@ -42,7 +42,7 @@ _FATAL = (HandlerNotFoundError,)
 
 class Kind(StrEnum):
     """
-    The ends that are counted and told apart.
+    The ends that are counted separately.
     """
 
     SUCCEEDED = "succeeded"

@@ -18,7 +18,7 @@ class Waiting(deque[Entry]):
     """
     A queue from which entries may be taken back without a search: they leave the stage in which they wait.
 
-    Whoever takes one out has to look at its stage. They are swept out once they are half of what waits.
+    Code that takes one out has to look at its stage. They are swept out once they are half of what waits.
 
     Args:
         stage: In which an entry waits here.

@@ -30,8 +30,8 @@ class Watcher:
     Waits in a thread of its own until others may have written.
 
     Args:
-        ground: What it stands on.
-        way: Is told that others may have written, and every other second that it is time to look back.
+        ground: What all roles share.
+        way: Notified that others may have written, and every other second that it is time to look back.
     """
 
     def __init__(self, ground: Ground, way: Way) -> None:

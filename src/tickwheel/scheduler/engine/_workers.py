@@ -18,9 +18,9 @@ class Workers:
     """
     Daemon threads that run the entries of a queue, one for each of its places, started when there is something to run.
 
-    Waking a thread costs more than a short handler takes. So a batch wakes one worker, and whoever takes an entry while
-    others wait wakes the next, unless one is on its way already: short handlers are run by few, and a slow one delays
-    nobody. The queue is bounded by whoever fills it: no more entries are begun than `running_max`.
+    Waking a thread costs more than a short handler takes. So a batch wakes one worker, and a worker that takes an entry
+    while others wait wakes the next, unless one is on its way already: short handlers are run by few, and a slow one
+    delays nobody. The queue is bounded by what fills it: no more entries are begun than `running_max`.
     """
 
     def __init__(self, run: Callable[[Entry], object], queue: Queue) -> None:

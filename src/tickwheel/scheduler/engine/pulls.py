@@ -18,7 +18,7 @@ __all__ = ["LEASES_MAX", "LEASE_MAX_S", "LEASE_MIN_S", "WAIT_MAX_S", "Pulls", "c
 
 LEASES_MAX = 1_000
 WAIT_MAX_S = 300.0
-"""The longest wait: what stands between a worker and us forgets connections that are silent for longer."""
+"""The longest wait: a proxy between a worker and us forgets connections that are silent for longer."""
 LEASE_MIN_S, LEASE_MAX_S = 0.1, 43_200.0
 
 
@@ -102,7 +102,7 @@ def check_error(error: str | None) -> str:
 
 def check_seconds(name: str, value: Duration, least: float, most: float) -> float:
     """
-    Return *value* if it lies within the bounds.
+    Return *value* if it is within the bounds.
     """
     if not least <= checks.delay_ms(value, name) / 1000 <= most:
         raise InvalidJobError(name, value, f"pass seconds in {least:g}..{most:g}")

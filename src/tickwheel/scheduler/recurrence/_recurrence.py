@@ -23,7 +23,7 @@ from tickwheel.scheduler.recurrence._interval import Interval
 __all__ = ["Recurrence"]
 
 _LAST_MS = 253_402_214_400_000
-"""A day before the year 10000, which no calendar here has, in whatever zone it is told."""
+"""A day before the year 10000, which no calendar here has, in whatever zone it is shown."""
 
 
 @dataclass(frozen=True, slots=True)

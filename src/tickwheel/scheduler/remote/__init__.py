@@ -1,7 +1,7 @@
 """
 A scheduler whose jobs another process fires: the same verbs over HTTP.
 
-    _core        what both faces of the scheduler stand on, as `scheduler._core` is for a store
+    _core        what both faces of the scheduler are built on, as `scheduler._core` is for a store
     _client      the verbs on jobs; checks are the scheduler's own, before anything is sent
     _pulls       the verbs of workers
     _puller      registered handlers, run here: they pull

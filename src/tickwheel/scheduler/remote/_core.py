@@ -1,5 +1,5 @@
 """
-What both faces of the scheduler stand on, where a service fires the jobs.
+What both faces of the scheduler are built on, where a service fires the jobs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TIMEOUT_S: Final = 10.0
 
 def is_service(store: object) -> bool:
     """
-    Tell whether *store* is the address of a service.
+    Return whether *store* is the address of a service.
     """
     return isinstance(store, str) and store.lower().startswith(("http://", "https://"))
 
@@ -48,7 +48,7 @@ class _Handlers:
 
 class _NoHooks:
     """
-    The events of firings, which are told where they happen.
+    The events of firings, which are reported where they happen.
     """
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
@@ -56,7 +56,7 @@ class _NoHooks:
         Refuse.
         """
         events = "firings" if routine else "failures"
-        what, remedy = f"{hook!r} cannot be told of a service's {events}", "subscribe where the service is started"
+        what, remedy = f"{hook!r} cannot be called with a service's {events}", "subscribe where the service is started"
         raise UnsupportedError(what, remedy)
 
 
@@ -91,7 +91,7 @@ class RemoteCore:
 
     def recent(self, after: int) -> list[FiringRecord]:
         """
-        Refuse: what fired is told where it does.
+        Refuse: what fired is reported where it does.
         """
         what, remedy = f"the firings after {after} are not known here", "ask the service: GET /v1/firings"
         raise UnsupportedError(what, remedy)

@@ -161,7 +161,7 @@ class Puller:
         except LeaseEndedError as error:
             _log.warning("%s", error)
         except TickwheelError as error:
-            _log.warning("the end of %r could not be told, and it will be fired again: %s", lease.fire_id, error)
+            _log.warning("the end of %r could not be reported, and it will be fired again: %s", lease.fire_id, error)
         finally:
             with self._lock:
                 self._leaked -= attempt.is_late

@@ -239,6 +239,6 @@ def _checked(url: str) -> str:
         what, remedy = f"{shown!r} has a user in it", "pass token=, or set TICKWHEEL_TOKEN"
         raise StoreError(what, remedy)
     if not parts.hostname or parts.query or parts.fragment:
-        what, remedy = f"{shown!r} is no service's address", "write http://host:port"
+        what, remedy = f"{shown!r} is not a service's address", "write http://host:port"
         raise StoreError(what, remedy)
     return url.rstrip("/")

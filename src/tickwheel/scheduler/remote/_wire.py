@@ -86,7 +86,7 @@ def _retry_body(retry: RetryPolicy) -> dict[str, Any]:
 
 def job_of(document: Mapping[str, Any]) -> Job:
     """
-    Return the job that *document* tells of.
+    Return the job that *document* describes.
     """
     retry, expires_at, recurrence = document["retry"], document["expires_at"], document["recurrence"]
     return Job(
@@ -118,7 +118,7 @@ def job_of(document: Mapping[str, Any]) -> Job:
 
 def answer_of(document: Mapping[str, Any]) -> Answer:
     """
-    Return the answer that *document* tells of.
+    Return the answer that *document* describes.
     """
     job = document.get("job")
     return Answer(Outcome(document["outcome"]), None if job is None else job_of(job))

@@ -1,5 +1,5 @@
 """
-Waiting for what others write, for stores whose server can tell of it. A hint: the truth is in the notes.
+Waiting for what others write, for stores whose server can announce it. A hint: the truth is in the notes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RETRY_S: Final = 1.0
 
 class Ear(Protocol):
     """
-    A connection on which a server tells what others wrote. Whatever its methods raise: it is closed, and made anew.
+    A connection on which a server announces what others wrote. If a method raises, it is closed, and made again.
     """
 
     def fileno(self) -> int:
@@ -28,7 +28,7 @@ class Ear(Protocol):
 
     def hear(self) -> bool:
         """
-        Take in what has come, without waiting; return whether others told something.
+        Take in what has come, without waiting; return whether others have written something.
         """
 
     def close(self) -> None:
@@ -39,7 +39,7 @@ class Ear(Protocol):
 
 class Listener:
     """
-    Hears what others tell, from `listen` to `deafen`, and can be woken: the drivers' own waits cannot.
+    Hears what others announce, from `listen` to `deafen`, and can be woken: the drivers' own waits cannot.
     """
 
     def __init__(self, connect: Callable[[], Ear]) -> None:
@@ -76,7 +76,7 @@ class Listener:
 
     def wait(self, timeout_s: float) -> bool:
         """
-        Block until others told something, `wake`, `close` or the timeout; return whether they may have.
+        Block until others have written something, `wake`, `close` or the timeout; return whether they may have.
         """
         with self._lock:
             if self._is_closed:

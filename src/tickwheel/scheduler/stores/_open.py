@@ -37,7 +37,7 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
     """
     Make the store that *url* names; it is not open yet.
 
-    `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`; the path is taken as it stands, without %-escapes.
+    `memory://`, `sqlite:///relative.db`, `sqlite:////absolute.db`; the path is taken as it is, without %-escapes.
     `?synchronous=normal` makes SQLite faster and less safe. `postgres://user:password@host:port/database`, with
     `shards=` for how many it has at least, `lease_s=`, `pooler=transaction` behind a pooler of transactions, `listen=`
     poll or the URL of the server itself, and whatever else libpq knows. `redis://user:password@host:port/database`,

@@ -62,7 +62,7 @@ def job_of(row: tuple[Any, ...]) -> Job:
 
 def code_of(job: Job) -> int:
     """
-    Return the number that stands for the state of *job*.
+    Return the number that represents the state of *job*.
     """
     return ASIDE if job.lacks_handler else CODES[job.state]
 

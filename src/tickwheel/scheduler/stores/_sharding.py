@@ -17,7 +17,7 @@ SHARDS: Final = 16
 
 def sharding(shards: int) -> Callable[[str], int]:
     """
-    Return what tells the shard of a key, which is the same everywhere; a firing asks some ten times.
+    Return the function from a key to its shard, which is the same everywhere; a firing asks some ten times.
     """
 
     def shard_of(key: str) -> int:

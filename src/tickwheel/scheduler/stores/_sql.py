@@ -1,7 +1,7 @@
 """
-SQL that lies in files: named queries and numbered migrations.
+SQL that is kept in files: named queries and numbered migrations.
 
-A file of queries is a sequence of `-- name: NAME` lines, each followed by one statement; comments may stand anywhere.
+A file of queries is a sequence of `-- name: NAME` lines, each followed by one statement; comments may be anywhere.
 """
 
 from __future__ import annotations

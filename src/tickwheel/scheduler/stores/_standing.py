@@ -13,7 +13,7 @@ __all__ = ["Standing"]
 
 class Standing:
     """
-    A store stands from its opening to its close, in the process that opened it.
+    A store is usable from its opening to its close, in the process that opened it.
 
     Attributes:
         is_closed: To be set at the close.

@@ -19,7 +19,7 @@ __all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Shard", "Skill", 
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """
-    What a store declares of itself; suites and the scheduler read it instead of guessing.
+    The abilities that a store declares; suites and the scheduler read it instead of guessing.
 
     Attributes:
         loss_window: What of the answered writes a power cut may lose, in words for an operator; "" where nothing.
@@ -28,7 +28,7 @@ class Abilities:
         has_many_writers: Whether two threads may call `apply` at once; it is faster so.
         has_many_owners: Whether several schedulers may own shards of one store.
         joins_transactions: Whether a write can join the caller's own transaction.
-        renew_s: How often to renew leases without an end, which can be lost all the same: a file may be deleted. None
+        renew_s: How often to renew leases without an end, which can be lost nevertheless: a file may be deleted. None
             where they cannot.
     """
 
@@ -50,7 +50,7 @@ class Lease:
         shard: Which; a store of one owner has shard 0 only. What runs in a shard that its owner hands over to another,
             because that one has less than its share, stays with the owner in a shard of its own: the tail, with a
             number above all others, and the epoch under which that was begun. A tail counts for nobody's share; it is
-            gone once nothing is left in it, and whoever comes first takes over those of owners that are gone.
+            gone once nothing is left in it, and if its owner is gone, the first node that asks takes it over.
         epoch: Grows with every change of owner; a settle of an older one is refused.
         until: Store time after which another may take it; None where a lock of the system holds it, for as long as the
             process lives.
@@ -74,8 +74,8 @@ class Shard:
 
     Attributes:
         number: Which part; a store of one owner has 0 only. Tails, which see `Lease`, have the highest numbers.
-        owner: Who holds its lease, or None. Where a lock of the system stands for the lease, a process that was killed
-            is told until the next one takes over.
+        owner: Who holds its lease, or None. Where a lock of the system replaces the lease, a process that was killed
+            is reported until the next one takes over.
         epoch: Of that lease, or of the last one; 0 where there was none.
         until: Store time at which it ends unless it is renewed; None where nobody holds it, or a lock does.
     """
@@ -128,7 +128,7 @@ class Joins(Protocol):
     What a store that declares `joins_transactions` has beside the others: writes within the caller's transaction.
 
     They take effect if and only if the caller commits, and are answered as `apply` answers them, as far as the
-    transaction sees. An error leaves the transaction as it was. Whoever owns the shards is told once it has ended.
+    transaction sees. An error leaves the transaction as it was. The shards' owners are notified once it has ended.
 
     Raises:
         TransactionError: If there is no transaction on that connection which can be joined.
@@ -204,7 +204,7 @@ class Store(Protocol):
         Return the shard that *key* belongs to, as long as this object lives: its home.
 
         A job may be in another one: where it was taken up, where it was left at a hand-over, or where it was put by
-        somebody who knew another number of shards. `due` says where it is, and any write but a begin brings it home.
+        a process that knew another number of shards. `due` says where it is, and any write but a begin brings it home.
         """
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
@@ -212,7 +212,7 @@ class Store(Protocol):
         Return pending jobs of *shard* with `due_at` below *until*, by (due_at, generation).
 
         At most *limit*, from just after *after*. What others write behind *after* is not met; `changes` brings it.
-        Costs by what it returns, not by what lies in the future.
+        Costs by what it returns, not by what is in the future.
         """
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
@@ -226,8 +226,8 @@ class Store(Protocol):
         """
         Return the pending jobs of *shard* with `due_at` below *until* that others wrote after *since*.
 
-        Only its owner is told, whom *epoch* of its lease proves: to all others there are none, and nothing is forgotten
-        by their asking. That is looked at in the statement that forgets.
+        Only its owner gets them, which proves itself by the *epoch* of its lease: to all others there are none, and
+        nothing is forgotten by their asking. That is looked at in the statement that forgets.
         It may return more (jobs of one's own, or the same ones twice), never fewer. None returns no jobs, and the mark
         of this moment: take it before the first `due`, so that whatever the scan misses comes after it.
         Costs by what was written since, not by what is pending.
@@ -268,7 +268,7 @@ class Store(Protocol):
         Move jobs that were set aside and that *skills* can run into *shard*, and return them as they now are.
 
         At most *limit*, each to one caller; it begins and settles them under *epoch*, whatever shard their keys belong
-        to, and whoever owns the shard after it finds them there. None where *epoch* is not the shard's any more.
+        to, and the shard's next owner finds them there. None where *epoch* is not the shard's any more.
         Costs by what it returns and by the number of skills, not by what else was set aside.
         """
 

@@ -11,7 +11,7 @@ and, made by their users and passed as `targets=`, each from its own module, or 
     redis_stream, amqp, nats, kafka        a message to a broker
     celery, rq, dramatiq, taskiq           a task into its queue, see `apply_at`
 
-The protocol of a target, and what one may answer, stand in `contract`.
+The protocol of a target, and what one may answer, are in `contract`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _GIVEN = ipaddress.IPv6Network("2000::/3")
 _ISATAP = 0x5EFE
-"""What stands before the IPv4 address in an interface identifier of RFC 5214, but for its universal bit."""
+"""What precedes the IPv4 address in an interface identifier of RFC 5214, but for its universal bit."""
 _SPECIAL: tuple[Network, ...] = (
     ipaddress.IPv4Network("192.0.0.0/24"),  # protocol assignments
     ipaddress.IPv4Network("192.88.99.0/24"),  # once the relays of 6to4
@@ -30,7 +30,7 @@ _SPECIAL: tuple[Network, ...] = (
 
 class AddressRefusedError(OSError):
     """
-    A webhook's host lies at an address that it may not reach.
+    A webhook's host has an address that it may not reach.
     """
 
     def __init__(self, address: str) -> None:
@@ -43,13 +43,13 @@ class AddressRefusedError(OSError):
 
 class Guard:
     """
-    Tells public addresses from others.
+    Distinguishes public addresses from others.
 
     Args:
-        allow: Networks that may be reached all the same, such as "10.1.0.0/16" or "127.0.0.1".
+        allow: Networks that may be reached nevertheless, such as "10.1.0.0/16" or "127.0.0.1".
 
     Raises:
-        ValueError: If one of them is no network.
+        ValueError: If one of them is not a network.
     """
 
     def __init__(self, allow: Iterable[str] = ()) -> None:
@@ -77,7 +77,7 @@ def _is_public(address: Address) -> bool:
 
 def _wrapped(address: Address) -> list[Address]:
     """
-    Return the addresses that *address* stands for: itself, or what it wraps.
+    Return the addresses that *address* leads to: itself, or what it wraps.
     """
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:

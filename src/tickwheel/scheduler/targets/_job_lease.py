@@ -31,7 +31,7 @@ class JobLease:
     @property
     def fire_id(self) -> str:
         """
-        The name of this firing, by which it is acknowledged, and repeats are told apart.
+        The name of this firing, by which it is acknowledged, and repeats are recognised.
         """
         return f"{self.job.key}/{self.job.generation}/{self.attempt}"
 

@@ -1,5 +1,5 @@
 """
-One connection of a target: opened on first use, shared, and opened anew after it broke.
+One connection of a target: opened on first use, shared, and opened again after it broke.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ From a URL to a target.
     dramatiq+redis://...                                   Dramatiq; queue= names its queue
     webhook:?secret=whsec_...&allow=10.1.0.0/16            webhooks, signed, and what inside they may reach
 
-How each is read stands in its own file, which is loaded when it is asked for; here is which one that is.
+How each is read is in its own file, which is loaded when it is asked for; here is which one that is.
 `timeout_s=` goes with each. Options that are not ours are the library's where it reads them from the URL.
 """
 
@@ -41,7 +41,7 @@ _MODULES: Final = {
     "rq+": "rq",
     "dramatiq+": "dramatiq",
 }
-"""Which module reads the URLs of a scheme; a plus stands before the scheme of a queue's broker."""
+"""Which module reads the URLs of a scheme; a plus precedes the scheme of a queue's broker."""
 
 
 def make_target(url: str, *, has_to_run: bool = False) -> Target:

@@ -52,7 +52,7 @@ class ProcessPool:
 
         Args:
             function: Found by its name.
-            timeout_s: After which the process is killed; a heartbeat lets it begin anew.
+            timeout_s: After which the process is killed; a heartbeat lets it begin again.
             arguments: The payload, the `Firing`, or both.
 
         Raises:
@@ -207,9 +207,9 @@ def check_importable(name: str, function: Callable[..., Any]) -> None:
         raise InvalidJobError("handler", name, f"it is async: {remedy}")
     if inspect.isfunction(function):
         if "<" in function.__qualname__:
-            raise InvalidJobError("handler", name, f"{function.__qualname__} stands inside another: {remedy}")
+            raise InvalidJobError("handler", name, f"{function.__qualname__} is defined inside another: {remedy}")
         if function.__module__ == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
-            raise InvalidJobError("handler", name, f"it was typed in, and stands in no file: {remedy}")
+            raise InvalidJobError("handler", name, f"it was typed in, and is in no file: {remedy}")
         return
     try:
         pickle.dumps(function)

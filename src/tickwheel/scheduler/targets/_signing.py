@@ -1,7 +1,7 @@
 """
 Signatures after Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`.
 
-A receiver can tell who sent a message, and when, and refuse one that is played back to it.
+A receiver can verify who sent a message, and when, and refuse one that is played back to it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BYTES_MIN, _BYTES_MAX = 24, 64
 
 def read_secret(secret: str) -> bytes:
     """
-    Return the key that *secret* ("whsec_" and base64) stands for.
+    Return the key that *secret* ("whsec_" and base64) encodes.
 
     Raises:
         InvalidJobError: If it is none; the message does not repeat it.

@@ -1,5 +1,5 @@
 """
-What queues of tasks get: the payload of a job, read as the call that it stands for.
+What queues of tasks get: the payload of a job, read as the call that it describes.
 
     payload                                         call
     {"args": [1, 2], "kwargs": {"a": 3}}            task(1, 2, a=3)
@@ -81,14 +81,14 @@ def apply_at(
         eta: An aware datetime, or seconds since the epoch.
         countdown: Seconds from now; one of the two.
         key: The job's; setting it again replaces what is pending. None for one that nobody else has.
-        target: What the target is called here; None for "celery", "rq", "dramatiq" or "taskiq", as *task* tells.
+        target: What the target is called here; None for "celery", "rq", "dramatiq" or "taskiq", as *task* shows.
         **options: For the queue, such as `queue="slow"`.
 
     Returns:
         What `set` returns: the answer, or, of an `AsyncScheduler`, what is to be awaited for it.
 
     Raises:
-        InvalidJobError: As `set` does, or where a name does not tell the target.
+        InvalidJobError: As `set` does, or where a name does not determine the target.
     """
     kind, name = _known(task)
     target = target or kind
@@ -104,7 +104,7 @@ def apply_at(
 
 def check_task_name(handler: str, example: str) -> None:
     """
-    Refuse what is no name of a task.
+    Refuse what is not the name of a task.
 
     Raises:
         InvalidJobError: Showing the *example*.
@@ -115,7 +115,7 @@ def check_task_name(handler: str, example: str) -> None:
 
 def task_of(payload: bytes) -> Task:
     """
-    Return the call that *payload* stands for.
+    Return the call that *payload* describes.
 
     Raises:
         InvalidJobError: If it is none.

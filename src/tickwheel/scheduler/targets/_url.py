@@ -31,9 +31,9 @@ class TargetUrl:
 
     Attributes:
         scheme: Of the kind, in lower case.
-        base: What stands before the options, scheme and all.
+        base: What precedes the options, scheme and all.
         shown: The same without user and password, to print.
-        options: Names and values as they stand there, %-escapes and all; a plus is a plus.
+        options: Names and values as they are there, %-escapes and all; a plus is a plus.
     """
 
     __slots__ = ("base", "options", "scheme", "shown")
@@ -53,7 +53,7 @@ class TargetUrl:
         Refuse a host or port that cannot be read.
 
         Raises:
-            InvalidJobError: Showing the *example*, and no part of the URL, as a password may stand anywhere in it.
+            InvalidJobError: Showing the *example*, and no part of the URL, as a password may be anywhere in it.
         """
         try:
             _ = urlsplit(self.base).port
@@ -89,7 +89,7 @@ class TargetUrl:
 
     def refuse_others(self, taken: Iterable[str], known: Iterable[str] = ()) -> None:
         """
-        Refuse whatever is left and not *known*; the message tells those that were *taken*, too.
+        Refuse whatever is left and not *known*; the message lists those that were *taken*, too.
         """
         known = tuple(known)
         for name, _ in self.options:

@@ -125,7 +125,7 @@ def _is_open(held: _Open) -> bool:
 
 def _split(handler: str) -> tuple[str, str]:
     """
-    Return the exchange, "" for the default one, and the routing key that *handler* stands for.
+    Return the exchange, "" for the default one, and the routing key that *handler* names.
     """
     exchange, slash, key = handler.partition("/")
     return (exchange, key) if slash else ("", exchange)

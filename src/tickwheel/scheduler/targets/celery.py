@@ -60,7 +60,7 @@ class CeleryTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is no name of a task.
+        Refuse what is not the name of a task.
         """
         check_task_name(handler, "tasks.send_mail")
 

@@ -132,7 +132,7 @@ class Firing:
 
     def heartbeat(self) -> bool:
         """
-        Let the handler's timeout begin anew; for a long job that is making progress.
+        Let the handler's timeout begin again; for a long job that is making progress.
 
         An async handler calls it on its own event loop.
 
@@ -197,8 +197,8 @@ class End(Protocol):
         It calls nobody and may be called under a lock.
 
         Returns:
-            Tells observers of the start, to be called without a lock; None if the attempt may not start, and is not to
-            be handed on.
+            Reports the start to observers, to be called without a lock; None if the attempt may not start, and is not
+            to be handed on.
         """
 
     def __call__(
@@ -211,7 +211,7 @@ class End(Protocol):
         End it with what a call would return or raise; *tell* gets the store's answer once that is written down.
 
         Returns:
-            Whether it had not ended before; otherwise nothing is told.
+            Whether it had not ended before; otherwise nothing is reported.
         """
 
 
@@ -224,7 +224,7 @@ class Limits:
         concurrency: How many of its attempts may be under way at once, or None; one is so from shortly before its
             instant until its end is written. `USUAL` for three quarters of `SchedulerOptions.running_max`.
         rate: How many may begin in a second, evenly spaced, or None.
-        places: Tells how many may be under way just now, where that changes, or None.
+        places: Returns how many may be under way just now, where that changes, or None.
     """
 
     concurrency: int | Usual | None = USUAL
@@ -243,7 +243,7 @@ class Target(Protocol):
         """
         Refuse a handler's name that no job of this target can have.
 
-        Called when a job is set, possibly in a process that fires nothing: an unknown but possible name is no error.
+        Called when a job is set, possibly in a process that fires nothing: an unknown but possible name is allowed.
 
         Raises:
             InvalidJobError: Naming the value and the remedy.
@@ -287,7 +287,7 @@ class Naming(Protocol):
 @runtime_checkable
 class Reporting(Protocol):
     """
-    What a target has besides, if it has something to tell of itself.
+    What a target has besides, if it reports events and figures of its own.
     """
 
     def report_to(self, tell: Callable[[Event], object]) -> None:
@@ -297,5 +297,5 @@ class Reporting(Protocol):
 
     def figures(self) -> dict[str, Any]:
         """
-        Return what is to stand in `stats()["targets"]` under the target's name; from any thread.
+        Return what is to appear in `stats()["targets"]` under the target's name; from any thread.
         """

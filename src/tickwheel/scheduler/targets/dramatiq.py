@@ -26,7 +26,7 @@ class DramatiqTarget:
     Enqueues messages for actors by their names; the process that fires need not have their code.
 
     Args:
-        broker: A `dramatiq.Broker`; whoever made it closes it.
+        broker: A `dramatiq.Broker`; the code that made it closes it.
         queue: The name of the queue; a job's option "queue_name" takes precedence, and that of a known actor follows.
         timeout_s: How long enqueuing one may take.
     """
@@ -58,7 +58,7 @@ class DramatiqTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is no name of an actor.
+        Refuse what is not the name of an actor.
         """
         check_task_name(handler, "send_mail")
 

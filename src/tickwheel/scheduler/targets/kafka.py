@@ -2,7 +2,7 @@
 The Kafka target: a record in the topic that the job names as its handler.
 
 The record's key is the job's, so that the firings of one key stay in order in one partition. It is done when all
-in-sync replicas have it (`acks=all`); the producer is idempotent, so what it repeats by itself is not stored twice.
+in-sync replicas have it (`acks=all`); the producer is idempotent, so what it repeats automatically is not stored twice.
 A later attempt is a record of its own with the same `message-id` header.
 """
 
@@ -78,7 +78,7 @@ class KafkaTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is no topic's name.
+        Refuse what is not a topic's name.
         """
         if not 0 < len(handler) <= _TOPIC_MAX or not set(handler) <= _TOPIC_CHARS or handler in (".", ".."):
             raise InvalidJobError("handler", handler, "name a topic: letters, digits, '.', '_' and '-', at most 249")

@@ -29,7 +29,7 @@ class NatsTarget:
 
     Args:
         url: Such as "nats://user:password@localhost:4222".
-        jetstream: Whether a stream is to store it; False for whoever listens.
+        jetstream: Whether a stream is to store it; False for all that listen.
         timeout_s: How long connecting and the answer may take together.
 
     Raises:
@@ -49,7 +49,7 @@ class NatsTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is no subject to publish on.
+        Refuse what is not a subject to publish on.
         """
         tokens = handler.split(".")
         if not all(token and token.isprintable() and not set(token) & set(" *>") for token in tokens):

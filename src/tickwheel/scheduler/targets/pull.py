@@ -4,7 +4,7 @@ The pull target: firings wait in a named queue, and workers in any language come
     a firing is              until                                what follows
     waiting in the store     a worker asks, and it is due         its attempt is counted, and it is ready
     ready                    taken, or nobody came in a second    leased; or back to the store, the attempt given back
-                             moved, cancelled or set anew         forgotten
+                             moved, cancelled or set again        forgotten
     leased                   acknowledged                         done
                              refused                              again, or dead
                              its time is over                     a failed attempt: again by its policy, or dead
@@ -38,10 +38,10 @@ _LEASED_MAX: Final = 5_000
 _WAITING_MAX: Final = 1_000
 """How many workers may wait at once."""
 _ENDED_MAX: Final = 10_000
-"""How many ended leases are remembered, to tell a late worker what became of its own."""
+"""How many ended leases are remembered, to answer a late worker what became of its own."""
 
 
-_SUPERSEDED: Final = "the job was set anew or cancelled meanwhile, and what it is now counts"
+_SUPERSEDED: Final = "the job was set again or cancelled meanwhile, and what it is now counts"
 _TAKEN_OVER: Final = "another process has taken its shard over, and fires it again"
 
 
@@ -83,7 +83,7 @@ class _Worker:
 
 
 _Served = list[tuple[_Worker, list[JobLease], list[Callable[[], object]]]]
-"""Who gets what, and what tells observers of it."""
+"""Who gets what, and what reports it to observers."""
 
 
 class _Queue:
@@ -133,7 +133,7 @@ class PullTarget:
             lease_timer: Times leases.
             wait_timer: Times the workers' waits.
             now_ms: The store's time.
-            on_demand: Told of a queue at which a worker waits: firings of it may begin.
+            on_demand: Called with a queue at which a worker waits: firings of it may begin.
         """
         self._open = lease_timer, wait_timer, now_ms, on_demand
 
@@ -250,7 +250,7 @@ class PullTarget:
         """
         End the lease of *fire_id* with a *result*, as handlers return it, or an *error*; done once it is written.
 
-        The future fails with `LeaseEndedError` if the lease has ended, or the job was set anew meanwhile.
+        The future fails with `LeaseEndedError` if the lease has ended, or the job was set again meanwhile.
         """
         done: Future[None] = Future()
         done.set_running_or_notify_cancel()  # it is written, whether or not anybody waits
@@ -329,7 +329,7 @@ class PullTarget:
 
     def _serve(self, queue: _Queue) -> _Served:
         """
-        Lease what is ready to those who wait; return who gets what, to be told without the lock.
+        Lease what is ready to those that wait; return who gets what, to be reported without the lock.
         """
         served: _Served = []
         while queue.workers and self._start_first(queue):

@@ -63,7 +63,7 @@ class RedisStreamTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is no name of a stream.
+        Refuse what is not the name of a stream.
         """
         if not handler or not handler.isprintable():
             raise InvalidJobError("handler", handler, "name the stream that the message goes to, such as 'orders'")

@@ -25,7 +25,7 @@ class RqTarget:
     Enqueues functions by their dotted names; the process that fires need not have their code.
 
     Args:
-        connection: A `redis.Redis` for RQ; whoever made it closes it.
+        connection: A `redis.Redis` for RQ; the code that made it closes it.
         queue: The name of the queue; a job's option "queue" takes precedence.
         timeout_s: How long enqueuing one may take.
     """
@@ -57,7 +57,7 @@ class RqTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is no dotted name of a function.
+        Refuse what is not the dotted name of a function.
         """
         check_task_name(handler, "tasks.send_mail")
         if "." not in handler or not all(part.isidentifier() for part in handler.split(".")):

@@ -41,7 +41,7 @@ class TaskiqTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is no name of a task.
+        Refuse what is not the name of a task.
         """
         check_task_name(handler, "tasks:send_mail")
 

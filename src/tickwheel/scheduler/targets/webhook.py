@@ -68,14 +68,14 @@ class WebhookTarget:
 
     Args:
         secrets: Keys to sign with ("whsec_" and base64), the newest first; none: unsigned.
-        allow: Networks that are not public and may be reached all the same, such as "10.1.0.0/16".
+        allow: Networks that are not public and may be reached nevertheless, such as "10.1.0.0/16".
         timeout_s: How long one attempt may take.
         failures_max: After how many failures in a row a receiver is left alone.
         open_s: For how long.
 
     Raises:
         InvalidJobError: If a secret is too short or unreadable, or a bound is not positive.
-        ValueError: If one of *allow* is no network.
+        ValueError: If one of *allow* is not a network.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class WebhookTarget:
 
     def check(self, handler: str) -> None:
         """
-        Refuse what is no HTTP URL, or carries a password.
+        Refuse what is not an HTTP URL, or carries a password.
         """
         try:
             parts = urlsplit(handler)
@@ -132,7 +132,7 @@ class WebhookTarget:
 
     def report_to(self, tell: Callable[[Event], object]) -> None:
         """
-        Tell of receivers that are left alone, and of those that are back.
+        Report receivers that are left alone, and those that are back.
         """
         self._breakers.tell = tell
 

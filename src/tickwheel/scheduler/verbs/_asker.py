@@ -1,8 +1,8 @@
 """
 The asker: has the word of jobs' owners in other processes on whether an attempt has started.
 
-The question lies in the store, and the owner, woken, either gives the job back, so that it is pending, or says that it
-has started. An owner that is gone says nothing; then its lease ends, and nothing of it starts any more.
+The question is kept in the store, and the owner, woken, either gives the job back, so that it is pending, or says that
+it has started. An owner that is gone says nothing; then its lease ends, and nothing of it starts any more.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What the faces of a scheduler stand on: a core of this process, or one behind a service.
+What the faces of a scheduler are built on: a core of this process, or one behind a service.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Backend(Protocol):
     @property
     def hooks(self) -> _Hooks:
         """
-        Who is told of events.
+        The hooks that are called with events.
         """
 
     @property

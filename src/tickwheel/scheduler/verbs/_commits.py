@@ -57,7 +57,7 @@ def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, 
 
 def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:
     """
-    Return the events that tell of the callers' writes.
+    Return the events that report the callers' writes.
     """
     for write, answer in zip(writes, answers, strict=True):
         job = answer.job

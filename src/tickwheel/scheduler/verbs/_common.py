@@ -128,7 +128,7 @@ class Common:
         """
         Return whether a handler of that *name* is registered here.
 
-        A job may name one that is not: others may register it. Who knows that nobody will can refuse it early.
+        A job may name one that is not: others may register it. If you know that nobody will, refuse it early.
         """
         return self._core.registry.handlers.has(name)
 
@@ -146,7 +146,7 @@ class Common:
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Tell *hook* of every event from now on (`tickwheel.observe.events`); return what ends that.
+        Call *hook* with every event from now on (`tickwheel.observe.events`); return what ends that.
 
         It is called on the scheduler's threads, must not block, and what it raises is logged.
 

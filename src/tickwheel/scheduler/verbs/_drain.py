@@ -19,7 +19,7 @@ from tickwheel.scheduler.verbs.requests import PAGE_MAX
 __all__ = ["Progress", "drained"]
 
 Progress: TypeAlias = Callable[[int], object]
-"""Is told how many more jobs were cancelled."""
+"""Called with how many more jobs were cancelled."""
 
 
 _AHEAD: Final = 2

@@ -1,8 +1,8 @@
 """
 The referee: sees to it that `cancelled`, `moved` and `replaced` mean that the older generation does not start any more.
 
-The store answers TOO_LATE where an attempt is counted, because it cannot see whether that has started: no commit stands
-between an instant and its firing. Whoever owns the job knows, and its word comes with the write when it is done again:
+The store answers TOO_LATE where an attempt is counted, because it cannot see whether that has started: no commit comes
+between an instant and its firing. The job's owner knows, and its word comes with the write when it is done again:
 
     who owns the job               how its word is had
     this process                   from its memory, at once: start and withdrawal exclude each other there
@@ -96,7 +96,7 @@ class Referee:
     Decides on the writer's thread what can be decided from memory, and leaves the rest to the asker.
 
     Args:
-        knowing: Who fires here, or None.
+        knowing: What fires here, or None.
         asker: Asks the others.
     """
 

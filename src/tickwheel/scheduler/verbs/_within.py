@@ -1,7 +1,7 @@
 """
 Writes that join the caller's own transaction: they take effect if and only if the caller commits it.
 
-They go past the writer, straight to the caller's connection. What they make pending is told to the scheduler that
+They go past the writer, straight to the caller's connection. What they make pending is announced to the scheduler that
 fires it once the transaction has ended; the store follows that.
 """
 

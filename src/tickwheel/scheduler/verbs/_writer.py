@@ -3,7 +3,7 @@ Group commit: a thread that writes for everybody.
 
 Whatever gathered while the last commit ran goes into the next one, so a lone write waits for nobody and a thousand
 share one flush to the disk. There are two lanes: callers' writes, of which only so many may wait, and the scheduler's
-own (begins, settles), which go first and never wait for room, so that firing does not stand behind a bulk import.
+own (begins, settles), which go first and never wait for room, so that firing does not wait behind a bulk import.
 A store that takes two writers gets a thread for each lane: one works while the other waits for the server.
 """
 
@@ -130,7 +130,7 @@ class Writer:
 
         Args:
             write: What to do.
-            timeout_s: How long to wait for room in the queue; None for ever, 0 not at all.
+            timeout_s: How long to wait for room in the queue; None without end, 0 not at all.
 
         Returns:
             Gets the answer once it is durable.

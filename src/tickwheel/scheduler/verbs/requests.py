@@ -36,7 +36,7 @@ PAGE_MAX = 1_000
 
 class SetFields(TypedDict, total=False):
     """
-    The keyword arguments of `set`; `SetRequest` tells what they mean.
+    The keyword arguments of `set`; `SetRequest` says what they mean.
     """
 
     delay: Duration | None
@@ -76,8 +76,8 @@ class SetRequest:
         mode: What to do with a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant.
         max_wait: With "replace": seconds after the first set past which the instant is not moved.
         if_generation: Only if the live job has this generation; 0: only if there is none.
-        every: Seconds between runs, for a job that comes back in a fixed phase.
-        cron: Five or six fields, for a job that comes back by the calendar; or "@daily", "@every 90s" and the like.
+        every: Seconds between runs, for a job that recurs in a fixed phase.
+        cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
         tz: The IANA zone that `cron` is read in.
         misfire: What to do about runs that nobody could fire: "once", "all" or "skip".
         jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
@@ -121,7 +121,7 @@ class ListRest(TypedDict, total=False):
         due_from: From this instant on.
         due_until: Before this instant.
         handler: The handler's name or URL.
-        recurring: Only jobs that come back.
+        recurring: Only recurring jobs.
         cursor: Of the page before.
         limit: How many jobs a page has at most, 1 to 1000.
     """

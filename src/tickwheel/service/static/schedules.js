@@ -1,4 +1,4 @@
-// Jobs that come back, with their rules and next runs. A page of the service looks at a bounded number of jobs, so among
+// Recurring jobs, with their rules and next runs. A page of the service looks at a bounded number of jobs, so among
 // a million that fire once we go on by ourselves for a while, and then ask.
 
 import { call } from "./api.js";

@@ -184,7 +184,7 @@ class FireTests(DriverTests):
 
     def test_again_after_idleness(self) -> None:
         """
-        A wheel that ran out of timers fires the next one all the same.
+        A wheel that ran out of timers still fires the next one.
         """
 
         async def scenario() -> None:

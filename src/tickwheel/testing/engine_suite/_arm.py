@@ -1,5 +1,5 @@
 """
-Idle is free: when to look next, and who is told of something earlier.
+Idle is free: when to look next, and what hears of something earlier.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ArmTests(EngineTests):
 
     def test_an_early_look_changes_nothing(self) -> None:
         """
-        Whoever looks too early fires nothing and is told the same time again.
+        A look that comes too early fires nothing and gets the same time again.
         """
         rig = self.rig()
         rig.set("a", 1_000_000)
@@ -56,7 +56,7 @@ class ArmTests(EngineTests):
 
     def test_something_earlier_is_told_once(self) -> None:
         """
-        Whoever is earlier than the armed deadline is told of, once for each arming; equal and later ones are not.
+        A timer before the armed deadline is announced, once for each arming; equal and later ones are not.
         """
         rig = self.rig()
         told: list[str] = []
@@ -77,7 +77,7 @@ class ArmTests(EngineTests):
 
     def test_the_first_timer_is_earlier_than_nothing(self) -> None:
         """
-        On an engine that was armed empty the first timer is told of, one that never fires is not.
+        On an engine that was armed empty the first timer is announced, one that never fires is not.
         """
         rig = self.rig()
         told: list[str] = []
@@ -90,7 +90,7 @@ class ArmTests(EngineTests):
 
     def test_a_move_to_earlier_is_told(self) -> None:
         """
-        A move before the armed deadline is told of, a move to later and a cancel are not.
+        A move before the armed deadline is announced, a move to later and a cancel are not.
         """
         rig = self.rig()
         told: list[str] = []
@@ -107,7 +107,7 @@ class ArmTests(EngineTests):
 
     def test_a_drain_does_not_disarm(self) -> None:
         """
-        A driver that waits through a drain is told of the next timer that is earlier than what it waits for.
+        A driver that waits through a drain hears of the next timer that is earlier than what it waits for.
         """
         rig = self.rig()
         told: list[str] = []
@@ -122,7 +122,7 @@ class ArmTests(EngineTests):
 
     def test_who_is_told_may_use_the_engine(self) -> None:
         """
-        The one who is told is called without a lock: it may ask, set, and arm anew.
+        `on_earlier` is called without a lock: it may ask, set, and arm again.
         """
         rig = self.rig()
 
@@ -140,7 +140,7 @@ class ArmTests(EngineTests):
 
     def test_what_the_told_one_raises_is_seen(self) -> None:
         """
-        What `on_earlier` raises leaves the call that set or moved, and the timer stands as set.
+        What `on_earlier` raises leaves the call that set or moved, and the timer remains set.
         """
         rig = self.rig()
 

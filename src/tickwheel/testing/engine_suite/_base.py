@@ -45,7 +45,7 @@ class Rig:
 
     def set(self, label: str, at: int, then: Callable[[], object] | None = None) -> Timer:
         """
-        Set a timer that logs its *label* when it fires, and then does what it is told.
+        Set a timer that logs its *label* when it fires, and then does what it is given.
         """
         self.timers[label] = timer = self.engine.call_at(self.when(at), self._fired, label, then)
         return timer
@@ -59,7 +59,7 @@ class Rig:
         before = len(self.log)
         fired = self.engine.fire_due(limit)
         self.engine.check()
-        assert fired == len(self.log) - before, "it tells how many it called"
+        assert fired == len(self.log) - before, "it returns how many it called"
         return self.log[before:]
 
     def note(self, *notes: object) -> None:

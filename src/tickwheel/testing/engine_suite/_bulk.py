@@ -112,7 +112,7 @@ class BulkTests(EngineTests):
 
     def test_the_driver_is_told_once(self) -> None:
         """
-        A set or move of many that brings something earlier is told of, once.
+        A set or move of many that brings something earlier is announced, once.
         """
         rig = self.rig()
         told: list[str] = []
@@ -193,7 +193,7 @@ class BulkTests(EngineTests):
 
     def test_drained_and_errors(self) -> None:
         """
-        A drain returns them with the id as argument; an error of their callback is told, and the next ones expire.
+        A drain returns them with the id as argument; an error of their callback is reported, and the next ones expire.
         """
         rig = self.rig()
         (name,) = rig.engine.call_later_many([5], print)

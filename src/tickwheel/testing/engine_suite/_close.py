@@ -44,7 +44,7 @@ class CloseTests(EngineTests):
 
     def test_after_a_drain(self) -> None:
         """
-        A drained engine is empty, open, and tells of the next timer.
+        A drained engine is empty, open, and announces the next timer.
         """
         rig = self.rig()
         told: list[str] = []

@@ -159,7 +159,7 @@ class DueTests(EngineTests):
 
     def test_a_context_is_run_in(self) -> None:
         """
-        A callback runs in the context that it was given, or in that of whoever fires.
+        A callback runs in the context that it was given, or in that of the thread that fires.
         """
         variable: ContextVar[str] = ContextVar("variable", default="nobody's")
         rig = self.rig()

@@ -68,7 +68,7 @@ class MemoryTests(EngineTests):
 
     def test_a_drain_gives_back(self) -> None:
         """
-        After a drain callback and arguments belong to whoever got the list.
+        After a drain callback and arguments belong to the caller that got the list.
         """
         rig = self.rig()
         timer, (callback, argument, _) = self._watched(rig.engine)
@@ -122,7 +122,7 @@ class MemoryTests(EngineTests):
 
     def test_a_pending_timer_of_nobody(self) -> None:
         """
-        A timer whose handle nobody keeps fires all the same, through collections.
+        A timer whose handle nobody keeps fires, through collections too.
         """
         rig = self.rig()
         rig.engine.call_later(1e-9, rig.log.append, "a")

@@ -55,7 +55,7 @@ class RaiseTests(EngineTests):
 
     def test_an_exit_leaves_the_turn(self) -> None:
         """
-        What is no Exception leaves `fire_due`; its timer has fired, the rest is due and fires in the next turn.
+        What is not an `Exception` leaves `fire_due`; its timer has fired, the rest is due and fires in the next turn.
         """
         for kind in EXITS:
             for position in range(3):

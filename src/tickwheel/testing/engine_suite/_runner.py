@@ -141,7 +141,7 @@ class RunnerTests(EngineTests):
 
     def test_a_runner_that_raises(self) -> None:
         """
-        What it raised goes to `on_error` with the timer, which has fired; the next one is handed over all the same.
+        What it raised goes to `on_error` with the timer, which has fired; the next one is still handed over.
         """
         rig = self.rig()
         handed: list[DueTimer] = []

@@ -120,7 +120,7 @@ class AsideTests(StoreTests):
 
     def test_ends(self) -> None:
         """
-        A retry, a next run and a dead letter of a job that was taken up lie where those of others do.
+        A retry, a next run and a dead letter of a job that was taken up are where those of others are.
         """
         with self.rig() as rig:
             for lease in rig.leases.values():

@@ -64,7 +64,7 @@ class BatchTests(StoreTests):
 
     def test_a_whole_firing(self) -> None:
         """
-        Begin and settle may stand in one batch, in this order only.
+        Begin and settle may be in one batch, in this order only.
         """
         with self.rig() as rig:
             epoch = rig.lease("key").epoch
@@ -77,7 +77,7 @@ class BatchTests(StoreTests):
 
     def test_firing_against_the_caller(self) -> None:
         """
-        Where a begin or settle meets a caller's write on the same key, the one that stands first wins.
+        Where a begin or settle meets a caller's write on the same key, the first in the batch wins.
         """
         with self.rig() as rig:
             jobs = [rig.pending(f"key {i}") for i in range(4)]

@@ -29,7 +29,7 @@ class BeginTests(StoreTests):
 
     def test_twice(self) -> None:
         """
-        A second begin of the same attempt is told that it runs already, and counts nothing.
+        A second begin of the same attempt is answered that it runs already, and counts nothing.
         """
         with self.rig() as rig:
             job = rig.running("key")

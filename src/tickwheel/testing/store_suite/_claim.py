@@ -98,7 +98,7 @@ class ClaimTests(StoreTests):
 
     def test_a_word_on_what_is_pending(self) -> None:
         """
-        A word on an attempt that has ended meanwhile does not matter: the write is done as it stands.
+        A word on an attempt that has ended meanwhile does not matter: the write is done as if it had none.
         """
         with self.rig() as rig:
             job = rig.running("key")

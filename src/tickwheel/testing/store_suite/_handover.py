@@ -59,7 +59,7 @@ class HandoverTests(SharedTests):
 
     def test_what_ran_is_rescued_after_its_owner(self) -> None:
         """
-        If the former owner of a shard is gone, too, what ran there is pending with whoever comes first.
+        If the former owner of a shard is gone, too, what ran there is pending at the first node that asks.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
@@ -96,7 +96,7 @@ class HandoverTests(SharedTests):
 
     def test_questions_about_what_was_left(self) -> None:
         """
-        Whether an attempt has started is asked of whoever has it, also if its shard is another's by then, or nobody's.
+        Whether an attempt has started is asked of its own node, also if the shard is another's by then, or nobody's.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:

@@ -55,7 +55,7 @@ class InputTests(StoreTests):
 
     def test_odd_errors(self) -> None:
         """
-        The text of an exception may hold what no database takes, and the firing is settled all the same.
+        The text of an exception may hold what no database takes, and the firing is still settled.
         """
         with self.rig() as rig:
             for number, error in enumerate(("nul \0 byte", "lone \udc80 surrogate", "x" * 100_000, "")):

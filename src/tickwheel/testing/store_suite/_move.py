@@ -17,7 +17,7 @@ class MoveTests(StoreTests):
 
     def test_moved(self) -> None:
         """
-        A move gives the new instant and a later generation, counts attempts anew, and leaves all else.
+        A move gives the new instant and a later generation, counts attempts from zero, and leaves all else.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000, payload=b"1", attempt=2, error="so far", first_set_at=7)
@@ -31,7 +31,7 @@ class MoveTests(StoreTests):
 
     def test_to_the_same_instant(self) -> None:
         """
-        A move to the instant that it has already is a move all the same.
+        A move to the instant that it has already is a move, too.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000)

@@ -49,14 +49,14 @@ class OpenTests(StoreTests):
 
     def test_clock(self) -> None:
         """
-        The store's clock is in milliseconds since the epoch, and does not stand in the last century.
+        The store's clock is in milliseconds since the epoch, and is not in the last century.
         """
         with self.rig() as rig:
             assert 1_700_000_000_000 < rig.store.now_ms() < 10_000_000_000_000
 
     def test_wake_ends_the_next_wait(self) -> None:
         """
-        A wake-up that comes before the wait ends it at once, and is no change.
+        A wake-up that comes before the wait ends it at once, and does not count as a change.
         """
         with self.rig() as rig:
             rig.store.wake()

@@ -51,7 +51,7 @@ class OwnerTests(StoreTests):
 
     def test_shards(self) -> None:
         """
-        Every shard is told with its owner, epoch and end, whoever asks, and as nobody's once it was released.
+        Every shard is listed with its owner, epoch and end, to owners and others, and as nobody's once it was released.
         """
         with self.rig() as rig:
             leases = {lease.shard: lease for lease in rig.store.renew(OWNER)}

@@ -83,7 +83,7 @@ class SharedTests(StoreTests):
 
     def test_others_see_the_owners(self) -> None:
         """
-        Who owns nothing is told the same shards and owners; a second owner stands beside the first in time.
+        A store that owns nothing lists the same shards and owners; a second owner appears beside the first in time.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             assert {shard.owner for shard in peer.shards()} == {OWNER}
@@ -156,7 +156,7 @@ class SharedTests(StoreTests):
 
     def test_changes_are_told_to_the_owner_alone(self) -> None:
         """
-        Who owns nothing, or did so before, is told no changes, and takes none away from the owner by asking.
+        A store that owns nothing, or did so before, gets no changes, and takes none away from the owner by asking.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             shard = rig.store.shard_of("key")
@@ -173,7 +173,7 @@ class SharedTests(StoreTests):
 
     def test_begins_are_the_owners(self) -> None:
         """
-        A begin and a settle count in the name of the owner alone, whoever knows its epoch.
+        A begin and a settle count in the name of the owner alone, even if others know its epoch.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             job = rig.running("key")
@@ -204,7 +204,7 @@ class SharedTests(StoreTests):
 
     def test_own_writes_wake_nobody(self) -> None:
         """
-        The owner's own writes are no news to it.
+        The owner's own writes are not changes for it.
         """
         with self.rig() as rig:
             rig.store.wait_for_change(0.0)

@@ -20,7 +20,7 @@ class AgeingTests(WheelTests):
 
     def test_across_every_level_edge(self) -> None:
         """
-        Started just before the edge of a level, a wheel delivers what lies before, on and after it exactly when due.
+        Started just before the edge of a level, a wheel delivers what is before, on and after it exactly when due.
         """
         tick_ns = self.checked()[0].abilities.tick_ns or 1
         for edge in sorted({*level_edges(), *level_edges(tick_ns)}):

@@ -133,7 +133,7 @@ class WheelTests:
 
     def make_wheel(self, start: int) -> Wheel:
         """
-        Return a new wheel that stands at *start*, in nanoseconds; a subclass says how.
+        Return a new wheel whose time is *start*, in nanoseconds; a subclass says how.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 

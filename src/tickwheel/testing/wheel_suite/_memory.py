@@ -42,7 +42,7 @@ class MemoryTests(WheelTests):
 
     def test_released_on_cancel(self) -> None:
         """
-        A cancelled entry's payload is gone when cancel returns, wherever the entry stood.
+        A cancelled entry's payload is gone when cancel returns, wherever the entry was.
         """
         wheel, ruler = self.checked()
         for deadline in (0, ruler.at(1), ruler.at(7), NEVER):
@@ -59,7 +59,7 @@ class MemoryTests(WheelTests):
 
     def test_released_on_expiry(self) -> None:
         """
-        An expired entry's payload belongs to whoever was given it.
+        An expired entry's payload belongs to the caller that got it.
         """
         wheel, ruler = self.checked()
         watched = [self._watched(wheel.insert, ruler.at(tick)) for tick in (1, 2, 2, 3)]

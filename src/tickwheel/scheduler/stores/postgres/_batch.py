@@ -109,7 +109,7 @@ async def run_async(connection: Any, steps: Steps[_T]) -> _T:
 
 class Batch:
     """
-    One transaction's writes; whoever makes it begins, commits and rolls back.
+    One transaction's writes; the caller begins, commits and rolls back.
     """
 
     def __init__(

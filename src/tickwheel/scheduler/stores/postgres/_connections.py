@@ -72,7 +72,7 @@ class Connections:
         Args:
             conninfo: What the driver understands.
             url: What errors show.
-            idle_s: How long a transaction may stand idle before the server ends it: a writer that is paused in the
+            idle_s: How long a transaction may be idle before the server ends it: a writer that is paused in the
                 middle of one must not keep others from taking over.
             is_pooled: Whether the server is behind a pooler of transactions.
 

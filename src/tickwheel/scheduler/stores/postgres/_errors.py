@@ -133,7 +133,7 @@ def told(error: Exception, url: str, *, is_connected: bool, is_committing: bool 
     Args:
         error: What was raised.
         url: With the password masked.
-        is_connected: Whether the connection still stands; a lost one is transient, unless the server has said why.
+        is_connected: Whether the connection is still open; a lost one is transient, unless the server has said why.
         is_committing: Whether the commit was under way: with the connection lost, its end is not known.
     """
     state: str | None = getattr(error, "sqlstate", None)

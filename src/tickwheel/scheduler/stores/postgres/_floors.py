@@ -1,13 +1,13 @@
 """
 Floors: below which instants of a shard nothing is pending, as far as this process has looked.
 
-What has been settled lies in front of what is pending, in the index of what is due, until the server cleans it away;
+What has been settled is in front of what is pending, in the index of what is due, until the server cleans it away;
 and where somebody holds an old snapshot it may not do that. So a look that has met nothing there leaves a floor, and
 the next ones start from it. Once in a while one starts from the beginning.
 
-A floor stays some seconds below now, so that what others set for now, and is committed a moment later, lies above it.
-What they set for an instant long past is told by its note, as ever; if that is lost, too, the look that starts from the
-beginning finds it.
+A floor stays some seconds below now, so that what others set for now, and is committed a moment later, is above it.
+What they set for an instant long past is found by its note, as usual; if that is lost, too, the look that starts from
+the beginning finds it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Floors:
     @contextmanager
     def doubted(self) -> Iterator[None]:
         """
-        Start from the beginning again if what is done raises: jobs may be pending of which nobody here was told.
+        Start from the beginning again if what is done raises: there may be pending jobs that are not known here.
         """
         try:
             yield

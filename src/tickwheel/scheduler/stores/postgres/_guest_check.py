@@ -16,7 +16,7 @@ __all__ = ["check"]
 
 def check(psycopg: ModuleType, connection: Any, *, is_async: bool) -> None:
     """
-    Raise `TransactionError` unless *connection* is of the right kind and has a transaction, or begins one by itself.
+    Raise `TransactionError` unless *connection* is of the right kind and has a transaction, or will begin one.
     """
     kind, other = psycopg.Connection, psycopg.AsyncConnection
     if is_async:
@@ -35,4 +35,4 @@ def check(psycopg: ModuleType, connection: Any, *, is_async: bool) -> None:
     if status == states.ACTIVE or connection.pgconn.pipeline_status:
         raise TransactionError("is in the middle of something", "end the copy or leave the pipeline first")
     if status == states.IDLE and connection.autocommit:
-        raise TransactionError("commits each statement by itself", "begin a transaction: with conn.transaction()")
+        raise TransactionError("commits each statement at once", "begin a transaction: with conn.transaction()")

@@ -29,7 +29,7 @@ def joined(
     writes: Sequence[Write], shard_of: Callable[[str], int], place: Place, url: str
 ) -> Steps[tuple[list[Answer], str | None]]:
     """
-    Do *writes*; return the answers, and the transaction's number if there is something to tell once it has ended.
+    Do *writes*; return the answers, and the transaction's number if there is something to announce once it has ended.
     """
     found = (yield Statement(SQL["place"])).rows[0]
     if found[:-1] != place:

@@ -2,7 +2,7 @@
 Notifications: a hint that others wrote, sent and heard beside the write path.
 
 NOTIFY inside a transaction makes all commits of a database wait in one line. So the writer only says that there is
-something to tell, and a thread with a connection of its own tells it, once for all that was written meanwhile.
+something to announce, and a thread with a connection of its own does so, once for all that was written meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FOLLOW_MAX_S: Final = 0.05
 
 class Notifier:
     """
-    A thread that tells the others.
+    A thread that notifies the others.
     """
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
@@ -43,21 +43,21 @@ class Notifier:
 
     def tell(self) -> None:
         """
-        Let it be told soon.
+        Let it be announced soon.
         """
         self._has_news = True
         self._wanted.set()
 
     def tell_after(self, number: str) -> None:
         """
-        Let it be told once the transaction of that *number* has been committed, by whoever holds it.
+        Let it be announced once the transaction of that *number* has been committed by the session that holds it.
         """
         self._following.append(number)
         self._wanted.set()
 
     def close(self) -> None:
         """
-        Tell what is still to be told, and end the thread. Twice is allowed.
+        Announce what is still to be announced, and end the thread. Twice is allowed.
         """
         self._closing.set()
         self._wanted.set()
@@ -100,7 +100,7 @@ def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
 
 class PostgresEar:
     """
-    Hears what notifiers tell.
+    Hears what notifiers announce.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -88,7 +88,7 @@ def _end_tails(connection: Connection, shards: list[int]) -> set[int]:
 
 def _take(connection: Connection, owner: str, now: int, lease_ms: int, free: list[tuple[int, int]]) -> list[Lease]:
     """
-    Take *free* shards, which are locked, and rescue the jobs that run there: as many as stand beside each.
+    Take *free* shards, which are locked, and rescue the jobs that run there: as many as the number beside each.
     """
     shards, running = map(list, zip(*free, strict=True))
     rescued: dict[int, int] = {}

@@ -20,7 +20,7 @@ def ask(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], i
     """
     Leave a question about each of *jobs* that has an owner, and return the generations of the others.
 
-    What runs may stand in another shard than that of its key.
+    What runs may be in another shard than that of its key.
     """
     shards = {job.key: shard_of(job.key) for job in jobs}
     shards.update(connection.execute(SQL["shards_of_running"], (list(shards),)).fetchall())

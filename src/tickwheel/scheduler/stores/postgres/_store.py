@@ -326,7 +326,7 @@ class PostgresStore:
 
     def _surely_owned(self) -> frozenset[int]:
         """
-        Return the shards whose owner hears of a write from us; of all others a note is left, for whoever has them now.
+        Return the shards whose owner hears of a write from us; for the owners of all others a note is left.
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 

@@ -16,7 +16,7 @@ from tickwheel.scheduler.stores.redis._scripts import packed, packed_lists
 __all__ = ["Batch", "Shards", "shard_of_row"]
 
 Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
-"""What tells the shard of a key, and the one that it had when the store was made: where jobs are that name none."""
+"""The shard of a key, and the one that it had when the store was made, where jobs are whose bytes name no shard."""
 
 _SAME_FIRING = 16
 """How many bytes of a place are the instant and the generation."""

@@ -73,7 +73,7 @@ def instant(due_at: int) -> bytes:
 
 def place_of(job: Job) -> bytes:
     """
-    Return where *job* stands among what is due.
+    Return the place of *job* among what is due.
     """
     return _PLACE.pack(job.due_at + _BIAS, job.generation, job.attempt)
 

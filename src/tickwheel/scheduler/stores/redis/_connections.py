@@ -106,7 +106,7 @@ class Connections:
     @contextmanager
     def lent(self) -> Iterator[Connection]:
         """
-        Lend a connection that stands.
+        Lend an open connection.
         """
         self.standing.check()
         with self._lock:

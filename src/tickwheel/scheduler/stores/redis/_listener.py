@@ -1,5 +1,5 @@
 """
-What the script `apply` tells others, heard.
+Hears what the script `apply` announces to others.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _TEXT_TAG: Final = 0xDB
 
 _SHORT_MAX: Final = 512
 _SHORT: Final = [_ARRAY.pack(_TEXT_TAG, size) for size in range(_SHORT_MAX)]
-"""What stands before a text of each length that is usual."""
+"""What precedes a text of each length that is usual."""
 
 
 class Script:

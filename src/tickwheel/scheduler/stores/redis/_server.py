@@ -83,7 +83,7 @@ def make_schema(connections: Connections, url: str, wanted: int | None) -> tuple
 
 def _facts(connections: Connections) -> dict[str, str]:
     """
-    Return what the server tells of itself; a user who may not read its settings learns less.
+    Return what the server reports about itself; a user who may not read its settings learns less.
     """
     facts: dict[str, str] = {}
     for words in (

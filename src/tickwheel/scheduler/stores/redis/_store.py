@@ -258,7 +258,7 @@ class RedisStore:
 
     def _shards_of(self, jobs: Sequence[Job]) -> dict[str, int]:
         """
-        Return the shards of *jobs* by their keys; what runs may stand in another one than that of its key.
+        Return the shards of *jobs* by their keys; what runs may be in another one than that of its key.
         """
         shards = {job.key: self._shard_of(job.key) for job in jobs}
         rows = self._read(list(shards))[0] if jobs else []

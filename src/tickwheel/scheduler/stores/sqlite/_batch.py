@@ -34,7 +34,7 @@ _Row: TypeAlias = tuple[Any, ...]
 
 class Batch:
     """
-    One transaction's writes; whoever makes it begins, commits and rolls back.
+    One transaction's writes; the caller begins, commits and rolls back.
     """
 
     def __init__(self, connection: sqlite3.Connection | Guest, now: int, *, owner: str | None) -> None:
@@ -176,10 +176,10 @@ class Batch:
 
     def _change_places(self, name: str, jobs: list[Job]) -> None:
         """
-        Change jobs where they lie: those that lie side by side with one statement.
+        Change jobs in place: those that are side by side with one statement.
 
         Jobs of one instant whose generations follow each other leave no room between them. So if as many rows were
-        changed as lie from the first to the last, it was these.
+        changed as there are from the first to the last, it was these.
         """
         single: list[_Row] = []
         for due_at, first, last in _runs(jobs):
@@ -221,7 +221,7 @@ class Batch:
 
 def _runs(jobs: list[Job]) -> Iterator[tuple[int, int, int]]:
     """
-    Yield the instant, the first and the last generation of each run of jobs that lie side by side.
+    Yield the instant, the first and the last generation of each run of jobs that are side by side.
     """
     due_at, first = jobs[0].due_at, jobs[0].generation
     if jobs[-1].due_at != due_at or jobs[-1].generation != first + len(jobs) - 1:  # not one run, or not in order

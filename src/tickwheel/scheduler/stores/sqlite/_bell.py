@@ -107,7 +107,7 @@ class Bell:
 
 def ring(database: Path) -> None:
     """
-    Tell the owner of *database*, if there is one, that something was written.
+    Notify the owner of *database*, if there is one, that something was written.
     """
     ring_at(_path_of(database))
 

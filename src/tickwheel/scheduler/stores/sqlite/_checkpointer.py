@@ -2,9 +2,9 @@
 The role that moves what is in the write-ahead log into the database, so that no commit has to wait for it.
 
 A checkpoint of some thousand pages scattered over the file takes tenths of a second. SQLite would run it inside the
-commit that passes the limit; here a thread with a connection of its own runs it beside the commits. The log starts anew
-only when a checkpoint has caught up with it; under load the commits see to that themselves, at a higher limit, with
-little left to do.
+commit that passes the limit; here a thread with a connection of its own runs it beside the commits. The log starts
+again only when a checkpoint has caught up with it; under load the commits see to that themselves, at a higher limit,
+with little left to do.
 """
 
 from __future__ import annotations

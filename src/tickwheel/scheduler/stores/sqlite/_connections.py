@@ -189,7 +189,7 @@ def _check_path(path: Path, url: str) -> None:
         what = f"{url} is a directory"
         raise StoreError(what, "name a file in it")
     if not path.parent.is_dir():
-        what = f"{url} is in {str(path.parent)!r}, which is no directory"
+        what = f"{url} is in {str(path.parent)!r}, which is not a directory"
         raise StoreError(what, "make the directory first")
     if path.exists() and (names := path.stat().st_nlink) > 1:
         what = f"{url} has {names} names (hard links), and SQLite keeps a log for each name"

@@ -47,7 +47,7 @@ _WORDS: Final = {
     sqlite3.SQLITE_TOOBIG: _Words("a value is larger than SQLite takes", "make it smaller"),
 }
 _FORMAT: Final = {
-    sqlite3.SQLITE_NOTADB: _Words("is no database", "name another file; this one was left as it is"),
+    sqlite3.SQLITE_NOTADB: _Words("is not a database", "name another file; this one was left as it is"),
     sqlite3.SQLITE_CORRUPT: _Words(
         "is damaged", "restore a backup, or save what can be read with `sqlite3 FILE .recover` into a new file"
     ),

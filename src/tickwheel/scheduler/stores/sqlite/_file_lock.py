@@ -25,7 +25,7 @@ if find_spec("fcntl") is not None:
 
     def is_locked(fd: int) -> bool:
         """
-        Return whether another descriptor has locked the file; also where that cannot be told.
+        Return whether another descriptor has locked the file; True also where that cannot be found out.
         """
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -57,7 +57,7 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Guest
     Lend a guest in the transaction of *connection*; what raises leaves the transaction as it was.
 
     Args:
-        connection: The caller's; it begins a transaction, if it would do so by itself with a write.
+        connection: The caller's; it begins a transaction, if it would do so automatically with a write.
         inode: The file it must be connected to.
 
     Raises:
@@ -98,7 +98,7 @@ def _enter(connection: sqlite3.Connection, guest: Guest) -> None:
         raise TransactionError("only reads", "pass one that may write")
     if not connection.in_transaction:
         if getattr(connection, "autocommit", None) is True or connection.isolation_level is None:
-            raise TransactionError("commits each statement by itself", "begin a transaction: conn.execute('BEGIN')")
+            raise TransactionError("commits each statement at once", "begin a transaction: conn.execute('BEGIN')")
         guest.execute("BEGIN IMMEDIATE")
     guest.execute("SAVEPOINT tickwheel")
     try:
@@ -124,7 +124,7 @@ def _check_file(guest: Guest, inode: tuple[int, int] | None) -> None:
 
 class Follower:
     """
-    A thread that tells the owner when transactions of others have ended, which nothing else tells.
+    A thread that notifies the owner when transactions of others have ended, which nothing else announces.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], tell: Callable[[], object]) -> None:

@@ -1,9 +1,9 @@
 """
 The file that is open, and whether it still is the one that has its name.
 
-A file that was deleted, renamed, or replaced by a backup stays open for whoever had it open: SQLite goes on answering,
-into a file that nobody will find. The same holds for its log (`-wal`) and the log's index (`-shm`): whoever opens the
-database next makes new ones, and two logs of one database destroy it.
+A file that was deleted, renamed, or replaced by a backup stays open in a process that had it open: SQLite goes on
+answering, into a file that nobody will find. The same holds for its log (`-wal`) and the log's index (`-shm`): the
+process that opens the database next makes new ones, and two logs of one database destroy it.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class OwnerLock:
 
     def is_taken(self) -> bool:
         """
-        Return whether anybody owns the file; also where that cannot be told.
+        Return whether anybody owns the file; True also where that cannot be found out.
         """
         if self._fd is not None:
             return True

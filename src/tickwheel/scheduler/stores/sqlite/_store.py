@@ -47,7 +47,7 @@ class SqliteStore:
     """
     Jobs in one file, which one process fires and any number of processes may write.
 
-    The owner is known by a lock on `FILE-lock`; others tell it of their writes through `FILE-wake`.
+    The owner is known by a lock on `FILE-lock`; others notify it of their writes through `FILE-wake`.
     """
 
     def __init__(
