@@ -4,6 +4,9 @@ The life of the server: start, stop, restart, and what it refuses to start on.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +14,8 @@ import sys
 import time
 
 import pytest
+
+from tickwheel.scheduler import Scheduler
 
 STOP_BOUND_S = 4  # the promise is 2 s; a loaded machine gets twice that
 
@@ -256,3 +261,58 @@ def test_the_timeout_of_all_handlers(start, tmp_path):
     (leaked,) = server.ask("GET", "/v1/stats").json["leaked"]
     assert leaked.pop("count") >= 1
     assert leaked == {"target": "handler", "handler": "slow", "executor": "thread"}
+
+
+TROUBLE = """
+import threading
+import warnings
+
+def register(scheduler):
+    warnings.warn("this is old")
+    thread = threading.Thread(target=lambda: 1 / 0)
+    thread.start()
+    thread.join()
+"""
+
+
+def test_json_alone(tmp_path):
+    """
+    With `--log-json` everything is a document a line on stderr: the start, the target `log`, warnings, errors, the end.
+    """
+    (tmp_path / "trouble.py").write_text(TROUBLE)
+    with contextlib.closing(Scheduler(f"sqlite:///{tmp_path}/tickwheel.db")) as scheduler:
+        scheduler.set("tea\n", delay=0, target="log", handler="kitchen", payload={"cups": 2})
+    command = [sys.executable, "-m", "tickwheel.cli", "serve", "--port", "0", "--log-json", "--handlers", "trouble"]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": "."},
+    )
+    lines, messages = [], []
+    with process:
+        while line := process.stderr.readline():
+            lines.append(json.loads(line))
+            messages.append(lines[-1]["message"])
+            if messages[-1] in ("fired", "serving") and {"fired", "serving"} <= set(messages):
+                process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+    assert {"serving", "fired", "stopped", "a thread ended by an error"} <= set(messages)
+    assert any("this is old" in message for message in messages)
+    fired = lines[messages.index("fired")]
+    assert (fired["key"], fired["handler"], fired["payload"]) == ("tea\n", "kitchen", {"cups": 2})
+    assert lines[messages.index("serving")]["page"].startswith("http://127.0.0.1:")
+
+
+def test_json_refusal(tmp_path):
+    """
+    What ends the command before it serves is a document, too, with the exit code.
+    """
+    answer = serve(tmp_path, "--log-json", "--host", "::")
+    (line,) = answer.stderr.splitlines()
+    assert answer.stdout == ""
+    assert json.loads(line)["exit_code"] == answer.returncode == 10
+    assert "::" in json.loads(line)["message"]

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import click
+
+from tickwheel.cli.exits import Refused, exit_code_of
+from tickwheel.errors import TickwheelError
 from tickwheel.observe.events import (
     CircuitClosed,
     CircuitOpened,
@@ -25,12 +33,15 @@ from tickwheel.observe.events import (
     StoreFailed,
 )
 from tickwheel.observe.tracing import FIRING
+from tickwheel.scheduler.checks import decode_payload
+from tickwheel.scheduler.targets import Firing
 
-__all__ = ["LEVELS", "log_event", "set_up"]
+__all__ = ["LEVELS", "ends_logged", "log_event", "log_firing", "set_up"]
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 _LOG: Final = logging.getLogger("tickwheel.jobs")
+_FIRED: Final = logging.getLogger("tickwheel.fired")
 _LEVEL_OF: Final = {
     JobFailed: logging.WARNING,
     JobDied: logging.ERROR,
@@ -55,7 +66,25 @@ def set_up(level: str, *, as_json: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    _FIRED.setLevel(logging.INFO)
+    if as_json:
+        logging.captureWarnings(capture=True)
+        sys.excepthook = lambda *error: root.critical("the process ends by an error", exc_info=error)
+        threading.excepthook = _log_end_of_thread
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+
+@contextmanager
+def ends_logged() -> Iterator[None]:
+    """
+    Log the error that ends a command, instead of printing it.
+    """
+    try:
+        yield
+    except (Refused, TickwheelError) as error:
+        code = error.code if isinstance(error, Refused) else exit_code_of(error)
+        logging.getLogger("tickwheel").critical(str(error), extra={"facts": {"exit_code": int(code)}})
+        raise click.exceptions.Exit(code) from None
 
 
 def log_event(event: Event) -> None:
@@ -68,6 +97,28 @@ def log_event(event: Event) -> None:
         if "attempt" in facts:
             facts["fire_id"] = f"{facts['key']}/{facts['generation']}/{facts['attempt']}"
         _LOG.log(level, _name_of(event), extra={"facts": facts})
+
+
+def log_firing(firing: Firing) -> None:
+    """
+    Log one firing of the target `log`, whatever the level: its payload is what somebody asked to be logged.
+    """
+    job = firing.job
+    facts = {
+        "key": job.key,
+        "generation": job.generation,
+        "attempt": firing.attempt,
+        "fire_id": firing.fire_id,
+        "handler": job.handler,
+        "lateness_ms": max(0.0, round(firing.lateness_ms, 3)),
+        "payload": decode_payload(job.payload),
+    }
+    _FIRED.info("fired", extra={"facts": facts})
+
+
+def _log_end_of_thread(end: threading.ExceptHookArgs) -> None:
+    error = end.exc_value or end.exc_type()
+    logging.getLogger("tickwheel").error("a thread ended by an error", exc_info=error)
 
 
 def _name_of(event: Event) -> str:

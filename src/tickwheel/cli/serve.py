@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -16,6 +18,7 @@ from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.modules import imported
 from tickwheel.cli.options import store_option
 from tickwheel.scheduler import AsyncScheduler, SchedulerOptions
+from tickwheel.scheduler.targets.log import LogTarget
 
 __all__ = ["command"]
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from tickwheel.observe.tracing import Tracer
     from tickwheel.service import Tokens
 
+_LOG: Final = logging.getLogger("tickwheel.serve")
 _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
 
 
@@ -84,7 +88,7 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     help="The least interval of recurring jobs.",
 )
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
-@click.option("--log-json", is_flag=True, help="Log one JSON document a line.")
+@click.option("--log-json", is_flag=True, help="Log one JSON document a line, and print nothing else.")
 @click.option(
     "--trace",
     type=click.FloatRange(0, 1),
@@ -117,33 +121,41 @@ def command(
     if store.startswith(("http://", "https://")):
         raise Refused(ExitCode.USAGE, f"--store {store!r} is a service already: name the store that it is to serve")
     logs.set_up(log_level, as_json=log_json)
-    options = service.ServiceOptions(
-        host=host,
-        port=port,
-        tokens=_tokens(tokens),
-        allow_hosts=frozenset(allow_host),
-        rate_per_s=rate,
-        pending_max=pending_max,
-        request_timeout_s=request_timeout,
-        every_min_s=every_min,
-    )
-    named = targets.configured(target)
-    scheduler = AsyncScheduler(
-        store,
-        options=SchedulerOptions(timeout_s=handler_timeout or None),
-        targets=targets.made(named, has_to_run=True),
-        tracer=None if trace is None else _tracer(trace),
-    )
-    scheduler.subscribe(logs.log_event, routine=log_level == "debug")  # every firing would pay for the rest
-    for name in handlers:
-        _registrar(name)(scheduler)
-    try:
-        service.serve(scheduler, options, lambda address: _announce(address, scheduler.stats()["store"], named))
-    except service.PublicBindError as error:
-        raise Refused(ExitCode.REFUSED, str(error)) from None
-    except service.AddressError as error:
-        raise Refused(ExitCode.NO_ADDRESS, str(error)) from None
-    click.echo("stopped")
+    with logs.ends_logged() if log_json else nullcontext():
+        options = service.ServiceOptions(
+            host=host,
+            port=port,
+            tokens=_tokens(tokens),
+            allow_hosts=frozenset(allow_host),
+            rate_per_s=rate,
+            pending_max=pending_max,
+            request_timeout_s=request_timeout,
+            every_min_s=every_min,
+        )
+        named = targets.configured(target)
+        made = targets.made(named, has_to_run=True)
+        if log_json:
+            made["log"] = LogTarget(logs.log_firing)
+        scheduler = AsyncScheduler(
+            store,
+            options=SchedulerOptions(timeout_s=handler_timeout or None),
+            targets=made,
+            tracer=None if trace is None else _tracer(trace),
+        )
+        scheduler.subscribe(logs.log_event, routine=log_level == "debug")  # every firing would pay for the rest
+        for name in handlers:
+            _registrar(name)(scheduler)
+        announce = _log_start if log_json else _announce
+        try:
+            service.serve(scheduler, options, lambda address: announce(address, scheduler.stats()["store"], named))
+        except service.PublicBindError as error:
+            raise Refused(ExitCode.REFUSED, str(error)) from None
+        except service.AddressError as error:
+            raise Refused(ExitCode.NO_ADDRESS, str(error)) from None
+        if log_json:
+            _LOG.info("stopped")
+        else:
+            click.echo("stopped")
 
 
 def _tracer(share: float) -> Tracer:
@@ -181,3 +193,8 @@ def _announce(address: str, store: str, named: Mapping[str, str]) -> None:
         click.echo(f"target {name} is {targets.shown(value)}")
     click.echo(f"page  {address}/")
     click.echo(f"try   curl -X PUT {address}/v1/jobs/hello -H 'content-type: application/json' -d '{_EXAMPLE}'")
+
+
+def _log_start(address: str, store: str, named: Mapping[str, str]) -> None:
+    shown = {name: targets.shown(value) for name, value in named.items()}
+    _LOG.info("serving", extra={"facts": {"page": f"{address}/", "store": store, "targets": shown}})

@@ -1,10 +1,11 @@
 """
-The log target: one line on standard output for each firing.
+The log target: one line for each firing, on standard output unless it is made with another place for it.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from tickwheel.scheduler.targets.contract import Call, Firing
@@ -19,6 +20,12 @@ class LogTarget:
         2030-01-01T09:00:00.000Z fired "tea" for "kitchen", attempt 1, 0.3 ms late: {"cups":2}
     """
 
+    def __init__(self, write: Callable[[Firing], object] | None = None) -> None:
+        """
+        Print, or call *write* with what fired; it is called on the scheduler's threads.
+        """
+        self._write = _print if write is None else write
+
     def __repr__(self) -> str:
         return "<LogTarget>"
 
@@ -31,7 +38,7 @@ class LogTarget:
         """
         Return the call that prints.
         """
-        return Call(_print, wants_payload=False, wants_firing=True)
+        return Call(self._write, wants_payload=False, wants_firing=True)
 
     async def close(self) -> None:
         """
