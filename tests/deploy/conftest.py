@@ -33,7 +33,7 @@ def exported() -> dict[str, set[str]]:
         stats = scheduler.stats()
     stats["leases"] = {"renewals": 1, "failures": 0, "trusted_s": 2.0}
     stats["targets"] = {"webhook": {"https://example.com": {"state": "open"}}}
-    stats["pull"] = {"scans": {"ready": 0, "leased": 1, "workers": 2}}
+    stats["pull"] = {"scans": {"waiting": 3, "oldest_due_at": 5, "ready": 0, "leased": 1, "workers": 2}}
     stats["waiting_for_handler"] = [{"target": "handler", "handler": "mail", "count": 1, "since": 0}]
     stats["leaked"] = [{"target": "handler", "handler": "mail", "executor": "thread", "count": 2}]
     stats["by_target"] = {"handler": {"succeeded": 1}}

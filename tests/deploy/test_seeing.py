@@ -52,8 +52,10 @@ def expressions(board, alerts) -> list[str]:
     """
     Return every PromQL expression of both.
     """
-    return [target["expr"] for panel in board["panels"] for target in panel["targets"]] + [
-        rule["expr"] for rule in alerts
+    return [
+        *(target["expr"] for panel in board["panels"] for target in panel["targets"]),
+        *(each["expr"] for each in board["annotations"]["list"]),
+        *(rule["expr"] for rule in alerts),
     ]
 
 
@@ -123,6 +125,19 @@ def test_alerts_come_and_go(deploy):
     assert found.returncode == 0, found.stderr + found.stdout
 
 
+def test_every_alert_has_its_unit_tests(deploy, alerts):
+    """
+    The rules' own tests see every alert firing, with its whole text, and see it silent.
+    """
+    document = yaml.safe_load((deploy / "alerts-test.yml").read_text("utf-8"))
+    seen = {
+        (case["alertname"], bool(case["exp_alerts"]))
+        for group in document["tests"]
+        for case in group["alert_rule_test"]
+    }
+    assert seen == {(rule["alert"], is_firing) for rule in alerts for is_firing in (True, False)}
+
+
 def test_every_alert_says_what_to_do(alerts):
     """
     An alert has a severity, a summary, and the section of the operator's page that it links to; each has another name.
@@ -130,8 +145,8 @@ def test_every_alert_says_what_to_do(alerts):
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     sections = {title.lower().replace(" ", "-") for title in re.findall(r"^## (.+)$", page, re.MULTILINE)}
     for rule in alerts:
-        path, _, section = rule["annotations"]["runbook"].partition("#")
-        assert Path(ROOT, path) == ROOT / "docs" / "operations.md"
+        page_of, _, section = rule["annotations"]["runbook_url"].partition("#")
+        assert page_of == "{{ $externalLabels.tickwheel_docs }}operations.html"
         assert section in sections, rule["alert"]
         assert rule["annotations"]["summary"]
         assert rule["labels"]["severity"] in {"page", "warn"}
@@ -160,6 +175,24 @@ def test_the_board_is_in_order(board):
         assert panel["targets"]
 
 
+def test_the_board_shows_where_trouble_begins(board):
+    """
+    Takeovers are marked on every panel, and figures that have an alert have the line at which it fires.
+    """
+    assert [each["name"] for each in board["annotations"]["list"]] == ["Takeovers"]
+    with_lines = {}
+    for panel in board["panels"]:
+        defaults = panel["fieldConfig"]["defaults"]
+        if "thresholds" in defaults:
+            with_lines[panel["title"]] = [step["value"] for step in defaults["thresholds"]["steps"]]
+            is_drawn = panel["type"] == "stat" or defaults["custom"]["thresholdsStyle"]["mode"] == "line"
+            assert is_drawn, panel["title"]
+    assert with_lines["Lateness"] == [None, 1]
+    assert with_lines["Commit time"] == [None, 0.5]
+    assert with_lines["Oldest job of each pull queue"] == [None, 300]
+    assert len(with_lines) == 11
+
+
 def test_what_is_scraped(deploy):
     """
     The example for Prometheus scrapes a job of the name that the rules ask for, and reads the rules.
@@ -167,3 +200,4 @@ def test_what_is_scraped(deploy):
     document = yaml.safe_load((deploy / "prometheus.yml").read_text("utf-8"))
     assert [each["job_name"] for each in document["scrape_configs"]] == ["tickwheel"]
     assert [Path(name).name for name in document["rule_files"]] == ["alerts.yml"]
+    assert document["global"]["external_labels"]["tickwheel_docs"].endswith("/")

@@ -5,6 +5,7 @@ The figures for Prometheus, read by its own parser.
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -67,7 +68,8 @@ def test_everything_is_told(stats):
     commits = found["tickwheel_commits_total", ()]
     assert found["tickwheel_commit_seconds_count", ()] == found["tickwheel_commit_size_count", ()] == commits > 0
     assert found["tickwheel_commit_size_sum", ()] == found["tickwheel_commit_writes_total", ()]
-    assert found["tickwheel_shards_owned", ()] == 1
+    assert found["tickwheel_shards_owned", ()] == found["tickwheel_shards", ()] == 1
+    assert found["tickwheel_tails_owned", ()] == 0
     assert found["tickwheel_lease_renewals_total", ()] == found["tickwheel_lease_failures_total", ()] == 0
     assert found["tickwheel_clock_offset_seconds", ()] == 0
     assert found["tickwheel_wheel_slot_max", ()] <= 1, "the next look into the store is a timer"
@@ -129,6 +131,64 @@ def test_circuits():
     assert b"example.com" not in text
 
 
+def stats_with(scheduler, is_so):
+    """
+    Return the stats once *is_so* of them; the stager brings jobs near in its own time.
+    """
+    end = time.monotonic() + END_S
+    while not is_so(stats := scheduler.stats()):
+        assert time.monotonic() < end, stats
+    return stats
+
+
+def test_a_pull_queue_without_a_worker():
+    """
+    A job that waits for a worker is counted at its queue, with its instant, and the next due is one that can be fired.
+    """
+    with Scheduler("memory://") as scheduler:
+        first = scheduler.set("first", delay=0, target="pull", handler="scans").job
+        scheduler.set("second", delay=0, target="pull", handler="scans")
+        scheduler.set("far", at=4_000_000_000, target="log")
+        found = samples(exposition(stats_with(scheduler, lambda stats: waiting(stats) == 2))[1])
+        assert found["tickwheel_pull_waiting", (("queue", "scans"),)] == 2
+        assert found["tickwheel_pull_oldest_due_timestamp_seconds", (("queue", "scans"),)] == first.due_at / 1000
+        assert found["tickwheel_next_due_timestamp_seconds", ()] == 4_000_000_000
+        for _ in range(2):
+            (lease,) = scheduler.lease("scans", wait=END_S)
+            scheduler.ack(lease.fire_id)
+        assert waiting(scheduler.stats()) == 0
+
+
+def waiting(stats) -> int:
+    """
+    Return how many jobs wait in the queue of these tests.
+    """
+    return stats["pull"].get("scans", {"waiting": 0})["waiting"]
+
+
+def test_what_waits_beside_a_pull_queue():
+    """
+    A job that is overdue for want of a place is the next due, whatever waits in a pull queue before it.
+    """
+    begun, end = threading.Event(), threading.Event()
+    with Scheduler("memory://") as scheduler:
+
+        @scheduler.handler("narrow", concurrency=1)
+        def narrow(_payload):
+            begun.set()
+            end.wait(END_S)
+
+        try:
+            scheduler.set("pulled", delay=0, target="pull", handler="scans")
+            scheduler.set("busy", delay=0, handler="narrow")
+            assert begun.wait(END_S)
+            late = scheduler.set("late", delay=0, handler="narrow").job
+            stats = stats_with(scheduler, lambda stats: waiting(stats) and stats["next_due_at"] == late.due_at)
+            assert stats["pull"]["scans"]["oldest_due_at"] < late.due_at
+        finally:
+            end.set()
+
+
 def test_pull_queues():
     """
     A queue tells what is leased and who waits; beyond a hundred queues the others are told as one.
@@ -145,9 +205,14 @@ def test_pull_queues():
         scheduler.ack(lease.fire_id)
         seen = dict(scheduler.stats())
         assert seen["pull"] == {}
-    seen["pull"] = {f"queue {n:03}": {"ready": n, "leased": 1, "workers": 2} for n in range(103)}
+    seen["pull"] = {
+        f"queue {n:03}": {"waiting": 1, "oldest_due_at": n or None, "ready": n, "leased": 1, "workers": 2}
+        for n in range(103)
+    }
     found = samples(exposition(seen)[1])
     assert found["tickwheel_pull_ready", (("queue", "queue 099"),)] == 99
     assert found["tickwheel_pull_ready", (("queue", "(others)"),)] == 100 + 101 + 102
     assert found["tickwheel_pull_workers", (("queue", "(others)"),)] == 6
+    assert found["tickwheel_pull_oldest_due_timestamp_seconds", (("queue", "(others)"),)] == 0.1
+    assert ("tickwheel_pull_oldest_due_timestamp_seconds", (("queue", "queue 000"),)) not in found
     assert len([name for name, _ in found if name == "tickwheel_pull_leased"]) == 101

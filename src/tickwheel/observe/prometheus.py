@@ -61,6 +61,7 @@ _LEASE_COUNTERS: Final = {
     "failures": "Renewals of leases that the store did not answer.",
 }
 _PULL_GAUGES: Final = {
+    "waiting": "Due jobs of a pull queue that wait in memory for a worker; they can still be moved and cancelled.",
     "ready": "Firings of a pull queue whose attempt is counted and that wait for a worker.",
     "leased": "Firings of a pull queue that a worker has leased.",
     "workers": "Workers that wait at a pull queue.",
@@ -147,7 +148,9 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     due_at = stats["next_due_at"]
     if due_at is not None:
         yield core.GaugeMetricFamily(
-            "tickwheel_next_due_timestamp_seconds", "When the next pending job is due.", due_at / 1000
+            "tickwheel_next_due_timestamp_seconds",
+            "When the next pending job is due, but for what waits for a worker of a pull queue.",
+            due_at / 1000,
         )
     yield core.GaugeMetricFamily(
         "tickwheel_clock_offset_seconds", "The store's clock minus ours.", stats["offset_ms"] / 1000
@@ -199,21 +202,32 @@ def _circuits(core: Any, targets: Mapping[str, Mapping[str, Any]]) -> Metric:
     return metric
 
 
-def _pull(core: Any, queues: Mapping[str, Mapping[str, int]]) -> Iterator[Metric]:
-    told = {name: queues[name] for name in sorted(queues)[:_QUEUES_MAX]}
+def _pull(core: Any, queues: Mapping[str, Mapping[str, int | None]]) -> Iterator[Metric]:
+    told: dict[str, Any] = {name: queues[name] for name in sorted(queues)[:_QUEUES_MAX]}
     rest = [each for name, each in queues.items() if name not in told]
     if rest:
-        told[_OTHERS] = {field: sum(each[field] for each in rest) for field in _PULL_GAUGES}
+        told[_OTHERS] = {field: sum(each[field] or 0 for each in rest) for field in _PULL_GAUGES}
+        due = [each["oldest_due_at"] for each in rest if each["oldest_due_at"] is not None]
+        told[_OTHERS]["oldest_due_at"] = min(due, default=None)
     for field, text in _PULL_GAUGES.items():
         family = core.GaugeMetricFamily(f"tickwheel_pull_{field}", text, labels=["queue"])
         for name, figures in told.items():
             family.add_metric([name], figures[field])
         yield family
+    text = "When the job was due that has waited longest for a worker of a pull queue."
+    family = core.GaugeMetricFamily("tickwheel_pull_oldest_due_timestamp_seconds", text, labels=["queue"])
+    for name, figures in told.items():
+        if figures["oldest_due_at"] is not None:
+            family.add_metric([name], figures["oldest_due_at"] / 1000)
+    yield family
 
 
 def _ownership(core: Any, stats: Mapping[str, Any]) -> Iterator[Metric]:
+    yield core.GaugeMetricFamily("tickwheel_shards", "Shards of the store.", stats["shards_all"])
     text = "Shards whose jobs this process fires."
     yield core.GaugeMetricFamily("tickwheel_shards_owned", text, len(stats["shards"]))
+    text = "Tails that this process owns: of shards that it has handed over, what still runs in it."
+    yield core.GaugeMetricFamily("tickwheel_tails_owned", text, len(stats["tails"]))
     leases = stats["leases"]
     if leases is None:
         return

@@ -8,7 +8,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.engine.pulls import Pulls
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, Write
+from tickwheel.scheduler.model import Answer, Job, Write
 from tickwheel.scheduler.stores import Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
 from tickwheel.scheduler.verbs._client import Client
@@ -202,6 +203,7 @@ class Core:
         sizes = owner.sizes() if owner is not None else dict.fromkeys(("near", "staged", "waiting", "in_flight"), 0)
         counts = dict(self._figures.counts)
         counts["fired"] += sizes["in_flight"]  # the others are counted when they end
+        backlog, is_tail = [] if owner is None else owner.backlog(), store.abilities.is_tail
         return {
             **store.count(),
             **counts,
@@ -209,7 +211,7 @@ class Core:
             "lateness": self._figures.lateness.figures(),
             "by_target": {target: dict(counts) for target, counts in self._figures.by_target.copy().items()},
             "targets": self.registry.figures(),
-            "pull": self.registry.pulls.figures(),
+            "pull": self._queues(backlog),
             "waiting_for_handler": [asdict(each) for each in store.aside()],
             "leaked": [] if owner is None else owner.leaked(),
             "commits": commits.commits,
@@ -228,11 +230,39 @@ class Core:
             },
             "leases": None if owner is None else owner.leases.figures(),
             "wheel": None if owner is None else owner.wheel(),
-            "next_due_at": self.client.next_due_at(),
+            "next_due_at": self._next_due_at(backlog),
             "owner": owner.name if owner is not None and leases else None,
             "epoch": max((lease.epoch for lease in leases), default=None),
-            "shards": [lease.shard for lease in leases],
+            "shards": [lease.shard for lease in leases if not is_tail(lease.shard)],
+            "tails": [lease.shard for lease in leases if is_tail(lease.shard)],
+            "shards_all": sum(not is_tail(shard.number) for shard in store.shards()),
             "store": store.url,
             "loss_window": store.abilities.loss_window,
             "offset_ms": self.client.clock.offset_ms,
         }
+
+    def _queues(self, backlog: Iterable[Job]) -> dict[str, dict[str, int | None]]:
+        """
+        Return the figures of each pull queue, with how many jobs of the *backlog* wait in it, and since when.
+        """
+        queues: dict[str, dict[str, int | None]] = {
+            name: {**each, "waiting": 0, "oldest_due_at": None} for name, each in self.registry.pulls.figures().items()
+        }
+        instants: defaultdict[str, list[int]] = defaultdict(list)
+        for job in backlog:
+            instants[job.handler].append(job.due_at)
+        for name, due in instants.items():
+            of_queue = queues.setdefault(name, {"ready": 0, "leased": 0, "workers": 0})
+            of_queue |= {"waiting": len(due), "oldest_due_at": min(due)}
+        return queues
+
+    def _next_due_at(self, backlog: Collection[Job]) -> int | None:
+        """
+        Return when the first pending job is due that could be fired: what waits for somebody to pull it could not.
+        """
+        first, now = self.client.first_due(), self.client.clock.now_ms()
+        if first is None or first.due_at > now or first.target != "pull":
+            return None if first is None else first.due_at
+        later = self.client.first_due(now)
+        waiting = () if self._owner is None else self._owner.waiting_except(backlog)
+        return min((job.due_at for job in (*waiting, *((later,) if later else ()))), default=None)

@@ -122,6 +122,12 @@ class Armer:
         self._lanes.widen(target, handler)
         self.resume()
 
+    def backlog(self) -> list[Entry]:
+        """
+        Return what waits for places that come and go.
+        """
+        return self._lanes.backlog()
+
     def resume(self) -> None:
         """
         Begin what was held back, as far as there is room now.

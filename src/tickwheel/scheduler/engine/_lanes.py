@@ -212,6 +212,14 @@ class Lanes:
             self._on_more()
         return admitted
 
+    def backlog(self) -> list[Entry]:
+        """
+        Return what waits in lanes whose places come and go, some of which may be moved or cancelled meanwhile.
+        """
+        with self._lock:
+            lanes = [lane for lane in self._lanes.values() if lane.limits.places is not None]
+            return [entry for lane in lanes for entry in lane.waiting]
+
     @property
     def _share(self) -> int:
         """

@@ -67,6 +67,13 @@ class Near:
         """
         return len(self._waiting)
 
+    def jobs(self) -> list[Job]:
+        """
+        Return the jobs that are near and not yet begun. O(their number).
+        """
+        with self._lock:
+            return [entry.job for entry in self._waiting.values()]
+
     @property
     def busy(self) -> int:
         """

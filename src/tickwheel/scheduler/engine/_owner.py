@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -133,6 +133,19 @@ class Owner:
         near, busy, waiting = self.near.waiting, self.near.busy, self._executor.waiting
         running = len(self.near.take(Stage.RUNNING))
         return {"near": near, "staged": near + busy, "waiting": waiting, "in_flight": running}
+
+    def backlog(self) -> list[Job]:
+        """
+        Return the due jobs that wait in memory for somebody to pull them.
+        """
+        return [entry.job for entry in self._armer.backlog() if entry.stage is Stage.NEAR]
+
+    def waiting_except(self, backlog: Iterable[Job]) -> list[Job]:
+        """
+        Return what is near and has not begun, but for the *backlog*.
+        """
+        generations = {job.generation for job in backlog}
+        return [job for job in self.near.jobs() if job.generation not in generations]
 
     def leaked(self) -> list[dict[str, Any]]:
         """

@@ -30,6 +30,7 @@ class Abilities:
         joins_transactions: Whether a write can join the caller's own transaction.
         renew_s: How often to renew leases without an end, which can be lost nevertheless: a file may be deleted. None
             where they cannot.
+        first_tail: The least number of a shard that is a tail, which see `Lease`; None where there are no tails.
     """
 
     loss_window: str = ""
@@ -39,6 +40,13 @@ class Abilities:
     has_many_writers: bool = False
     joins_transactions: bool = False
     renew_s: float | None = None
+    first_tail: int | None = None
+
+    def is_tail(self, shard: int) -> bool:
+        """
+        Return whether *shard* is a tail.
+        """
+        return self.first_tail is not None and shard >= self.first_tail
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,13 +207,13 @@ class Client:
         until = now + 2 * checks.FAR_MS if query.due_until is None else query.due_until
         return self.store.upcoming(query.due_from or 0, until, limit)
 
-    def next_due_at(self) -> int | None:
+    def first_due(self, since: int = 0) -> Job | None:
         """
-        Read when the first pending job is due, in ms since the epoch.
+        Read the pending job that is due first, from *since* on, in ms since the epoch.
         """
         self.opened()
-        jobs = self.store.upcoming(0, self.clock.now_ms() + 2 * checks.FAR_MS, 1)
-        return jobs[0].due_at if jobs else None
+        jobs = self.store.upcoming(since, self.clock.now_ms() + 2 * checks.FAR_MS, 1)
+        return jobs[0] if jobs else None
 
     def shards(self) -> Sequence[Shard]:
         """

@@ -34,6 +34,9 @@ class HandoverTests(SharedTests):
             assert 0 < len(gone) < len(rig.leases)
             assert [lease.rescued for lease in others] == [0] * len(others)
             assert {lease.epoch for lease in own} == set(epochs.values())
+            is_tail = rig.store.abilities.is_tail
+            assert [lease.shard for lease in own if not is_tail(lease.shard)] == sorted(set(rig.leases) - gone)
+            assert not any(is_tail(shard) for shard in rig.leases)
             assert rig.counts() == (40, 60, 0)
             for job in staged:  # what had not begun is the new owner's
                 is_gone = rig.store.shard_of(job.key) in gone

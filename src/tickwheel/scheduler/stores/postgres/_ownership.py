@@ -16,7 +16,7 @@ from tickwheel.scheduler.stores.postgres._queries import SQL
 
 __all__ = ["acquire", "release", "renew"]
 
-_FIRST_TAIL: Final = 1_000_000
+FIRST_TAIL: Final = 1_000_000
 """The numbers of tails begin here; the statements know it, too."""
 
 
@@ -64,7 +64,7 @@ def _keep(connection: Connection, owner: str, now: int, lease_ms: int) -> tuple[
     row = connection.execute(SQL["fair_share"], {"owner": owner, "now": now}).fetchone()
     assert row is not None
     share, has_free_tails = row
-    shards = [row for row in held if row[0] < _FIRST_TAIL]
+    shards = [row for row in held if row[0] < FIRST_TAIL]
     if surplus := shards[share:]:
         if busy := [shard for shard, _, has_running in surplus if has_running]:
             connection.execute(SQL["leave_tails"], (busy,))
@@ -82,7 +82,7 @@ def _end_tails(connection: Connection, shards: list[int]) -> set[int]:
     """
     Delete those of the tails among *shards*, which are locked, that have no job any more; return them.
     """
-    tails = [shard for shard in shards if shard >= _FIRST_TAIL]
+    tails = [shard for shard in shards if shard >= FIRST_TAIL]
     return {row[0] for row in connection.execute(SQL["end_tails"], (tails,)).fetchall()} if tails else set()
 
 

@@ -66,7 +66,11 @@ class PostgresStore:
         """
         self.url = url
         self.abilities = Abilities(
-            has_notify=listen is not None, has_many_owners=True, has_many_writers=True, joins_transactions=True
+            has_notify=listen is not None,
+            has_many_owners=True,
+            has_many_writers=True,
+            joins_transactions=True,
+            first_tail=_ownership.FIRST_TAIL,
         )
         self._is_pooled, self._listen = is_pooled, listen
         self._conninfo, self._wanted_shards, self._lease_s = conninfo, shards, lease_s

@@ -32,6 +32,8 @@ _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _TRIES: Final = 50
 """How often a batch is done again because somebody else wrote to its keys between its look and its leap."""
 
+_FIRST_TAIL: Final = 40_000
+"""As scripts/lease.lua has it."""
 _BYTES_MAX: Final = 256 << 20
 """How large a batch may be: the server hangs up on a client that sends a gibibyte."""
 
@@ -300,7 +302,7 @@ class RedisStore:
 
 
 def _abilities(window: str) -> Abilities:
-    return Abilities(window, has_notify=True, has_many_owners=True, has_many_writers=True)
+    return Abilities(window, has_notify=True, has_many_owners=True, has_many_writers=True, first_tail=_FIRST_TAIL)
 
 
 def _name_of(skill: Skill) -> tuple[bytes, bytes, bytes]:
