@@ -141,7 +141,7 @@ class PostgresPair:
         self.standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
         self.standby.execute("SELECT pg_reload_conf()")
         give_up = time.monotonic() + PATIENCE_S
-        while self.standby.execute("SELECT FROM pg_stat_wal_receiver"):
+        while self.standby.execute("SELECT pid FROM pg_stat_wal_receiver"):
             assert time.monotonic() < give_up
             time.sleep(0.02)  # a server says nowhere else that it has let go
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tickwheel.errors import MissingExtraError
-from tickwheel.scheduler import model
+from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores import Shard, open_store
 
@@ -236,3 +236,30 @@ def test_retries_after_a_lease(make, monkeypatch):
         assert answer.outcome is model.Outcome.SETTLED
         job = answer.job
     assert store.changes(0, lease.epoch, 10, 0).jobs == [job] * 3
+
+
+def test_what_a_server_may_lose(make, make_postgres):
+    """
+    A server that waits for its disk loses nothing that it answered; one that does not says what, and the remedy.
+    """
+    assert make().abilities.loss_window == ""
+    careless = make_postgres("fsync=off", "full_page_writes=off")
+    store = open_store(careless.url("postgres"))
+    store.close()
+    assert "set fsync = on; " in store.abilities.loss_window
+    assert store.abilities.loss_window.endswith("set full_page_writes = on")
+
+
+def test_what_a_failover_may_lose(postgres_pair, caplog):
+    """
+    With a standby that no commit waits for, a scheduler that starts warns of what a failover may lose.
+    """
+    open_store(postgres_pair.url).close()
+    assert caplog.messages == []  # a client has nothing to decide
+    with Scheduler(postgres_pair.url) as scheduler:
+        assert "may lose answered writes that the standby has not yet received" in caplog.text
+        assert scheduler.stats()["loss_window"].endswith("set synchronous_standby_names")
+    postgres_pair.primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    postgres_pair.primary.execute("SELECT pg_reload_conf()")
+    with Scheduler(postgres_pair.url) as scheduler:
+        assert scheduler.stats()["loss_window"] == ""

@@ -4,10 +4,12 @@ The store in a PostgreSQL database.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError
@@ -24,11 +26,14 @@ from tickwheel.scheduler.stores.postgres._failover import notice_server
 from tickwheel.scheduler.stores.postgres._floors import Floors
 from tickwheel.scheduler.stores.postgres._guests import Place, joined
 from tickwheel.scheduler.stores.postgres._listener import Notifier, PostgresEar
+from tickwheel.scheduler.stores.postgres._losses import loss_window
 from tickwheel.scheduler.stores.postgres._paging import page
 from tickwheel.scheduler.stores.postgres._queries import SQL
 from tickwheel.scheduler.stores.postgres._schema import migrate
 
 __all__ = ["PostgresStore"]
+
+_LOG: Final = logging.getLogger("tickwheel.scheduler")
 
 _MARGIN: Final = 0.2
 """The last part of a lease in which an owner leaves notes for the next one, as if it had lost it."""
@@ -98,6 +103,7 @@ class PostgresStore:
             with connections.writing() as connection:
                 self._shard_of = sharding(migrate(connection, self.url, self._wanted_shards))
                 notice_server(connection, self.url)
+                self.abilities = replace(self.abilities, loss_window=loss_window(connection))
         except BaseException:
             connections.close()
             raise
@@ -236,6 +242,8 @@ class PostgresStore:
         with self._open_connections().writing() as connection:
             notice_server(connection, self.url)
             leases = _ownership.acquire(connection, owner, int(self._lease_s * 1000))
+        if self._owner is None and self.abilities.loss_window:
+            _LOG.warning("%s may lose %s", self.url, self.abilities.loss_window)
         if self._owner is None and self._listener is not None and self.abilities.has_notify:
             self._listener.listen()
         self._hold(owner, leases, before)

@@ -6,6 +6,11 @@
 SELECT (SELECT system_identifier FROM pg_control_system()), current_database(), to_regclass('tickwheel_job')::oid,
     current_setting('transaction_read_only');
 
+-- name: durability
+-- Whether a commit reaches the disk, torn pages are mended, commits wait for a standby, and there is one.
+SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
+    current_setting('synchronous_standby_names') <> '', EXISTS (SELECT FROM pg_stat_replication);
+
 -- name: transaction
 SELECT pg_current_xact_id()::text;
 
