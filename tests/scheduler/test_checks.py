@@ -4,9 +4,13 @@ Values that a job can have, and what is said of those that it cannot.
 
 from __future__ import annotations
 
+import base64
 import math
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
+from enum import Enum
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -195,11 +199,11 @@ def nested(depth: int) -> list[object]:
 @pytest.mark.parametrize(
     ("payload", "said"),
     [
-        ({1, 2}, "pass what JSON has"),
+        ({1, 2}, "JSON has no set: pass sorted"),
         (math.nan, "pass what JSON has"),
         (math.inf, "pass what JSON has"),
-        (b"bytes", "pass what JSON has"),
-        (datetime(2030, 1, 1, tzinfo=UTC), "pass what JSON has"),
+        (b"bytes", "JSON has no bytes: pass base64.b64encode"),
+        ([{"at": datetime(2030, 1, 1, tzinfo=UTC)}], "JSON has no datetime: pass value.isoformat"),
         ("\udc00", "lone surrogate"),
         ("x" * 10_000_000, "it has 10000002 bytes: the limit is 1048576"),
         (nested(100_000), "nested too deeply"),
@@ -214,6 +218,63 @@ def test_bad_payloads(payload, said):
     with pytest.raises(InvalidJobError, match=said) as caught:
         checks.encode_payload(payload)
     assert len(str(caught.value)) < 300
+
+
+class Color(Enum):
+    """
+    A type of a caller's own.
+    """
+
+    RED = "red"
+
+
+class Money(Decimal):
+    """
+    A type of a caller's own.
+    """
+
+
+@dataclass
+class Order:
+    """
+    Another one.
+    """
+
+    number: int
+
+
+@pytest.mark.parametrize(
+    ("value", "passed", "read"),
+    [
+        (datetime(2030, 1, 1, 9, tzinfo=UTC), datetime.isoformat, datetime.fromisoformat),
+        (date(2030, 1, 1), date.isoformat, date.fromisoformat),
+        (time(9, 30), time.isoformat, time.fromisoformat),
+        (timedelta(minutes=90), timedelta.total_seconds, lambda number: timedelta(seconds=number)),
+        (Decimal("1.10"), str, Decimal),
+        (Money("2.20"), str, Money),
+        (UUID(int=17), str, UUID),
+        (b"\0\xff", lambda value: base64.b64encode(value).decode(), base64.b64decode),
+        (frozenset({2, 1}), sorted, frozenset),
+        (Color.RED, lambda value: value.value, Color),
+        (Order(17), asdict, lambda fields: Order(**fields)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
+    """
+    The message names type and remedy, and what it says comes back as it was.
+    """
+    with pytest.raises(InvalidJobError, match=rf"JSON has no {type(value).__name__}: pass .*, and read it with"):
+        checks.encode_payload({"value": [value]})
+    assert read(checks.decode_payload(checks.encode_payload(passed(value)))) == value
+
+
+def test_an_unknown_type_says_what_json_has():
+    """
+    Of a type that nobody knows here, the message lists what can be passed.
+    """
+    with pytest.raises(InvalidJobError, match="JSON has no object: pass strings, numbers, True, False, None, lists"):
+        checks.encode_payload(object())
 
 
 def test_choices():

@@ -47,6 +47,21 @@ def test_set_and_get(client):
     assert (job.state, job.attempt, job.expires_at) == (State.PENDING, 0, job.due_at + 60_000)
 
 
+def test_a_kept_payload(client):
+    """
+    A set that asks for it keeps the payload of the job that is there, and one with a payload may not ask.
+    """
+    client.set("k", delay=HOUR, handler="h", payload={"a": 1})
+    assert client.set("k", delay=1800, handler="other", keep_payload=True).job.payload == b'{"a":1}'
+    many = client.set_many([SetRequest("k", delay=HOUR, handler="h", keep_payload=True)])
+    assert (many[0].job.payload, many[0].job.handler) == (b'{"a":1}', "h")
+    assert client.set("k", delay=HOUR, handler="h").job.payload == b"null"
+    with pytest.raises(InvalidJobError, match="pass payload= or keep_payload=True, not both"):
+        client.set("k", delay=HOUR, handler="h", payload=1, keep_payload=True)
+    with pytest.raises(InvalidJobError, match="keep_payload is 'yes': pass True or False"):
+        client.set("k", delay=HOUR, handler="h", keep_payload="yes")
+
+
 def test_delay_and_at_agree(client):
     """
     A delay and an instant name the same time, to the millisecond or so.

@@ -33,6 +33,7 @@ __all__ = ["command"]
 )
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
 @click.option("--payload", type=JSON, help="What the target gets; - reads it from stdin.")
+@click.option("--keep-payload", is_flag=True, help="Keep the payload of the job that is there, if there is one.")
 @click.option(
     "--target",
     default="handler",

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from tickwheel.calendar import duration
 from tickwheel.calendar.instant import from_iso
 from tickwheel.errors import InvalidDelayError
+from tickwheel.scheduler._remedies import NotJsonError, refuse
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.typing import Duration, Instant
 
@@ -48,7 +49,7 @@ FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=refuse).encode
 _decode = json.JSONDecoder().raw_decode
 """What `json.loads` does, without its look for other encodings and for white space: what we store has neither."""
 
@@ -209,6 +210,8 @@ def encode_payload(payload: Any) -> bytes:
         raise InvalidJobError("payload", "...", "it is nested too deeply, or contains itself") from None
     except UnicodeEncodeError:
         raise InvalidJobError("payload", payload, "it has a lone surrogate, which is no character") from None
+    except NotJsonError as error:
+        raise InvalidJobError("payload", payload, str(error)) from None
     except (TypeError, ValueError) as error:
         raise InvalidJobError("payload", payload, f"pass what JSON has ({_reason(error)})") from None
     if len(data) > PAYLOAD_BYTES_MAX:

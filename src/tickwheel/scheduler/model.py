@@ -180,6 +180,7 @@ class Set:
         if_generation: Only if the live job has this generation; 0: only if there is none.
         era: For an instant that counts elapsed time, by which setting of the clock it was counted. It is not stored.
         over: What is known of the attempt that is counted for the live job; without it the set is TOO_LATE.
+        keeps_payload: Whether the payload is that of the live job, where there is one.
     """
 
     job: Job
@@ -188,6 +189,7 @@ class Set:
     if_generation: int | None = None
     era: int | None = None
     over: Claim | None = None
+    keeps_payload: bool = False
 
 
 @record
@@ -195,8 +197,7 @@ class Move:
     """
     Give a pending job another instant and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    One whose attempt is counted is pending if *over* says that it does not start any more.
-    `era` as in `Set`.
+    One whose attempt is counted is pending if *over* says that it does not start any more. `era` as in `Set`.
     """
 
     key: str
@@ -211,9 +212,8 @@ class Cancel:
     """
     Remove a pending or dead job. Answers CANCELLED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    One whose attempt is counted is pending if *over* says that it does not start any more. One that recurs is removed
-    after its start, too: this run goes on, no other begins, and its settle is refused. CANCELLED carries the job as it
-    was.
+    One whose attempt is counted is pending if *over* says that it never starts. One that recurs is removed after its
+    start, too: this run goes on, no other begins, and its settle is refused. CANCELLED carries the job as it was.
     """
 
     key: str

@@ -120,6 +120,9 @@ class SetBody(Body, frozen=True):
         Span | None, Meta(description="With replace: seconds after the first set past which it is not put off.")
     ] = None
     trace: Annotated[str | None, Meta(description="A W3C traceparent.")] = None
+    keep_payload: Annotated[
+        bool, Meta(description="Keep the payload of the pending or running job of this key, where there is one.")
+    ] = False
 
     def fields(self) -> dict[str, Any]:
         """

@@ -111,6 +111,8 @@ class StoreModel:
         if write.mode == SetMode.REPLACE and write.max_wait_ms is not None and due_at > since + write.max_wait_ms:
             due_at = since + write.max_wait_ms
         new = replace(write.job, generation=NEW, due_at=due_at, first_set_at=since, state=State.PENDING)
+        if write.keeps_payload and live_generation and job is not None:
+            new = replace(new, payload=job.payload)
         if new.expires_at is not None:
             new = replace(new, expires_at=new.expires_at - write.job.due_at + due_at)
         return (Outcome.REPLACED if live_generation else Outcome.CREATED), new

@@ -188,7 +188,8 @@ class _Machine:
             first_set_at=_START + rng.randrange(100),
         )
         max_wait_ms = rng.choice((None, None, 50))
-        return Set(job, rng.choice(list(SetMode)), max_wait_ms, self.draw_condition(key), over=self.draw_word(key))
+        mode, condition, word = rng.choice(list(SetMode)), self.draw_condition(key), self.draw_word(key)
+        return Set(job, mode, max_wait_ms, condition, over=word, keeps_payload=rng.choice((False, False, True)))
 
     def draw_word(self, key: str) -> Claim | None:
         job = self.model.jobs.get(key)

@@ -116,7 +116,7 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
         wanted.key,
         next_generation(),
         due_at,
-        wanted.payload,
+        before.payload if write.keeps_payload and before is not None and is_live else wanted.payload,
         wanted.target,
         wanted.handler,
         wanted.attempt,

@@ -55,6 +55,7 @@ class SetFields(TypedDict, total=False):
     misfire: str
     jitter: Duration
     trace: str | None
+    keep_payload: bool
 
 
 @make_fast
@@ -82,6 +83,8 @@ class SetRequest:
         misfire: What to do about runs that nobody could fire: "once", "all" or "skip".
         jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
         trace: A W3C traceparent, to link the firing to.
+        keep_payload: Keep the payload of the pending or running job of that key, where there is one; without it a set
+            that has no payload sets None.
     """
 
     key: str
@@ -101,6 +104,7 @@ class SetRequest:
     misfire: str = "once"
     jitter: Duration = 0.0
     trace: str | None = None
+    keep_payload: bool = False
 
 
 class When(NamedTuple):
@@ -192,7 +196,11 @@ def set_write(
     if max_wait is not None and mode is not SetMode.REPLACE:
         raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
     is_elapsed = request.at is None and (request.cron is None or interval_of(request.every, request.cron) is not None)
-    return Set(job, mode, max_wait, checks.check_generation(request.if_generation), era if is_elapsed else None)
+    keeps = _flag("keep_payload", request.keep_payload)
+    if keeps and request.payload is not None:
+        raise InvalidJobError("keep_payload", keeps, "pass payload= or keep_payload=True, not both")
+    generation = checks.check_generation(request.if_generation)
+    return Set(job, mode, max_wait, generation, era if is_elapsed else None, keeps_payload=keeps)
 
 
 def trial(request: SetRequest, now: int) -> Job:

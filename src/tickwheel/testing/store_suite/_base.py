@@ -36,6 +36,8 @@ EVER = 2**63 - 1
 OWNER = "the first owner"
 
 _E = TypeVar("_E", bound=BaseException)
+_CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload")
+"""What a set has beside its job and mode."""
 
 
 class Rig:
@@ -75,7 +77,7 @@ class Rig:
         """
         Set *key*, due *after* ms from the start; conditions and the job's fields by name.
         """
-        conditions = {name: fields.pop(name) for name in ("max_wait_ms", "if_generation", "over") if name in fields}
+        conditions = {name: fields.pop(name) for name in _CONDITIONS if name in fields}
         return self.do(Set(Job(key, 0, self.now + after, **fields), mode, **conditions))
 
     def pending(self, key: str, after: int = 60_000, **fields: Any) -> Job:

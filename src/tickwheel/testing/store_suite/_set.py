@@ -95,6 +95,30 @@ class SetTests(StoreTests):
             rig.set("key", 300, SetMode.EARLIEST, payload=b"3")
             assert (rig.get("key").due_at, rig.get("key").payload) == (rig.now + 300, b"3")
 
+    def test_kept_payload(self) -> None:
+        """
+        A set that keeps the payload changes all else of a live job, and has its own where there is none.
+        """
+        with self.rig() as rig:
+            assert rig.pending("key", 1_000, payload=b"0", keeps_payload=True).payload == b"0"
+            rig.set("key", 2_000, payload=b"1")
+            first = rig.get("key")
+            again = rig.pending("key", 3_000, payload=b"null", handler="other", keeps_payload=True)
+            assert again == rig.get("key")
+            assert again.generation > first.generation
+            assert (again.payload, again.handler, again.due_at) == (b"1", "other", rig.now + 3_000)
+            rig.set("key", 9_000, SetMode.EARLIEST, payload=b"null", keeps_payload=True)
+            assert (rig.get("key").payload, rig.get("key").due_at) == (b"1", rig.now + 3_000)
+
+    def test_kept_payload_of_a_dead_job(self) -> None:
+        """
+        A dead job is replaced with its payload: a new life begins with what the set brings.
+        """
+        with self.rig() as rig:
+            job = rig.running("key", payload=b"1")
+            rig.settle(job, Settled.DEAD, error="no")
+            assert rig.pending("key", 1_000, payload=b"2", keeps_payload=True).payload == b"2"
+
     def test_maximum_wait(self) -> None:
         """
         A debounce slides the instant no further than its maximum wait after the first set.
