@@ -147,6 +147,20 @@ def test_what_may_be_lost(make_redis, caplog, settings, loses, words):
     server.stop()
 
 
+def test_a_replica_may_lag_behind(make_redis, until):
+    """
+    Redis answers before it replicates, so a failover to a replica may lose what the disk has.
+    """
+    primary = make_redis("--appendonly", "yes", "--appendfsync", "always")
+    replica = make_redis("--replicaof", f"127.0.0.1 {primary.port}")
+    until(lambda: primary.execute("INFO", "replication")["connected_slaves"] == 1)
+    store = open_store(primary.url())
+    assert store.abilities.loss_window == "answered writes that the replica has not yet received when it takes over"
+    store.close()
+    for server in (replica, primary):
+        server.stop()
+
+
 def test_loss_window_of_any_settings():
     """
     Whatever is known of the settings, only a server that is known to sync each answer loses nothing.

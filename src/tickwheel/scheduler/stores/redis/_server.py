@@ -28,6 +28,7 @@ _UNKNOWN: Final = (
 )
 _SNAPSHOT: Final = "answered writes since the last snapshot, when the server crashes: set appendonly yes"
 _EVERYTHING: Final = "everything, when the server stops: set appendonly yes"
+_LAG: Final = "answered writes that the replica has not yet received when it takes over"
 
 
 def check_server(connections: Connections, url: str) -> str:
@@ -56,9 +57,11 @@ def loss_window(facts: dict[str, str]) -> str:
     Return what a server with these settings may lose of what it answered, or "" where it is nothing.
     """
     aof = facts.get("appendonly") or {"0": "no", "1": "yes"}.get(facts.get("aof_enabled", ""), "")
+    loss = _AOF_LOSSES.get(facts.get("appendfsync", ""), _UNKNOWN)
     if aof == "no":
-        return _SNAPSHOT if facts.get("save", "?") else _EVERYTHING
-    return _AOF_LOSSES.get(facts.get("appendfsync", ""), _UNKNOWN)
+        loss = _SNAPSHOT if facts.get("save", "?") else _EVERYTHING
+    lag = _LAG if facts.get("connected_slaves", "0") != "0" else ""
+    return "; ".join(filter(None, (loss, lag)))
 
 
 def make_schema(connections: Connections, url: str, wanted: int | None) -> tuple[int, int]:
