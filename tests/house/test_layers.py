@@ -51,6 +51,22 @@ PRIVATE_IMPORTS = {
     "scheduler.verbs": {"engine._registry", "engine._storeclock"},
 }
 PRIVATE_IMPORTS_MAX = 13
+# What of the scheduler reaches time, threads or chance by itself instead of taking them from its runtime, and why. The
+# list may only become shorter: what is in it the simulation has to replace as a whole.
+OWN_TIME = {
+    "scheduler._runtime": "it is where all the others get them",
+    "scheduler.effects": "it runs at the receiver, where no scheduler is",
+    "scheduler.migration": "it is a command, which copies one store into another while no engine runs",
+    "scheduler.remote": "it is the client of a service: its time is that of the network",
+    "scheduler.stores": "a store waits for its server or its file; the simulation has stores of its own",
+    "scheduler.targets._breaker": "a server rests by the real clock, whatever the scheduler's is",
+    "scheduler.targets._processes": "its children are real processes, with the system's clock",
+    "scheduler.targets._task": "a key that nobody gave is drawn by the caller",
+    "scheduler.targets.dramatiq": "its messages carry the sender's time of day",
+    "scheduler.targets.kafka": "its library is polled by a thread",
+}
+OWN_TIME_MAX = 10
+TIME_THREADS_CHANCE = {"time", "threading", "_thread", "random", "secrets", "uuid", "queue"}
 # Every third-party library, and the one module (or, with the reason, the one package) that imports it.
 THIRD_PARTY = {
     "click": "cli",  # one command a file, each of them a click command
@@ -204,6 +220,26 @@ def test_what_is_private_to_a_room_stays_in_it(modules):
     listed = {(room, name) for room, names in PRIVATE_IMPORTS.items() for name in names}
     assert listed == used, "what is no longer imported leaves the list"
     assert len(listed) <= PRIVATE_IMPORTS_MAX
+
+
+def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
+    """
+    No module of verbs or engine imports `time`, `threading`, `random` or the like; of the rest, only those listed.
+    """
+    used, wrong = set(), []
+    for name, tree in modules.items():
+        body = ast.Module([node for node in tree.body if not is_for_types(node)], [])
+        found = {target.partition(".")[0] for target in imports_of(name, body)} & TIME_THREADS_CHANCE
+        if not name.startswith("tickwheel.scheduler") or not found:
+            continue
+        module = name.removeprefix("tickwheel.")
+        listed = {each for each in OWN_TIME if f"{module}.".startswith(f"{each}.")}
+        used |= listed
+        if not listed:
+            wrong.append(f"{module} imports {', '.join(sorted(found))}: take it from the Runtime")
+    assert wrong == []
+    assert used == set(OWN_TIME), "what no longer needs them leaves the list"
+    assert len(OWN_TIME) <= OWN_TIME_MAX
 
 
 def test_no_module_imports_itself_by_a_detour(modules):

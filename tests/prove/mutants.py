@@ -62,7 +62,7 @@ def knows_itself_by_host_and_pid() -> Any:
     """
     An owner's name is that of its host and process id alone, as it was in its former life.
     """
-    return mock.patch.object(_core, "one_life", lambda name: name)
+    return mock.patch.object(_core, "one_life", lambda name, _: name)
 
 
 def is_somebody_else_at_each_start() -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.model import Job
@@ -20,8 +21,9 @@ def test_generations_and_eras():
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
     rng = random.Random(seed)
     clock = ManualClock(wall=1_700_000_000.0)
-    told = StoreClock(clock)
-    elapsed, eras = Elapsed(told), {}
+    runtime = Runtime(clock=clock)
+    told = StoreClock(runtime)
+    elapsed, eras = Elapsed(told, runtime), {}
     generation = 0
     for _ in range(400):
         if rng.random() < 0.02:
@@ -47,8 +49,9 @@ def test_what_has_passed_is_forgotten(monkeypatch):
     """
     monkeypatch.setattr("tickwheel.scheduler.engine._elapsed._RUNS_MAX", 100)
     clock = ManualClock(wall=1_700_000_000.0)
-    told = StoreClock(clock)
-    elapsed = Elapsed(told)
+    runtime = Runtime(clock=clock)
+    told = StoreClock(runtime)
+    elapsed = Elapsed(told, runtime)
     for number in range(1_000):
         elapsed.note([Job("k", 2 * number, told.now_ms() + 1_000)], 0)
         clock.advance(0.1)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._entry import TABLE, Entry, Event, Stage
 from tickwheel.scheduler.engine._near import Near, _step_all
 from tickwheel.scheduler.model import Job, Standing, State
@@ -52,7 +53,7 @@ def test_the_whole_life():
     """
     A job goes from near to settled, and nothing of it is left.
     """
-    near = Near()
+    near = Near(Runtime())
     (entry,) = staged(near, job())
     assert near.begin([entry], 10) == ([entry], [])
     near.begun([entry])
@@ -68,7 +69,7 @@ def test_withdrawn_before_the_start(is_counted):
     """
     What is withdrawn before its start does not start, whether or not the count has come back from the store.
     """
-    near = Near()
+    near = Near(Runtime())
     (entry,) = staged(near, job())
     near.begin([entry], 1)
     if is_counted:
@@ -87,7 +88,7 @@ def test_started_before_the_withdrawal():
     """
     What has started is not withdrawn, also once it has ended; another attempt of the same generation is not known.
     """
-    near = Near()
+    near = Near(Runtime())
     (entry,) = staged(near, job())
     near.begin([entry], 1)
     near.begun([entry])
@@ -105,7 +106,7 @@ def test_loaded_twice():
     """
     A row that is read again while its job is near, begun or running makes no second entry.
     """
-    near = Near()
+    near = Near(Runtime())
     (entry,) = staged(near, job(), is_news=False)
     assert staged(near, job(), is_news=False) == []
     near.begin([entry], 1)
@@ -120,7 +121,7 @@ def test_a_stale_row_after_a_move():
     """
     A row read before a move, and arriving after it, does not bring the old generation back.
     """
-    near = Near()
+    near = Near(Runtime())
     (moved,) = staged(near, job(generation=2, due_at=5000))
     assert staged(near, job(generation=1), is_news=False) == []
     assert moved.stage is Stage.NEAR
@@ -130,7 +131,7 @@ def test_a_move_after_loading():
     """
     A moved job's old entry can be begun no more.
     """
-    near = Near()
+    near = Near(Runtime())
     (old,) = staged(near, job(generation=1), is_news=False)
     (new,) = staged(near, job(generation=2))
     assert near.begin([old, new], 10) == ([new], [])
@@ -141,7 +142,7 @@ def test_set_anew_while_running():
     """
     A new generation waits beside the running one, and both end on their own.
     """
-    near = Near()
+    near = Near(Runtime())
     (first,) = staged(near, job(generation=1))
     near.begin([first], 1)
     near.begun([first])
@@ -158,7 +159,7 @@ def test_another_attempt_replaces_a_stale_row():
     """
     News of the same generation, as a retry makes, replaces a row that was read before.
     """
-    near = Near()
+    near = Near(Runtime())
     (stale,) = staged(near, job(due_at=1000), is_news=False)
     (again,) = staged(near, job(due_at=9000))
     assert stale.stage is Stage.FAR
@@ -169,7 +170,7 @@ def test_one_end():
     """
     Of a result and a timeout, the first ends the attempt.
     """
-    near = Near()
+    near = Near(Runtime())
     (entry,) = staged(near, job())
     near.begin([entry], 1)
     near.begun([entry])
@@ -182,7 +183,7 @@ def test_no_room():
     """
     What there is no room for stays near, in order.
     """
-    near = Near()
+    near = Near(Runtime())
     entries = staged(near, *(job(f"k{n}", n) for n in range(5)))
     begun, held = near.begin(entries, 2)
     assert (begun, held) == (entries[:2], entries[2:])
@@ -194,7 +195,7 @@ def test_dropped_and_refused():
     """
     A dropped job cannot be begun, and a refused one is forgotten.
     """
-    near = Near()
+    near = Near(Runtime())
     one, two = staged(near, job("one", 1), job("two", 2))
     near.drop(["one", "unknown"])
     assert near.begin([one, two], 10) == ([two], [])
@@ -248,7 +249,7 @@ def test_random_lives(seed):
     Whatever is set, loaded late, begun, fired and dropped in whatever order, no generation fires twice.
     """
     dice = random.Random(seed)
-    near, store = Near(), Store()
+    near, store = Near(Runtime()), Store()
     entries, written, fired, withdrawn = [], [], [], []
     for _ in range(1500):
         match dice.randrange(8):

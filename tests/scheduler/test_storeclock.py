@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.testing import ManualClock
 
@@ -16,7 +17,7 @@ def sampled(clock, there_s, back_s, started_ns):
     """
     Return a store's clock sampled once, over a line that takes so long there and back; and what the store reads then.
     """
-    told = StoreClock(clock)
+    told = StoreClock(Runtime(clock=clock))
     before = told.local()
     clock.advance(there_s)
     store_ms = STORE_MS + (clock.monotonic_ns() - started_ns) // 1_000_000
@@ -81,7 +82,7 @@ def test_a_deadline_is_not_before_its_instant():
     At the deadline that it gives for an instant the clock reads that instant, so that no timer has to be set twice.
     """
     clock = ManualClock(wall=1_700_000_000.123456)
-    told = StoreClock(clock)
+    told = StoreClock(Runtime(clock=clock))
     for at in (1_700_000_001_000, 1_700_000_060_017, 1_700_086_400_001):
         clock.advance(max(0.0, told.deadline(at) - told.monotonic()))
         assert at <= told.now() < at + 1

@@ -5,6 +5,7 @@ What the end of an attempt means, as a table.
 from __future__ import annotations
 
 from datetime import timedelta
+from random import random
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_results(one, result, expected):
     """
     Each result has its consequence, five milliseconds after the instant.
     """
-    assert facts(judge_result(one, 7, result, NOW + 5)) == expected
+    assert facts(judge_result(one, 7, result, NOW + 5, random)) == expected
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_errors(one, error, expected):
     """
     Each error has its consequence; a missing handler is not tried again.
     """
-    assert facts(judge_error(one, 7, error, NOW + 5)) == expected
+    assert facts(judge_error(one, 7, error, NOW + 5, random)) == expected
 
 
 class MuteError(Exception):
@@ -177,7 +178,7 @@ def test_errors_whose_text_is_anything(make, text):
     """
     Whatever an error makes of its text, it is an ordinary failure with a plain string that every store takes.
     """
-    verdict = judge_error(job(0), 7, make(), NOW)
+    verdict = judge_error(job(0), 7, make(), NOW, random)
     assert verdict.kind is Kind.RETRIED
     assert verdict.settle.error == text
     assert type(verdict.settle.error) is str
@@ -187,18 +188,21 @@ def test_results_of_any_class():
     """
     What a handler returns need not say what it is, and a reason need not be a string.
     """
-    assert judge_result(job(0), 7, LiarError(), NOW).kind is Kind.SUCCEEDED
-    assert judge_result(job(0), 7, Cancel(Text("no")), NOW).settle.error == "no"
-    assert judge_result(job(0), 7, Cancel(None), NOW).settle.error == "None"
-    assert judge_result(job(0), 7, Cancel(MuteError(ValueError())), NOW).settle.error == "its str() raised ValueError"
-    assert judge_result(job(0), 7, Retry(reason=5), NOW).settle.error == "5"
+    assert judge_result(job(0), 7, LiarError(), NOW, random).kind is Kind.SUCCEEDED
+    assert judge_result(job(0), 7, Cancel(Text("no")), NOW, random).settle.error == "no"
+    assert judge_result(job(0), 7, Cancel(None), NOW, random).settle.error == "None"
+    assert (
+        judge_result(job(0), 7, Cancel(MuteError(ValueError())), NOW, random).settle.error
+        == "its str() raised ValueError"
+    )
+    assert judge_result(job(0), 7, Retry(reason=5), NOW, random).settle.error == "5"
 
 
 def test_long_errors_are_cut():
     """
     Of an error's text so much is kept as a job can carry.
     """
-    assert len(judge_error(job(2), 7, ValueError("x" * 10_000), NOW).settle.error) == ERROR_CHARS_MAX
+    assert len(judge_error(job(2), 7, ValueError("x" * 10_000), NOW, random).settle.error) == ERROR_CHARS_MAX
     assert len(fatal(job(), 7, ValueError("x" * 10_000)).settle.error) == ERROR_CHARS_MAX
 
 

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._workers import Workers
@@ -26,8 +27,8 @@ class Work:
         self.threads = set()
         self._lock = threading.Lock()
         self._grown = threading.Condition(self._lock)
-        self.queue = Queue(size, 4)
-        self.workers = Workers(self.run, self.queue)
+        self.queue = Queue(size, 4, Runtime())
+        self.workers = Workers(self.run, self.queue, Runtime())
 
     def put(self, functions):
         """
@@ -188,7 +189,7 @@ def test_a_line_of_jobs_that_were_all_cancelled():
     """
     What was cancelled while it waited for its handler's place is swept out, also while the line is let on.
     """
-    queue = Queue(2, 4)
+    queue = Queue(2, 4, Runtime())
     entries = [Entry(Job(f"k{number}", number, 1_000 - number), 1) for number in range(102)]
     for entry in entries:
         entry.call = Call(print)

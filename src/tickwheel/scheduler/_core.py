@@ -7,19 +7,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from tickwheel.clock import Clock, MonotonicClock
-from tickwheel.drivers import SteppedClock, TimerWheel
+from tickwheel.drivers import SteppedClock
 from tickwheel.observe.tracing import Tracer
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._identity import one_life
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
@@ -53,26 +52,27 @@ class Core:
         store: str | Store,
         options: SchedulerOptions,
         targets: Mapping[str, Target],
-        clock: Clock | None,
+        runtime: Runtime,
         tracer: Tracer | None = None,
     ) -> None:
-        self._clock = clock or MonotonicClock()
+        self.runtime = runtime
         self._options = options
         self._tracer = tracer
-        self._lifecycle = Lifecycle()
+        self._lifecycle = Lifecycle(runtime)
         self._figures = Figures()
         self._owner: Owner | None = None
         self._life = (0, "")
-        self.hooks = Hooks()
-        self.registry = Registry(targets, options)
+        self.hooks = Hooks(runtime)
+        self.registry = Registry(targets, options, runtime)
         self.registry.report_to(self.hooks.tell)
         self.pulls = Pulls(self.registry.pulls)
-        made = make_store(store, self._clock) if isinstance(store, str) else store
+        made = make_store(store, runtime.clock) if isinstance(store, str) else store
         self.client = Client(
             made,
-            StoreClock(self._clock),
+            StoreClock(runtime),
             self.registry,
             options,
+            runtime,
             on_commit=self._committed,
             on_unknown=self._lost_sight,
             knowing=lambda: None if self._owner is None else self._owner.claims,
@@ -99,16 +99,17 @@ class Core:
         self._lifecycle.start(lambda: self._start(loop))
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        client = self.client
+        client, runtime = self.client, self.runtime
         writer = client.opened()
-        timers = TimerWheel(clock=self._clock)
-        pacer = TimerWheel() if isinstance(self._clock, SteppedClock) else timers
+        timers = runtime.timers(clock=runtime.clock)
+        pacer = runtime.timers() if isinstance(runtime.clock, SteppedClock) else timers
         ground = Ground(
+            runtime,
             self._name(),
             client.store,
             writer,
             client.clock,
-            Elapsed(client.clock),
+            Elapsed(client.clock, runtime),
             timers,
             pacer,
             self.hooks,
@@ -133,7 +134,7 @@ class Core:
         """
         pid = os.getpid()
         if self._life[0] != pid:
-            self._life = (pid, one_life(self._options.owner))
+            self._life = (pid, one_life(self._options.owner, self.runtime.token))
         return self._life[1]
 
     def is_inside(self) -> bool:
@@ -146,7 +147,7 @@ class Core:
         """
         Stop as `Scheduler.stop` says.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else self.runtime.monotonic() + timeout
         return self._lifecycle.stop(lambda: self._stop(deadline), timeout, is_inside=is_inside)
 
     def _stop(self, deadline: float | None) -> list[Firing]:
@@ -154,7 +155,7 @@ class Core:
         running = [] if owner is None else owner.stop(deadline)
         try:
             self.client.close(
-                None if deadline is None else max(_LAST_COMMIT_S, deadline - time.monotonic()), self._release
+                None if deadline is None else max(_LAST_COMMIT_S, deadline - self.runtime.monotonic()), self._release
             )
         except StoreError as error:  # it is closed all the same, and whoever owns it next takes everything up
             _log.warning("the store was not given back in order: %s", error)

@@ -5,7 +5,6 @@ The hooks that are called with events.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -21,6 +20,7 @@ from tickwheel.observe.events import (
     JobSnoozed,
     JobSucceeded,
 )
+from tickwheel.scheduler._runtime import Runtime
 
 __all__ = ["Hooks"]
 
@@ -40,8 +40,8 @@ class Hooks:
 
     __slots__ = ("_curious", "_hooks", "_lock", "is_active", "is_curious")
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, runtime: Runtime) -> None:
+        self._lock = runtime.lock()
         self._hooks: tuple[EventHook, ...] = ()
         self._curious: tuple[EventHook, ...] = ()
         self.is_active = False

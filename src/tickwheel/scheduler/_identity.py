@@ -4,7 +4,7 @@ The name of an owner: one life of one scheduler.
 
 from __future__ import annotations
 
-import secrets
+from collections.abc import Callable
 from typing import Final
 
 __all__ = ["one_life"]
@@ -13,7 +13,7 @@ _BYTES: Final = 4
 """Enough that no two lives of one host and process id meet within a lease, and few enough to be read out."""
 
 
-def one_life(name: str) -> str:
+def one_life(name: str, token: Callable[[int], str]) -> str:
     """
     Return *name* with a random end, which no other life of the same name has.
 
@@ -22,4 +22,4 @@ def one_life(name: str) -> str:
     the jobs that were running for its own, and rescue none. The end comes from the system, never from a generator that
     a program may seed.
     """
-    return f"{name}:{secrets.token_hex(_BYTES)}"
+    return f"{name}:{token(_BYTES)}"

@@ -11,11 +11,11 @@ A start that fails leaves everything as before it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TypeVar
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler._runtime import Runtime
 
 __all__ = ["Lifecycle"]
 
@@ -27,10 +27,11 @@ class Lifecycle:
     Lets one caller start and one stop.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._lock = runtime.lock()
         self._is_stopping = False
-        self._stopped = threading.Event()
+        self._stopped = runtime.event()
         self.is_started = False
 
     def __str__(self) -> str:
@@ -73,7 +74,7 @@ class Lifecycle:
                 self._stopped.wait(timeout)
             return []
         if is_inside:
-            threading.Thread(target=self._call, args=(stop,), name="tickwheel-stop").start()
+            self._runtime.thread(target=self._call, args=(stop,), name="tickwheel-stop").start()
             return []
         return self._call(stop)
 

@@ -19,6 +19,7 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -161,7 +162,7 @@ class Migration:
         self._names = identity_of(source), identity_of(target)
         self._batch, self._wait_s = batch, wait_s
         self._on_progress, self._on_step = on_progress, on_step
-        self._owner = one_life(f"tickwheel migrate to {self._names[1]}")
+        self._owner = one_life(f"tickwheel migrate to {self._names[1]}", secrets.token_hex)
         self._shards: set[int] = set()
         self._epochs: dict[int, int] = {}
         self._renew_at = 0.0

@@ -4,6 +4,7 @@ A scheduler for tests: time is a manual clock's, and jobs fire in the thread tha
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 from tickwheel.scheduler import Scheduler, SchedulerOptions
@@ -50,7 +51,8 @@ class InlineScheduler(Scheduler):
         if self._inline is None:
             core: Any = self._core  # that of a store, not of a service
             core.client.opened()
-            self._inline = Inline(self._store, core.registry, core.hooks, self._clock)
+            runtime = replace(core.runtime, clock=self._clock)
+            self._inline = Inline(self._store, core.registry, core.hooks, runtime)
             self._clock.attach(self._inline)
         return self
 

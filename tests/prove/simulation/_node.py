@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from simulation._executor import Executor
 from simulation._machine import SimulatedMachine
+from simulation._scheduler import SimulatedScheduler
 from simulation._store import Line, SimulatedStore
 from simulation._worlds import World
 from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, History
@@ -38,13 +39,20 @@ class HandlerFailedError(Exception):
 
 class Surroundings:
     """
-    What all nodes of one run share.
+    What all nodes of one run share: `dice` draws what happens to them, `chance` what they draw themselves.
     """
 
     def __init__(
-        self, run: Executor, world: World, history: History, dice: random.Random, failing: tuple[int, bool] | None
+        self,
+        run: Executor,
+        world: World,
+        history: History,
+        dice: random.Random,
+        *,
+        chance: random.Random,
+        failing: tuple[int, bool] | None,
     ) -> None:
-        self.run, self.world, self.history, self.dice = run, world, history, dice
+        self.run, self.world, self.history, self.dice, self.chance = run, world, history, dice, chance
         self.failing = failing
         self.calls_made: list[str] = []
         self.calls = 0
@@ -170,7 +178,7 @@ class Node:
     def _run(self, machine: SimulatedMachine, options: SchedulerOptions) -> None:
         run = self._around.run
         assert self._store is not None
-        scheduler = Scheduler(self._store, options=options, clock=machine)
+        scheduler = SimulatedScheduler(self._store, options, machine, self._around.chance)
         self._register(scheduler, machine)
         scheduler.subscribe(lambda event: self._told(machine, event))
         while True:

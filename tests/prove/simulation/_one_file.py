@@ -61,6 +61,8 @@ class OneFile:
             self._connections.remove(connection)
             connection.store._connections.close()
             connection.store._lock.give_back()
+            if connection.store._checkpointer is not None:
+                connection.store._checkpointer.close()
             connection.store._bell.close()
 
     def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:

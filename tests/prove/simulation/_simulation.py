@@ -4,6 +4,7 @@ One simulated day of a few nodes, from a seed.
 
 from __future__ import annotations
 
+import logging
 import random
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,7 +20,8 @@ from simulation._executor import Executor, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
 from simulation._one_file import OneFile
-from simulation._patch import simulated
+from simulation._threads import forget_threads
+from simulation._timers import forget_timers
 from simulation._worlds import World
 from simulation.history import Fault, Finished, History
 
@@ -74,18 +76,32 @@ def simulate(plan: Plan) -> History:
     history = History()
     dice = random.Random(plan.seed)
     run = Executor(dice.getrandbits(64))
-    with simulated(random.Random(dice.getrandbits(64))), _folder() as folder:
-        day = _Day(plan, run, history, dice, folder)
+    chance = random.Random(dice.getrandbits(64))
+    with _silence(), _folder() as folder:
+        day = _Day(plan, run, history, dice, chance=chance, folder=folder)
         try:
             day.pass_by()
         except TaskKilledError:
             pass
         finally:
             day.end()
+            forget_timers()
+            forget_threads()
     history.calls_made = day.calls_made
     for failure in run.failures:
         history.add(Fault(run.now_ns, f"the simulation failed: {failure}"))
     return history
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    log = logging.getLogger("tickwheel")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # that a store fails is the rule here
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 @contextmanager
@@ -96,7 +112,9 @@ def _folder() -> Iterator[Path]:
 
 
 class _Day:
-    def __init__(self, plan: Plan, run: Executor, history: History, dice: random.Random, folder: Path) -> None:
+    def __init__(
+        self, plan: Plan, run: Executor, history: History, dice: random.Random, *, chance: random.Random, folder: Path
+    ) -> None:
         self.plan, self.run, self.history, self.dice = plan, run, history, dice
         self.server = SimulatedMachine("server", run)
         inner = random.Random(dice.getrandbits(64))
@@ -105,7 +123,8 @@ class _Day:
             if plan.is_cluster
             else OneFile(self.server, history, inner, folder / "jobs.db")
         )
-        around = Surroundings(run, self.world, history, random.Random(dice.getrandbits(64)), plan.failing)
+        fate = random.Random(dice.getrandbits(64))
+        around = Surroundings(run, self.world, history, fate, chance=chance, failing=plan.failing)
         self.calls_made = around.calls_made
         self.nodes = [self._node(number, around) for number in range(3 if plan.is_cluster else 2)]
 

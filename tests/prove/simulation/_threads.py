@@ -1,12 +1,11 @@
 """
-What stands for `threading`, `time` and `Future` in the modules that are simulated.
+What stands for `threading` in a simulation.
 
 Each class does what its namesake promises, with tasks in place of threads.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from simulation._executor import Executor, Task, TaskKilledError, current
 from tickwheel.clock import to_delay
 
-__all__ = ["Future", "Threads", "Times"]
+__all__ = ["Condition", "Event", "Lock", "Semaphore", "Thread", "current_thread", "forget_threads", "monotonic"]
 
 
 def executor() -> Executor:
@@ -323,66 +322,28 @@ _threads: dict[Task, Thread] = {}
 """The threads of the tasks that run; cleared with each simulation."""
 
 
-class Threads:
+def current_thread() -> Any:
     """
-    Stands for the module `threading`.
+    Return the thread of the calling task.
     """
-
-    Lock = Lock
-    RLock = RLock
-    Condition = Condition
-    Event = Event
-    Semaphore = Semaphore
-    Thread = Thread
-
-    @staticmethod
-    def current_thread() -> Any:
-        """
-        Return the thread of the calling task.
-        """
-        task = executor().current
-        found = _threads.get(task)
-        if found is None:
-            found = _threads[task] = Thread(name=task.name)
-        return found
-
-    @staticmethod
-    def get_ident() -> int:
-        """
-        Return the calling task's number.
-        """
-        return id(executor().current)
-
-    @staticmethod
-    def forget() -> None:
-        """
-        Let go of all threads, at the end of a simulation.
-        """
-        _threads.clear()
+    task = executor().current
+    found = _threads.get(task)
+    if found is None:
+        found = _threads[task] = Thread(name=task.name)
+    return found
 
 
-class Times:
+def forget_threads() -> None:
     """
-    Stands for the module `time`: the clock of the calling task's machine.
+    Let go of all threads, at the end of a simulation.
     """
-
-    @staticmethod
-    def monotonic() -> float:
-        """
-        Return its monotonic clock.
-        """
-        run = executor()
-        machine = run.current.machine
-        return (run.now_ns if machine is None else machine.monotonic_ns()) / 1e9
-
-    perf_counter = monotonic
+    _threads.clear()
 
 
-class Future(concurrent.futures.Future[Any]):
+def monotonic() -> float:
     """
-    A future whose waiters are tasks.
+    Return the monotonic clock of the calling task's machine.
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._condition = Condition()  # type: ignore[assignment]  # it has what a future asks of one
+    run = executor()
+    machine = run.current.machine
+    return (run.now_ns if machine is None else machine.monotonic_ns()) / 1e9

@@ -7,7 +7,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from simulation._threads import Event, Thread, Threads
+from simulation._threads import Event, Thread, current_thread
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
 from tickwheel.errors import ClosedError
@@ -56,7 +56,7 @@ class TaskDriver:
         """
         if self._thread is None:
             return True
-        if self._thread is Threads.current_thread():
+        if self._thread is current_thread():
             return False
         self._thread.join(timeout)
         return not self._thread.is_alive()

@@ -5,6 +5,7 @@ Pull queues: lease, ack, nack, extend; what nobody asks for, what ends too late,
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -229,7 +230,7 @@ def test_what_is_counted_and_not_fetched_is_given_back(record):
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
-    target = pull.PullTarget()
+    target = pull.PullTarget(threading.Lock())
     target.open(wheel.call_later, wheel.call_later, lambda: 0, record)
     firings = [Firing(Job(key, 1, 0), 1, 0.0) for key in ("taken", "left")]
     target.resolve("q").function([(firing, _End(record, firing)) for firing in firings])

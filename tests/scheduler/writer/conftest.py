@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.verbs._writer import Writer
@@ -33,7 +34,7 @@ def make(store):
     made = []
 
     def make_one(**options):
-        made.append(Writer(store, **options))
+        made.append(Writer(store, Runtime(), **options))
         return made[-1]
 
     yield make_one

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.verbs._promise import Promise
 
 PATIENCE_S = 20
@@ -17,7 +18,7 @@ def test_waits_until_it_is_kept():
     """
     Who waits gets what another thread keeps it with.
     """
-    promise: Promise[int] = Promise()
+    promise: Promise[int] = Promise(Runtime())
     assert not promise.done()
     thread = threading.Thread(target=promise.set_result, args=(7,))
     thread.start()
@@ -31,7 +32,7 @@ def test_raises_its_error():
     """
     An error is raised to each who waits, and can be had without.
     """
-    promise: Promise[int] = Promise()
+    promise: Promise[int] = Promise(Runtime())
     error = ValueError("no")
     promise.set_exception(error)
     assert promise.exception() is error
@@ -44,7 +45,7 @@ def test_waits_no_longer_than_it_may():
     """
     A wait that is over says so, and a later one still gets the value.
     """
-    promise: Promise[int] = Promise()
+    promise: Promise[int] = Promise(Runtime())
     with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):
         promise.result(0.01)
     promise.set_result(7)
@@ -55,7 +56,7 @@ def test_calls_in_order():
     """
     Callbacks are called in their order when it is kept, and at once from then on.
     """
-    promise: Promise[int] = Promise()
+    promise: Promise[int] = Promise(Runtime())
     told: list[int] = []
     for number in range(3):
         promise.add_done_callback(lambda kept, number=number: told.append(number + kept.result()))
@@ -70,7 +71,7 @@ def test_calls_each_once():
     A callback that comes while the promise is kept is called once, by one of the two threads.
     """
     for _ in range(200):
-        promise: Promise[int] = Promise()
+        promise: Promise[int] = Promise(Runtime())
         told: list[int] = []
         both = threading.Barrier(2)
 

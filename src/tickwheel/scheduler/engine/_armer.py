@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from functools import partial
-from threading import Lock
 from typing import Final
 
 from tickwheel.errors import ClosedError
@@ -74,7 +73,7 @@ class Armer:
             turn_away=near.turn_away,
             on_more=way.start_over,
         )
-        self._lock = Lock()
+        self._lock = ground.runtime.lock()
         self._slots: dict[int, list[Entry]] = {}
         self._held: deque[Entry] = deque()
         self._is_stopped = False

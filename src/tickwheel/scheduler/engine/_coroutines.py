@@ -5,14 +5,17 @@ The event loop of async handlers and of targets that wait for the network.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._queue import Queue
+
+if TYPE_CHECKING:
+    import threading
 
 __all__ = ["Coroutines"]
 
@@ -28,16 +31,22 @@ class Coroutines:
         run: Makes the coroutine of an entry.
         queue: Says which may be under way.
         loop: Where to run them; None for a loop in a daemon thread that is started with the first entry.
+        runtime: Gives the thread.
     """
 
     def __init__(
-        self, run: Callable[[Entry], Coroutine[Any, Any, None]], queue: Queue, loop: asyncio.AbstractEventLoop | None
+        self,
+        run: Callable[[Entry], Coroutine[Any, Any, None]],
+        queue: Queue,
+        loop: asyncio.AbstractEventLoop | None,
+        runtime: Runtime,
     ) -> None:
         self._run = run
         self.queue = queue
         self._loop = loop
         self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._runtime = runtime
+        self._lock = runtime.lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, entries: Sequence[Entry]) -> None:
@@ -58,7 +67,7 @@ class Coroutines:
         """
         Return whether the caller runs on the loop's own thread, or inside a task that this started.
         """
-        if threading.current_thread() is self._thread:
+        if self._runtime.current_thread() is self._thread:
             return True
         try:
             return asyncio.current_task() in self._tasks
@@ -71,7 +80,7 @@ class Coroutines:
         """
         loop = self._loop
         if loop is None:  # nothing was ever awaited; the caller's thread may run a loop of its own
-            thread = threading.Thread(target=asyncio.run, args=(_close_all(closers),), name="tickwheel-closing")
+            thread = self._runtime.thread(target=asyncio.run, args=(_close_all(closers),), name="tickwheel-closing")
             thread.start()
             thread.join(timeout_s)
             return
@@ -84,14 +93,14 @@ class Coroutines:
             pass
         if self._thread is not None:
             loop.call_soon_threadsafe(loop.stop)
-            if self._thread is not threading.current_thread():
+            if self._thread is not self._runtime.current_thread():
                 self._thread.join(timeout_s)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
+                self._thread = self._runtime.thread(
                     target=_run_loop, args=(self._loop,), name="tickwheel-coroutines", daemon=True
                 )
                 self._thread.start()

@@ -18,9 +18,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from threading import Lock
 from typing import Final
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.model import Job
 
@@ -87,9 +87,9 @@ class Elapsed:
     What is known of the jobs of one owner. From any thread.
     """
 
-    def __init__(self, clock: StoreClock) -> None:
+    def __init__(self, clock: StoreClock, runtime: Runtime) -> None:
         self._clock = clock
-        self._lock = Lock()
+        self._lock = runtime.lock()
         self._runs: list[_Runs] = [_Runs()]
         self._floors: list[int] = [0]
         self._highest = 0

@@ -8,11 +8,9 @@ or loop that runs it: the lease must hold still, and nobody may have withdrawn i
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from random import random
 from typing import Any
 
 from tickwheel.errors import ClosedError
@@ -57,18 +55,20 @@ class Executor:
         self._elapsed = ground.elapsed
         self._pacer = ground.pacer
         self._hooks = ground.hooks
-        self._spans = None if ground.tracer is None else Spans(ground.tracer, ground.pacer)
+        self._spans = None if ground.tracer is None else Spans(ground)
         self._settler = settler
         self._registry = registry
         self._held: set[Entry] = set()
-        options = ground.options
+        options, runtime = ground.options, ground.runtime
+        self._random = runtime.random
         threads, processes, tasks = (
-            Queue(size, options.leaked_max) for size in (options.workers, options.processes, options.coroutines)
+            Queue(size, options.leaked_max, runtime)
+            for size in (options.workers, options.processes, options.coroutines)
         )
         self._queues = {"thread": threads, "process": processes, "loop": tasks}
-        self.workers = Workers(self._run, threads)
-        self.processes = Workers(self._run, processes)
-        self.coroutines = Coroutines(self._run_async, tasks, loop)
+        self.workers = Workers(self._run, threads, runtime)
+        self.processes = Workers(self._run, processes, runtime)
+        self.coroutines = Coroutines(self._run_async, tasks, loop, runtime)
         self._of_threads = Timeouts(ground, self.workers, self._end_late)
         self._of_tasks = Timeouts(ground, self.coroutines, self._end_late)
 
@@ -114,7 +114,7 @@ class Executor:
         """
         Return whether the caller runs inside a handler.
         """
-        return self.workers.holds(threading.current_thread()) or self.coroutines.runs_caller()
+        return self.workers.runs_caller() or self.coroutines.runs_caller()
 
     def flush_spans(self) -> None:
         """
@@ -304,7 +304,7 @@ class Executor:
         if self._hooks.is_curious:
             self._hooks.tell(fired_event(entry))
         spans = self._spans
-        if spans is not None and (job.trace is not None or random() < spans.share):  # noqa: S311  no secret
+        if spans is not None and (job.trace is not None or self._random() < spans.share):
             entry.span = spans.begin(entry)
 
     def _arguments(self, entry: Entry, call: Call, timeouts: Timeouts) -> tuple[Any, ...]:
@@ -333,11 +333,11 @@ class Executor:
         now = self._elapsed.now_ms(job)
         try:
             if error is not None:
-                return _verdict.judge_error(job, epoch, error, now)
+                return _verdict.judge_error(job, epoch, error, now, self._random)
             try:
-                return _verdict.judge_result(job, epoch, result, now)
+                return _verdict.judge_result(job, epoch, result, now, self._random)
             except Exception as bad_result:  # noqa: BLE001  Snooze(nan), or with what cannot even be shown
-                return _verdict.judge_error(job, epoch, bad_result, now)
+                return _verdict.judge_error(job, epoch, bad_result, now, self._random)
         except Exception as unreadable:  # noqa: BLE001  such as a recurrence that nobody can read
             return _verdict.fatal(job, epoch, unreadable)
 

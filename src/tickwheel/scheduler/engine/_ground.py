@@ -10,6 +10,7 @@ from tickwheel.drivers import TimerWheel
 from tickwheel.observe.tracing import Tracer
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.stores import Store
@@ -24,6 +25,7 @@ class Ground:
     The parts that every role uses and none owns.
 
     Attributes:
+        runtime: Gives time, threads and chance.
         owner: The name of this life in the store: no other scheduler has it, and no later life of this one.
         store: Open; read by the stager, the leases and the watcher.
         writer: The only way to write to it.
@@ -37,6 +39,7 @@ class Ground:
         tracer: Makes spans of firings, if there is one.
     """
 
+    runtime: Runtime
     owner: str
     store: Store
     writer: Writer

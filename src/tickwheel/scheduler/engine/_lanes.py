@@ -13,7 +13,6 @@ store, and read again once the lane moves: a queue without workers holds nobody 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -126,7 +125,7 @@ class Lanes:
         self._on_more = on_more
         self._waiting_max = ground.options.near_max // 2
         self._usual_width = share_of(ground.options.running_max)
-        self._lock = threading.Lock()
+        self._lock = ground.runtime.lock()
         self._lanes: dict[tuple[str, str], _Lane] = {}
         self._changed: dict[_Lane, None] = {}
 

@@ -9,7 +9,6 @@ it acts, not after.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -43,8 +42,8 @@ class Leases:
         self._clock = ground.clock
         self._hooks = ground.hooks
         self._way = way
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._stopped = ground.runtime.event()
+        self._thread = ground.runtime.thread(target=self._renew, name="tickwheel-leases", daemon=True)
         self._trusted_until: float | None = None
         self.held: tuple[Lease, ...] = ()
         self.renewals = 0
@@ -61,7 +60,6 @@ class Leases:
         self._take(self._store.acquire)
         abilities = self._store.abilities
         if abilities.has_many_owners or abilities.renew_s or any(lease.until is not None for lease in self.held):
-            self._thread = threading.Thread(target=self._renew, name="tickwheel-leases", daemon=True)
             self._thread.start()
 
     def is_trusted(self) -> bool:
@@ -83,7 +81,7 @@ class Leases:
         Stop renewing, and hand over.
         """
         self._stopped.set()
-        if self._thread is not None:
+        if self._thread.is_alive():
             self._thread.join()
         self.held = ()
         self._store.release(self._owner)

@@ -28,10 +28,10 @@ got the answer that a job is cancelled knows that it will not start; the answer 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Final
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._entry import TABLE, Entry, Event, Stage
 from tickwheel.scheduler.model import Job, Standing
 
@@ -53,8 +53,8 @@ class Near:
     The table's only owner. All methods may be called from any thread; each takes a batch, and is atomic.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, runtime: Runtime) -> None:
+        self._lock = runtime.lock()
         self._waiting: dict[str, Entry] = {}
         self._busy: dict[int, Entry] = {}
         self._busy_keys: set[str] = set()

@@ -10,8 +10,6 @@ The roles do not know each other's order: each hands on to the owner, which is t
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -62,9 +60,9 @@ class Owner:
         self.name = ground.owner
         self._registry = registry
         self._is_stopping = False
-        self._is_quiet = threading.Event()
+        self._is_quiet = ground.runtime.event()
         self._epochs: frozenset[int] = frozenset()
-        self.near = Near()
+        self.near = Near(ground.runtime)
         self.leases = Leases(ground, way=self)
         self._settler = Settler(ground, self.near, figures, way=self)
         self._executor = Executor(ground, self.near, self._settler, registry, loop, way=self)
@@ -100,14 +98,14 @@ class Owner:
         Fire no more, give back what is begun and not handed over, and wait for the rest until *deadline*.
 
         Args:
-            deadline: On `time.monotonic()`; None for as long as it takes.
+            deadline: On the runtime's `monotonic`; None for as long as it takes.
 
         Returns:
             What still runs.
         """
         self._is_stopping = True
-        self._stager.stop(_left(deadline))
-        self._watcher.stop(_left(deadline))
+        self._stager.stop(self._left(deadline))
+        self._watcher.stop(self._left(deadline))
         self._armer.stop()
         self._registry.pulls.shut()
         held = self._executor.take_held()
@@ -118,12 +116,12 @@ class Owner:
         self._ground.timers.close()
         self._ground.pacer.close()
         self._settler.flush()
-        self._executor.coroutines.close(_left(deadline), self._registry.closers())
-        self._executor.workers.close(0 if running or self._executor.leaked else _left(deadline))
+        self._executor.coroutines.close(self._left(deadline), self._registry.closers())
+        self._executor.workers.close(0 if running or self._executor.leaked else self._left(deadline))
         self._registry.handlers.end_processes()
-        self._executor.processes.close(_left(deadline))
+        self._executor.processes.close(self._left(deadline))
         self._executor.flush_spans()
-        self._ground.timers.join(_left(deadline))
+        self._ground.timers.join(self._left(deadline))
         return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in (*held, *running)]
 
     def sizes(self) -> dict[str, int]:
@@ -278,13 +276,12 @@ class Owner:
         Wait until nothing is begun any more, or until *deadline*.
         """
         while self.near.busy:
-            left = _left(deadline)
+            left = self._left(deadline)
             if left == 0:
                 return
             self._is_quiet.clear()
             if self.near.busy:
                 self._is_quiet.wait(_LOOK_S if left is None else min(left, _LOOK_S))
 
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+    def _left(self, deadline: float | None) -> float | None:
+        return None if deadline is None else max(0.0, deadline - self._ground.runtime.monotonic())

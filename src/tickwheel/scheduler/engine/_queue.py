@@ -13,12 +13,12 @@ time, and everybody else goes on.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._entry import Entry, Stage
 from tickwheel.scheduler.engine._waiting import Waiting
 from tickwheel.scheduler.targets import USUAL
@@ -65,12 +65,13 @@ class Queue:
     Args:
         size: How many places there are.
         leaked_max: How many of them may be given once more, because what they were given to has leaked.
+        runtime: Gives the lock.
     """
 
-    def __init__(self, size: int, leaked_max: int) -> None:
+    def __init__(self, size: int, leaked_max: int, runtime: Runtime) -> None:
         self._size = size
         self._leaked_max = leaked_max
-        self._lock = threading.Lock()
+        self._lock = runtime.lock()
         self._ready: deque[Entry] = deque()
         self._lines: dict[tuple[str, str], _Line] = {}
         self._open: dict[_Line, None] = {}

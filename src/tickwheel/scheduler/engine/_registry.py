@@ -11,6 +11,7 @@ from typing import Any
 from tickwheel.observe.events import Event
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import Job, RetryPolicy
 from tickwheel.scheduler.stores import Skill
@@ -33,11 +34,12 @@ class Registry:
     Args:
         targets: Further ones, or others of the built-in names.
         options: The knobs: what jobs and handlers have that have nothing else.
+        runtime: Gives the lock of the built-in target that has one.
     """
 
-    def __init__(self, targets: Mapping[str, Target], options: SchedulerOptions) -> None:
+    def __init__(self, targets: Mapping[str, Target], options: SchedulerOptions, runtime: Runtime) -> None:
         self.handlers = HandlerTarget(options.timeout_s, self._registered)
-        self.pulls = PullTarget()
+        self.pulls = PullTarget(runtime.lock())
         self._retry = options.retry
         self._timeout_s = options.timeout_s
         self._targets: dict[str, Target] = {

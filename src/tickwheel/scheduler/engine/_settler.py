@@ -9,8 +9,6 @@ tried again.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -67,7 +65,8 @@ class Settler:
         self._hooks = ground.hooks
         self._figures = figures
         self._elapsed = ground.elapsed
-        self._lock = threading.Lock()
+        self._monotonic = ground.runtime.monotonic
+        self._lock = ground.runtime.lock()
         self._ended: list[_Ended] = []
         self._is_posting = False
         self._posted_at = 0.0
@@ -122,7 +121,7 @@ class Settler:
             if not batch:
                 self._is_posting = False
                 return
-            self._posted_at = time.monotonic()
+            self._posted_at = self._monotonic()
         self._post(batch)
 
     def _post_after_pause(self) -> None:
@@ -130,7 +129,7 @@ class Settler:
         Post what gathers until the pause is over, or at once if that is much already.
         """
         with self._lock:
-            left = self._posted_at + _PAUSE_S - time.monotonic()
+            left = self._posted_at + _PAUSE_S - self._monotonic()
             if left > 0 and len(self._ended) < _MANY:
                 with suppress(ClosedError):  # a stop is in a hurry
                     self._pause = self._pacer.call_later(left, self._end_pause)

@@ -8,16 +8,15 @@ So an end is noted with its instant, and reported with those of others.
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from functools import partial
 from typing import Final
 
-from tickwheel.drivers import TimerWheel
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import JobFired
-from tickwheel.observe.tracing import Span, Tracer
+from tickwheel.observe.tracing import Span
 from tickwheel.scheduler.engine._entry import Entry
+from tickwheel.scheduler.engine._ground import Ground
 
 __all__ = ["Spans", "fired_event"]
 
@@ -38,9 +37,11 @@ class Spans:
         share: The tracer's own.
     """
 
-    def __init__(self, tracer: Tracer, pacer: TimerWheel) -> None:
-        self._tracer = tracer
-        self._pacer = pacer
+    def __init__(self, ground: Ground) -> None:
+        assert ground.tracer is not None
+        self._tracer = tracer = ground.tracer
+        self._pacer = ground.pacer
+        self._wall_ns = ground.runtime.clock.wall_ns
         self._ended: deque[tuple[Span, str, str | None, int]] = deque()
         self._is_timed = False
         self.share = tracer.share
@@ -61,7 +62,7 @@ class Spans:
         """
         Note that what *span* is of has ended now.
         """
-        self._ended.append((span, outcome, error, time.time_ns()))
+        self._ended.append((span, outcome, error, self._wall_ns()))
         if len(self._ended) >= _MANY:
             self._tell()
         elif not self._is_timed:

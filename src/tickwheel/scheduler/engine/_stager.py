@@ -10,7 +10,6 @@ when the first job after the cursor comes within the horizon.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -82,9 +81,10 @@ class Stager:
         self._hooks = ground.hooks
         self._horizon_ms = int(ground.options.horizon_s * 1000)
         self._near_max = ground.options.near_max
-        self._lock = threading.Lock()
+        self._current_thread = ground.runtime.current_thread
+        self._lock = ground.runtime.lock()
         self._shards: dict[int, _Shard] = {}
-        self._wake = threading.Event()
+        self._wake = ground.runtime.event()
         self.redater = Redater(ground, self._redated)
         self._staging = Staging(ground, near, armer, registry, self.redater, on_more=self.changed)
         self._lookout = Lookout(ground, near, self._staging, self.redater)
@@ -98,7 +98,7 @@ class Stager:
         self._era = 0
         self._is_watching = False
         self._elapsed = ground.elapsed
-        self._thread = threading.Thread(target=self._run, name="tickwheel-stager", daemon=True)
+        self._thread = ground.runtime.thread(target=self._run, name="tickwheel-stager", daemon=True)
 
     def start(self) -> None:
         """
@@ -114,7 +114,7 @@ class Stager:
         """
         self._is_stopped = True
         self._wake.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if self._thread.is_alive() and self._thread is not self._current_thread():
             self._thread.join(timeout_s)
 
     def own(self, leases: Sequence[Lease]) -> None:

@@ -4,11 +4,10 @@ The store's clock, read without asking the store; and what happens to it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
-from tickwheel.clock import Clock
+from tickwheel.scheduler._runtime import Runtime
 
 __all__ = ["StoreClock"]
 
@@ -44,10 +43,10 @@ class StoreClock:
 
     __slots__ = ("_anchor_ns", "_clock", "_elapsed_ns", "_listener", "_lock", "_offset_ms", "_sampled_at", "_skews")
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._clock = clock = runtime.clock
         self._elapsed_ns: Callable[[], int] = getattr(clock, "elapsed_ns", clock.monotonic_ns)
-        self._lock = threading.Lock()
+        self._lock = runtime.lock()
         self._offset_ms: float | None = None
         self._sampled_at = 0.0
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()

@@ -8,7 +8,6 @@ through all that run.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol
@@ -55,7 +54,8 @@ class Timeouts:
         self._elapsed = ground.elapsed
         self._runner = runner
         self._end = end
-        self._lock = threading.Lock()
+        self._random = ground.runtime.random
+        self._lock = ground.runtime.lock()
         self._look_at = math.inf
         self._timer: Any = None
 
@@ -115,7 +115,7 @@ class Timeouts:
         if entry.stage is Stage.RUNNING:
             entry.ran_ms = (_timeout_of(entry) or 0.0) * 1000
             now_ms = self._elapsed.now_ms(entry.job)
-            self._end(entry, _verdict.judge_error(entry.job, entry.epoch, too_long(entry), now_ms))
+            self._end(entry, _verdict.judge_error(entry.job, entry.epoch, too_long(entry), now_ms, self._random))
 
 
 def too_long(entry: Entry) -> TimeoutError:

@@ -13,10 +13,10 @@ What the end of an attempt means: done, again or dead, and when next. Pure: no c
 
 from __future__ import annotations
 
-import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from tickwheel._core import make_fast
 from tickwheel.scheduler._retry import wait_ms
@@ -36,6 +36,11 @@ __all__ = [
     "judge_result",
     "poison",
 ]
+
+Chance: TypeAlias = Callable[[], float]
+"""
+Returns a random float in [0, 1).
+"""
 
 _FATAL = (HandlerNotFoundError,)
 
@@ -73,9 +78,9 @@ def succeeded(job: Job, epoch: int) -> Verdict:
     return Verdict(Settle(job, epoch), Kind.SUCCEEDED)
 
 
-def judge_result(job: Job, epoch: int, result: Any, now: int) -> Verdict:
+def judge_result(job: Job, epoch: int, result: Any, now: int, random: Chance) -> Verdict:
     """
-    Return what follows from what a target returned.
+    Return what follows from what a target returned; *random* draws the jitter of a retry.
     """
     kind = type(result)  # what isinstance() asks for besides, `__class__`, is the object's own, and may raise
     if issubclass(kind, Cancel):
@@ -84,18 +89,18 @@ def judge_result(job: Job, epoch: int, result: Any, now: int) -> Verdict:
         return Verdict(_again(job, epoch, job.attempt, now + _ms(result.delay), job.error), Kind.SNOOZED)
     if issubclass(kind, Retry):
         wait = None if result.after is None else _ms(result.after)
-        return _failed(job, epoch, kept_text(result.reason), now, wait)
+        return _failed(job, epoch, kept_text(result.reason), now, random, wait=wait)
     return Verdict(Settle(job, epoch, Settled.DONE, 0, _following(job, now)), Kind.SUCCEEDED)
 
 
-def judge_error(job: Job, epoch: int, error: BaseException, now: int) -> Verdict:
+def judge_error(job: Job, epoch: int, error: BaseException, now: int, random: Chance) -> Verdict:
     """
     Return what follows from what a target raised; a handler that is missing is not tried again.
     """
     text = error_text(error)
     if issubclass(type(error), _FATAL):
         return _dead(job, epoch, text)
-    return _failed(job, epoch, text, now, None)
+    return _failed(job, epoch, text, now, random)
 
 
 def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
@@ -137,11 +142,11 @@ def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
     return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error), Kind.GIVEN_BACK, rests)
 
 
-def _failed(job: Job, epoch: int, error: str, now: int, wait: int | None) -> Verdict:
+def _failed(job: Job, epoch: int, error: str, now: int, random: Chance, *, wait: int | None = None) -> Verdict:
     attempt = job.attempt + 1
     if attempt < job.retry.attempts:
         if wait is None:
-            wait = wait_ms(job.retry, attempt, random.random())  # noqa: S311  jitter is no secret
+            wait = wait_ms(job.retry, attempt, random())
         return Verdict(_again(job, epoch, attempt, now + wait, error), Kind.RETRIED)
     following = _following(job, now)
     if following is None:

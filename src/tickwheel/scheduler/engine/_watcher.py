@@ -4,8 +4,6 @@ The watcher: notices what other processes write, and has the stager look back re
 
 from __future__ import annotations
 
-import threading
-import time
 from typing import Final
 
 from tickwheel.observe.events import StoreFailed
@@ -38,8 +36,9 @@ class Watcher:
         self._store = ground.store
         self._hooks = ground.hooks
         self._way = way
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tickwheel-watcher", daemon=True)
+        self._monotonic = ground.runtime.monotonic
+        self._stopped = ground.runtime.event()
+        self._thread = ground.runtime.thread(target=self._run, name="tickwheel-watcher", daemon=True)
 
     def start(self) -> None:
         """
@@ -61,18 +60,18 @@ class Watcher:
         if abilities.is_private:
             return
         every_s = _NOTIFIED_S if abilities.has_notify else _POLLED_S
-        changes_at = time.monotonic() + every_s
-        look_at = time.monotonic() + _LOOK_S
+        changes_at = self._monotonic() + every_s
+        look_at = self._monotonic() + _LOOK_S
         while not self._stopped.is_set():
             try:
-                has_changes = self._store.wait_for_change(max(0.0, min(changes_at, look_at) - time.monotonic()))
+                has_changes = self._store.wait_for_change(max(0.0, min(changes_at, look_at) - self._monotonic()))
             except StoreError as error:
                 if self._stopped.wait(_RETRY_S):
                     return
                 has_changes = True
                 if self._hooks.is_active:
                     self._hooks.tell(StoreFailed("waiting for changes", str(error)))
-            now = time.monotonic()
+            now = self._monotonic()
             if self._stopped.is_set():
                 return
             if has_changes or now >= changes_at:

@@ -4,12 +4,15 @@ The worker threads of sync handlers.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._queue import Queue
+
+if TYPE_CHECKING:
+    import threading
 
 __all__ = ["Workers"]
 
@@ -23,11 +26,12 @@ class Workers:
     delays nobody. The queue is bounded by what fills it: no more entries are begun than `running_max`.
     """
 
-    def __init__(self, run: Callable[[Entry], object], queue: Queue) -> None:
+    def __init__(self, run: Callable[[Entry], object], queue: Queue, runtime: Runtime) -> None:
         self._run = run
         self.queue = queue
-        self._lock = threading.Lock()
-        self._wanted = threading.Semaphore(0)
+        self._runtime = runtime
+        self._lock = runtime.lock()
+        self._wanted = runtime.semaphore(0)
         self._idle = 0
         self._count = 0
         self._is_waking = False
@@ -52,19 +56,20 @@ class Workers:
         """
         Let the threads end once the queue is empty, and wait for them.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else self._runtime.monotonic() + timeout_s
         with self._lock:
             self._is_closed = True
             self._wanted.release(self._count or 1)
-            threads = [each for each in self._threads if each is not threading.current_thread()]
+            inside = self._runtime.current_thread()
+            threads = [each for each in self._threads if each is not inside]
         for thread in threads:
-            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            thread.join(None if deadline is None else max(0.0, deadline - self._runtime.monotonic()))
 
-    def holds(self, thread: threading.Thread) -> bool:
+    def runs_caller(self) -> bool:
         """
-        Return whether *thread* is one of the workers.
+        Return whether the caller is one of the workers.
         """
-        return thread in self._threads
+        return self._runtime.current_thread() in self._threads
 
     def _wake_one(self) -> None:
         with self._lock:
@@ -77,7 +82,8 @@ class Workers:
             elif self._count < self.queue.places:
                 self._count += 1
                 self._is_waking = True
-                thread = threading.Thread(target=self._work, name=f"tickwheel-worker-{self._count}", daemon=True)
+                name = f"tickwheel-worker-{self._count}"
+                thread = self._runtime.thread(target=self._work, name=name, daemon=True)
                 self._threads.add(thread)
                 thread.start()
 
@@ -96,7 +102,7 @@ class Workers:
                     self._wake_one()
                 run(entry)
         finally:
-            self._threads.discard(threading.current_thread())
+            self._threads.discard(self._runtime.current_thread())
 
     def _wait(self) -> bool:
         """

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
-from tickwheel.clock import Clock
 from tickwheel.scheduler._hooks import Hooks
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.checks import FAR_MS, decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._entry import Entry
@@ -42,11 +42,12 @@ class Inline:
         store: Open, and owned by nobody.
         registry: The targets.
         hooks: Hear of what happens, in the thread that moves the clock.
-        clock: Whose time of day the store reads.
+        runtime: Gives the clock, whose time of day the store reads, and chance.
     """
 
-    def __init__(self, store: Store, registry: Registry, hooks: Hooks, clock: Clock) -> None:
-        self._store, self._registry, self._hooks, self._clock = store, registry, hooks, clock
+    def __init__(self, store: Store, registry: Registry, hooks: Hooks, runtime: Runtime) -> None:
+        self._store, self._registry, self._hooks = store, registry, hooks
+        self._clock, self._random = runtime.clock, runtime.random
         self._epoch = store.acquire("inline")[0].epoch
 
     def arm(self) -> int | None:
@@ -98,9 +99,10 @@ class Inline:
             entry.fired_at = self._clock.wall_ns() / _NS
             self._hooks.tell(fired_event(entry))
             try:
-                verdict = _verdict.judge_result(job, self._epoch, _run(call, job, entry), self._now_ms())
+                result = _run(call, job, entry)
+                verdict = _verdict.judge_result(job, self._epoch, result, self._now_ms(), self._random)
             except BaseException as error:  # noqa: BLE001  it is this attempt's end; what is the test's own goes on below
-                verdict = _verdict.judge_error(job, self._epoch, error, self._now_ms())
+                verdict = _verdict.judge_error(job, self._epoch, error, self._now_ms(), self._random)
                 raised = error
         answer = self._store.apply([verdict.settle])[0]
         self._store.started([begun])  # nobody asks any more

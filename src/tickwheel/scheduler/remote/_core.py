@@ -15,6 +15,7 @@ from tickwheel.observe.events import EventHook
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.remote._client import RemoteClient
@@ -69,7 +70,7 @@ class RemoteCore:
         timeout_s = _TIMEOUT_S if timeout is None else checks.span_ms("timeout", timeout) / 1000
         self._transport = Transport(url, token or os.environ.get(_TOKEN) or None, timeout_s)
         self._options = options
-        self._lifecycle = Lifecycle()
+        self._lifecycle = Lifecycle(Runtime())
         self._puller: Puller | None = None
         self.registry = _Handlers(options)
         self.hooks = _NoHooks()

@@ -16,10 +16,10 @@ it is settled. So a lease ends with that process, and its job is fired again wit
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -39,7 +39,6 @@ _WAITING_MAX: Final = 1_000
 """How many workers may wait at once."""
 _ENDED_MAX: Final = 10_000
 """How many ended leases are remembered, to answer a late worker what became of its own."""
-
 
 _SUPERSEDED: Final = "the job was set again or cancelled meanwhile, and what it is now counts"
 _TAKEN_OVER: Final = "another process has taken its shard over, and fires it again"
@@ -108,8 +107,8 @@ class PullTarget:
     The queues and their leases. All methods may be called from any thread; none waits.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
+        self._lock = lock
         self._queues: dict[str, _Queue] = {}
         self._leases: dict[str, _Held] = {}
         self._ended: OrderedDict[str, str] = OrderedDict()

@@ -7,16 +7,18 @@ it has started. An owner that is gone says nothing; then its lease ends, and not
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Cancel, Claim, Job, Move, Set, Standing, State, Write
 from tickwheel.scheduler.stores import Store
+
+if TYPE_CHECKING:
+    import threading
 
 __all__ = ["Asker", "Undecided"]
 
@@ -74,14 +76,16 @@ class Asker:
     Args:
         store: Open.
         resubmit: Queues writes again, with who gets their answers.
+        runtime: Gives time and the thread.
     """
 
-    def __init__(self, store: Store, resubmit: Resubmit) -> None:
+    def __init__(self, store: Store, resubmit: Resubmit, runtime: Runtime) -> None:
         self._store = store
         self._resubmit = resubmit
-        self._lock = threading.Lock()
+        self._runtime = runtime
+        self._lock = runtime.lock()
         self._new: list[_Waiting] = []
-        self._wake = threading.Event()
+        self._wake = runtime.event()
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
@@ -92,10 +96,10 @@ class Asker:
         with self._lock:
             is_closed = self._is_closed
             if not is_closed:
-                self._new.append(_Waiting(part, time.monotonic()))
+                self._new.append(_Waiting(part, self._runtime.monotonic()))
                 self._wake.set()
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="tickwheel-asker", daemon=True)
+                    self._thread = self._runtime.thread(target=self._run, name="tickwheel-asker", daemon=True)
                     self._thread.start()
         if is_closed:
             part.finish(ClosedError("scheduler"))
@@ -108,7 +112,7 @@ class Asker:
             self._is_closed = True
             self._wake.set()
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread is not self._runtime.current_thread():
             thread.join()
 
     def _run(self) -> None:
@@ -137,7 +141,7 @@ class Asker:
         """
         Look for the words that are missing, and return whether the caller waits no longer.
         """
-        part, now = waiting.part, time.monotonic()
+        part, now = waiting.part, self._runtime.monotonic()
         open_ = {index: part.job(index) for index in part.indexes if index not in waiting.words}
         try:
             for index, job in open_.items():

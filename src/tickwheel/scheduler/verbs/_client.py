@@ -4,7 +4,6 @@ The client under both faces of the scheduler: it opens the store on first use, w
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.observe.tracing import TRACE, Tracer
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
@@ -41,6 +41,7 @@ class Client:
         clock: The store's.
         registry: Checks targets and handlers.
         options: The knobs.
+        runtime: Gives time, threads and chance.
         on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
         on_unknown: Called there when nobody knows whether a commit took effect.
         knowing: Returns who fires here and so knows what has started, or None.
@@ -52,6 +53,7 @@ class Client:
         clock: StoreClock,
         registry: Registry,
         options: SchedulerOptions,
+        runtime: Runtime,
         *,
         on_commit: Callable[[Sequence[Write], list[Answer]], None],
         on_unknown: Callable[[], None],
@@ -62,13 +64,14 @@ class Client:
         self.clock = clock
         self._registry = registry
         self._options = options
+        self._runtime = runtime
         self._on_commit = on_commit
         self._on_unknown = on_unknown
         self._tracer = tracer
-        self._opening = threading.Lock()
+        self._opening = runtime.lock()
         self._writer: Writer | None = None
         self._knowing = knowing
-        self._asker = Asker(store, self._resubmit)
+        self._asker = Asker(store, self._resubmit, runtime)
         self._is_closed = False
 
     def opened(self) -> Writer:
@@ -111,6 +114,7 @@ class Client:
             self.clock.sample(self.store.now_ms(), before, self.clock.local())
         return Writer(
             self.store,
+            self._runtime,
             batch_max=self._options.batch_max,
             waiting_max=self._options.waiting_max,
             on_commit=self._on_commit,

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tickwheel.clock import Clock
+from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.observe.events import EventHook
 from tickwheel.observe.tracing import Tracer
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._retry import check_policy
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.model import RetryPolicy
@@ -71,7 +72,13 @@ class Common:
         if token is not None or timeout is not None:
             what, remedy = "token= or timeout= was passed with a store", "pass it with http://host:port"
             raise UnsupportedError(what, remedy)
-        self._core = Core(store, knobs, targets or {}, clock, tracer)
+        self._core = Core(store, knobs, targets or {}, self._runtime(clock or MonotonicClock()), tracer)
+
+    def _runtime(self, clock: Clock) -> Runtime:
+        """
+        Return what the scheduler runs on; the simulation has one of its own.
+        """
+        return Runtime(clock=clock)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._core}>"

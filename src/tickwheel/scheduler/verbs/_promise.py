@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Lock
 from typing import Generic, TypeAlias, TypeVar
+
+from tickwheel.scheduler._runtime import Runtime
 
 __all__ = ["Promise", "Reply"]
 
@@ -22,9 +23,10 @@ class Promise(Generic[_T]):
     Kept once, by one thread; any others wait for it or are called. It cannot be cancelled: a queued write is not.
     """
 
-    __slots__ = ("_callbacks", "_error", "_is_kept", "_value")
+    __slots__ = ("_callbacks", "_error", "_is_kept", "_runtime", "_value")
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
         self._callbacks: list[Callable[[Promise[_T]], object]] = []
         self._value: _T
         self._error: BaseException | None = None
@@ -73,7 +75,7 @@ class Promise(Generic[_T]):
         Wait, and return the error or None; otherwise as `result`.
         """
         if not self._is_kept:
-            gate = Lock()
+            gate = self._runtime.lock()
             gate.acquire()
             self.add_done_callback(lambda _promise: gate.release())
             if not gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):

@@ -4,9 +4,8 @@ What the writer counts of its commits.
 
 from __future__ import annotations
 
-import threading
-
 from tickwheel.scheduler._distribution import Distribution
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.model import record
 
 __all__ = ["Tally", "WriterStats"]
@@ -43,8 +42,8 @@ class Tally:
     Counts, from any of the writer's threads; read without a lock.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, runtime: Runtime) -> None:
+        self._lock = runtime.lock()
         self.stats = WriterStats()
         self.times = Distribution()
         self.sizes = [0] * 32

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -20,6 +18,7 @@ from types import TracebackType
 from typing import Final, TypeAlias
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.errors import StoreError, StoreFullError
 from tickwheel.scheduler.model import Answer, Write
 from tickwheel.scheduler.stores.contract import Store
@@ -75,6 +74,7 @@ class Writer:
     def __init__(
         self,
         store: Store,
+        runtime: Runtime,
         *,
         batch_max: int = 1_000,
         waiting_max: int = 100_000,
@@ -88,6 +88,7 @@ class Writer:
 
         Args:
             store: An open one.
+            runtime: Gives time and the thread.
             batch_max: How many writes of callers make one commit at most, and how many of the scheduler's own.
             waiting_max: How many of the callers' writes may wait.
             retry_s: How long a batch is tried again after transient errors.
@@ -96,29 +97,30 @@ class Writer:
             referee: Decides what the store cannot: whether a counted attempt has started.
         """
         self._store = store
+        self._runtime = runtime
         self._batch_max = batch_max
         self._waiting_max = waiting_max
         self._retry_s = retry_s
         self._on_commit = on_commit
         self._on_unknown = on_unknown
         self._referee = referee
-        self._lock = threading.Lock()
-        self._own_work = threading.Condition(self._lock)
+        self._lock = runtime.lock()
+        self._own_work = runtime.condition(self._lock)
         is_shared = not store.abilities.has_many_writers
-        self._callers_work = self._own_work if is_shared else threading.Condition(self._lock)
-        self._room = threading.Condition(self._lock)
-        self._closing = threading.Event()
+        self._callers_work = self._own_work if is_shared else runtime.condition(self._lock)
+        self._room = runtime.condition(self._lock)
+        self._closing = runtime.event()
         self._own: deque[_Entry] = deque()
         self._callers: deque[_Entry] = deque()
         self._waiting = 0
-        self._tally = Tally()
+        self._tally = Tally(runtime)
         self.times = self._tally.times
         """How long commits took, in ms."""
         self.sizes = self._tally.sizes
         """How many commits held at most 1, 2, 4, 8, ... writes, and more than the step before."""
         self._pid = os.getpid()
         self._threads = [
-            threading.Thread(target=self._run, args=(lane,), name=f"tickwheel-writer{lane.value}", daemon=True)
+            runtime.thread(target=self._run, args=(lane,), name=f"tickwheel-writer{lane.value}", daemon=True)
             for lane in ((_Lane.BOTH,) if is_shared else (_Lane.OWN, _Lane.CALLERS))
         ]
         for thread in self._threads:
@@ -139,7 +141,7 @@ class Writer:
             StoreError: Transient, if there was no room in time; nothing was queued.
             ClosedError: If the writer is closed.
         """
-        promise: Promise[Answer] = Promise()
+        promise: Promise[Answer] = Promise(self._runtime)
 
         def done(result: list[Answer] | Exception) -> None:
             if isinstance(result, Exception):
@@ -161,7 +163,7 @@ class Writer:
             StoreError: As for `submit`.
             ClosedError: As for `submit`.
         """
-        promise: Promise[list[Answer]] = Promise()
+        promise: Promise[list[Answer]] = Promise(self._runtime)
         parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]
         answers: list[Answer] = []
         missing = len(parts)
@@ -220,7 +222,7 @@ class Writer:
         """
         Return whether the caller runs on the writer's thread, where waiting for an answer would never end.
         """
-        return threading.current_thread() in self._threads
+        return self._runtime.current_thread() in self._threads
 
     @property
     def waiting(self) -> int:
@@ -243,9 +245,9 @@ class Writer:
             self._room.notify_all()
         if self.is_inside() or self._pid != os.getpid():
             return False
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else self._runtime.monotonic() + timeout_s
         for thread in self._threads:
-            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            thread.join(None if deadline is None else max(0.0, deadline - self._runtime.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
     def _queue_callers(self, entries: list[_Entry], size: int, timeout_s: float | None) -> None:
@@ -363,22 +365,21 @@ class Writer:
                 done(error)
 
     def _apply(self, writes: Sequence[Write]) -> list[Answer]:
-        give_up = time.monotonic() + self._retry_s
+        give_up = self._runtime.monotonic() + self._retry_s
         wait_s = _RETRY_FIRST_S
         while True:
-            start = time.perf_counter()
+            start = self._runtime.monotonic()
             try:
                 answers = self._store.apply(writes)
             except StoreError as error:
-                if not _may_pass_soon(error) or error.is_unknown or time.monotonic() + wait_s > give_up:
+                if not _may_pass_soon(error) or error.is_unknown or self._runtime.monotonic() + wait_s > give_up:
                     raise
                 if self._closing.wait(wait_s):
                     give_up = 0.0
                 self._tally.retried()
                 wait_s = min(wait_s * 2, _RETRY_MAX_S)
             else:
-                seconds = time.perf_counter() - start
-                self._tally.committed(len(writes), seconds)
+                self._tally.committed(len(writes), self._runtime.monotonic() - start)
                 return answers
 
 

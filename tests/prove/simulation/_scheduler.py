@@ -1,0 +1,44 @@
+"""
+The real scheduler on a simulated machine: tasks for threads, the machine's clock, and chance from the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import fields
+from typing import Any
+
+from simulation import _threads
+from simulation._machine import SimulatedMachine
+from simulation._timers import make_timers
+from tickwheel.clock import Clock
+from tickwheel.scheduler import Scheduler, SchedulerOptions
+from tickwheel.scheduler._runtime import Runtime
+
+__all__ = ["SimulatedScheduler"]
+
+
+class SimulatedScheduler(Scheduler):
+    """
+    A scheduler that draws what it leaves to chance from *chance*.
+    """
+
+    def __init__(self, store: Any, options: SchedulerOptions, machine: SimulatedMachine, chance: random.Random) -> None:
+        self._chance = chance
+        super().__init__(store, options=options, clock=machine)
+
+    def _runtime(self, clock: Clock) -> Runtime:
+        stand_ins: dict[str, Any] = {
+            "monotonic": _threads.monotonic,
+            "lock": _threads.Lock,
+            "condition": _threads.Condition,
+            "event": _threads.Event,
+            "semaphore": _threads.Semaphore,
+            "thread": _threads.Thread,
+            "current_thread": _threads.current_thread,
+            "random": self._chance.random,
+            "token": lambda size: self._chance.randbytes(size).hex(),
+            "timers": make_timers,
+        }
+        assert {*stand_ins, "clock"} == {field.name for field in fields(Runtime)}, "nothing of the system's is left"
+        return Runtime(clock=clock, **stand_ins)
