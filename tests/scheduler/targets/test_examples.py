@@ -1,5 +1,5 @@
 """
-The examples that need a broker run, with a real one.
+The examples that need a server run, with a real one.
 """
 
 from __future__ import annotations
@@ -68,3 +68,15 @@ def test_celery_eta(redis_server, tmp_path):
     finally:
         worker.terminate()
         worker.wait(20)
+
+
+@pytest.mark.realtime
+@pytest.mark.slow
+def test_three_nodes(redis_server):
+    """
+    Three nodes share the jobs, and when one is killed none is lost.
+    """
+    done = run("three_nodes.py", f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/7")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == "node 1 is killed\n90 of 90 jobs fired, on 3 nodes\n"
