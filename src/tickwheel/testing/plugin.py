@@ -22,7 +22,7 @@ __all__ = ["manual_clock", "scheduler", "wheel"]
 @pytest.fixture
 def manual_clock() -> ManualClock:
     """
-    Return a `ManualClock`, which stands still until `advance`, `jump` or `jump_to_next` moves it.
+    Return a `ManualClock`, which moves only by `advance`, `jump` or `jump_to_next`.
     """
     from tickwheel.testing import ManualClock  # noqa: PLC0415  so that a run without it does not pay for it
 

@@ -204,7 +204,7 @@ class Settler:
 
 def ended_event(entry: Entry, verdict: Verdict, answer: Answer) -> Event:
     """
-    Return what hooks are told of a firing that has ended.
+    Return what hooks get for a firing that has ended.
     """
     job, settle = entry.job, verdict.settle
     common = (job.key, job.generation, entry.attempt, job.target, job.handler)

@@ -36,7 +36,7 @@ class Inline:
     Fires the jobs of a store in memory, one at a time, in order of their instants.
 
     It keeps the rules of attempts, retries, recurrence and expiry. Limits and timeouts of handlers do not apply:
-    nothing runs beside anything, and time stands still while a handler runs.
+    nothing runs beside anything, and no time passes while a handler runs.
 
     Args:
         store: Open, and owned by nobody.
