@@ -191,7 +191,7 @@ def show(value: object) -> str:
     """
     Return *value* as a client wrote it: text in single quotes, all else as JSON has it.
 
-    Shortened, with nothing in it that UTF-8 cannot carry.
+    Shortened, with nothing in it that UTF-8 cannot carry; what only MessagePack has is shown as Python has it.
     """
     if isinstance(value, bytes):
         value = value.decode("utf-8", "backslashreplace")
@@ -200,7 +200,10 @@ def show(value: object) -> str:
     elif isinstance(value, str):
         text = ascii(value) if len(value) > SHOWN_MAX else repr(value)
     else:
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        try:
+            text = json.dumps(value, ensure_ascii=False, default=str)
+        except TypeError:  # a name that is no text
+            text = repr(value)
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
 
