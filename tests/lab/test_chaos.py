@@ -106,9 +106,10 @@ def test_a_service_that_ends_badly(tmp_path: Path) -> None:
     """
     script = (
         "import signal, sys\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
         "print(f'page  http://127.0.0.1:{sys.argv[1] if sys.argv[1] != \"0\" else 4711}/', flush=True)\n"
-        "signal.pause()\n"
+        "signal.sigwait({signal.SIGTERM})\n"
+        "sys.exit(3)\n"
     )
 
     async def live() -> None:

@@ -149,9 +149,10 @@ def test_on_asyncio(name: str) -> None:
         wheel = TimerWheel.asyncio(wheel=USUAL[name]())
         done = asyncio.Event()
         fired: list[int] = []
+        start = wheel.time()
         for delay_ms in (10, 5, 1):
-            wheel.call_later(delay_ms / 1_000, fired.append, delay_ms)
-        wheel.call_later(0.02, done.set)
+            wheel.call_at(start + delay_ms / 1_000, fired.append, delay_ms)
+        wheel.call_at(start + 0.02, done.set)
         await asyncio.wait_for(done.wait(), PATIENCE_S)
         wheel.close()
         return fired

@@ -174,6 +174,10 @@ def test_refused(tick, option, message):
     """
     What names no target is refused before anything starts, in one line without the password.
     """
+    if "kafka" in option:
+        pytest.importorskip(
+            "confluent_kafka", reason="confluent-kafka is not installed: pip install 'tickwheel[kafka]'"
+        )
     answer = tick("serve", "--port", "0", "--target", option)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert message in answer.stderr
