@@ -83,8 +83,8 @@ class Timeouts:
     def _look_before(self, late_at: float) -> None:
         with self._lock, suppress(ClosedError):  # the scheduler stops: its own timeout counts then
             if late_at < self._look_at:
+                self._look_at = late_at  # before the timer is set, which may fire at once
                 old, self._timer = self._timer, self._timers.call_at(late_at, self._look)
-                self._look_at = late_at
                 if old is not None:
                     old.cancel()
 

@@ -1,0 +1,29 @@
+"""
+The timer that looks for attempts which take too long.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from tickwheel.scheduler._runtime import Runtime
+from tickwheel.scheduler.engine._timeouts import Timeouts
+
+
+def test_a_timer_that_fires_while_it_is_set_is_set_again():
+    """
+    A timeout so short that its timer fires before the caller goes on does not stop those of later attempts.
+    """
+    set_for = []
+
+    def call_at(when, look):
+        set_for.append(when)
+        look()
+
+    clock, timers = SimpleNamespace(monotonic=lambda: 10.0), SimpleNamespace(call_at=call_at)
+    ground = SimpleNamespace(clock=clock, timers=timers, elapsed=None, runtime=Runtime())
+    runner = SimpleNamespace(queue=SimpleNamespace(running=list))
+    timeouts = Timeouts(ground, runner, end=None)
+    for timeout_s in (0.01, 5.0):
+        timeouts.begin(SimpleNamespace(call=SimpleNamespace(timeout_s=timeout_s)))
+    assert set_for == [10.01, 15.0]
