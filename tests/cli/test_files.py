@@ -12,6 +12,8 @@ LINES = """\
 {"key": "a", "at": "2050-01-01T00:00:00Z", "target": "log", "payload": {"big": 12345678901234567890}, "expires": 60}
 
 {"key": "b", "cron": "0 9 * * MON", "tz": "Europe/Berlin", "misfire": "skip", "jitter": 30, "target": "log"}
+{"key": "b2", "every": "90s", "until": "2060-01-01T00:00Z", "max_runs": 9, "target": "log"}
+{"key": "b3", "cron": "0 9 L * *", "misfire": "skip", "misfire_grace": "PT5M", "target": "log"}
 {"key": "c", "every": 90, "at": 2524608000, "target": "webhook", "handler": "https://example.com/hook"}
 {"key": "d", "at": 2524608000.5, "target": "log", "retry": {"attempts": 2, "kind": "list", "waits_ms": [5, 10]}}
 """
@@ -22,7 +24,7 @@ def test_what_is_exported_makes_the_same_jobs(run):
     An export that is imported elsewhere makes the same jobs: payload, rule, policy, expiry and instant.
     """
     answer = run("import", "jsonl", "-", stdin=LINES)
-    assert (answer.returncode, answer.stdout) == (0, "imported 4 jobs\n"), answer.stderr
+    assert (answer.returncode, answer.stdout) == (0, "imported 6 jobs\n"), answer.stderr
     exported = run("export").stdout
     assert run("import", "jsonl", "-", "--store", "sqlite:///copy.db", stdin=exported).returncode == 0
     assert run("export", "--store", "sqlite:///copy.db").stdout == exported
@@ -40,11 +42,11 @@ def test_csv(run):
     """
     A table's first line names the fields; an empty cell is none, a payload is JSON or plain text.
     """
-    table = 'key,delay,every,target,payload\na,3600,,log,"{""n"": 1}"\nb,,60,log,hello\nc,3600,,log,\n'
+    table = 'key,delay,every,max_runs,target,payload\na,1h,,,log,"{""n"": 1}"\nb,,60,5,log,hello\nc,3600,,,log,\n'
     assert run("import", "csv", "-", stdin=table).stdout == "imported 3 jobs\n"
     jobs = [json.loads(line) for line in run("list", "--json").stdout.splitlines()]
     assert [job["payload"] for job in jobs] == [{"n": 1}, "hello", None]
-    assert jobs[1]["recurrence"]["every_ms"] == 60_000
+    assert (jobs[1]["recurrence"]["every_ms"], jobs[1]["recurrence"]["runs_left"]) == (60_000, 5)
 
 
 GOOD = '{"key": "good", "delay": 3600, "target": "log"}\n'

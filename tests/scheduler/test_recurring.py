@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tickwheel.observe.events import JobDied, JobExpired, JobFired, JobSucceeded
+from tickwheel.observe.events import JobDied, JobExpired, JobFailed, JobFired, JobSucceeded
 from tickwheel.scheduler import Cancel, Outcome, RecurrenceError, RetryPolicy, State
 from tickwheel.testing import ManualClock
 
@@ -102,6 +102,98 @@ def test_missed_runs(file_url, make, clock, events, misfire, ended):  # noqa: PL
     kinds = [type(each) for each in told.items]
     assert (kinds.count(JobSucceeded), kinds.count(JobExpired)) == ended
     assert scheduler.get("k").due_at == following
+
+
+def test_max_runs(scheduler, clock, events):
+    """
+    After so many runs the job is gone; a failed run counts like one that succeeded, and its retries do not.
+    """
+    told = events(scheduler)
+    outcomes = iter((None, ValueError("no"), ValueError("no"), None))
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=2, base_ms=0))
+    def handler(_payload):
+        outcome = next(outcomes)
+        if outcome is not None:
+            raise outcome
+
+    scheduler.set("k", every="1m", max_runs=3, handler="h")
+    clock.advance(60)
+    ends(told, JobSucceeded, 1)
+    clock.advance(60)
+    ends(told, JobDied, 1)
+    assert json.loads(scheduler.get("k").recurrence)["runs_left"] == 1
+    clock.advance(60)
+    assert ends(told, JobSucceeded, 2)[1].next_at is None
+    assert scheduler.get("k") is None
+
+
+def test_the_last_run_fails(scheduler, clock, events):
+    """
+    If the last run is given up, it is a dead letter, and a replay of it is the last run again.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=1))
+    def handler(_payload):
+        raise ValueError("no")
+
+    scheduler.set("k", every=60, max_runs=1, handler="h")
+    clock.advance(60)
+    ends(told, JobDied, 1)
+    assert scheduler.get("k").state is State.DEAD
+    scheduler.replay("k")
+    assert [each.next_at for each in ends(told, JobDied, 2)] == [None, None]
+
+
+def test_until(scheduler, clock, events):
+    """
+    The run at the end itself is the last one, and then the job is gone.
+    """
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    scheduler.set("k", every=60, until=datetime.fromtimestamp(NOON + 120, UTC), handler="h")
+    clock.advance(60)
+    assert ends(told, JobSucceeded, 1)[0].next_at == (NOON + 120) * 1000
+    clock.advance(60)
+    assert ends(told, JobSucceeded, 2)[1].next_at is None
+    assert scheduler.get("k") is None
+
+
+@pytest.mark.parametrize(("grace", "kind"), [("2m", JobSucceeded), ("30s", JobExpired)])
+def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind):  # noqa: PLR0917  fixtures
+    """
+    With skip, a run that is late by less than its grace begins, and one that is later is left out.
+    """
+    make(file_url, clock=clock).set("k", every="1h", handler="h", misfire="skip", misfire_grace=grace)
+    clock.advance(3600 + 45)
+    scheduler = make(file_url, clock=clock)
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    scheduler.start()
+    ends(told, kind, 1)
+
+
+def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
+    """
+    With all, the runs that fell due while one was tried again come too, each once, and none is left out.
+    """
+    told = events(scheduler)
+    outcomes = iter((ValueError("no"), None, None, None, None))
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=2, base_ms=150_000, jitter=0))
+    def handler(_payload):
+        outcome = next(outcomes)
+        if outcome is not None:
+            raise outcome
+
+    first = scheduler.set("k", every=60, misfire="all", handler="h").job.due_at
+    clock.advance(60)
+    ends(told, JobFailed, 1)
+    clock.advance(150)
+    done = ends(told, JobSucceeded, 3)
+    assert [each.next_at - first for each in done] == [60_000, 120_000, 180_000]
+    assert "run_at" not in scheduler.get("k").recurrence
 
 
 def test_failures_do_not_end_a_series(scheduler, clock, events):

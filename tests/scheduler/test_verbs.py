@@ -283,6 +283,17 @@ def test_listing(client):
         ({"every": 60, "misfire": "panic"}, InvalidJobError, "once, all, skip"),
         ({"every": 60, "jitter": math.nan}, InvalidDelayError, "jitter is nan"),
         ({"every": 60, "jitter": -1}, RecurrenceError, "jitter is -1: pass seconds, 0 or more"),
+        ({"every": 60, "max_runs": 0}, InvalidJobError, "max_runs is 0: pass an integer in 1.."),
+        ({"every": 60, "max_runs": True}, InvalidJobError, "max_runs is True"),
+        ({"every": 60, "max_runs": 1 << 40}, InvalidJobError, "max_runs is 1099511627776"),
+        ({"every": 60, "until": 1}, RecurrenceError, "until is 1: no run is due until then"),
+        ({"cron": "@daily", "until": "soon"}, InvalidJobError, "until is 'soon'"),
+        ({"every": 60, "until": math.nan}, InvalidDelayError, "until is nan"),
+        ({"every": 60, "misfire_grace": 5}, InvalidJobError, "it bounds misfire='skip' only, not 'once'"),
+        ({"every": 60, "misfire": "skip", "misfire_grace": "0.9s"}, InvalidJobError, "misfire_grace is '0.9s'"),
+        ({"delay": 1, "max_runs": 2}, InvalidJobError, "max_runs is 2: it is for recurring jobs"),
+        ({"delay": 1, "until": "2040-01-01T00:00Z"}, InvalidJobError, "until is '2040-01-01T00:00Z': it is for"),
+        ({"delay": 1, "misfire_grace": 5}, InvalidJobError, "misfire_grace is 5: it is for recurring jobs"),
     ],
 )
 def test_bad_values(client, fields, error, said):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import socket
@@ -127,7 +128,14 @@ def test_what_the_service_alone_knows(client):
         client.set("k", every=0.5, target="log")
     assert (caught.value.name, caught.value.value) == ("every", 0.5)
     assert client.forecast(time.time(), 60, 3) == [0, 0, 0]
-    client.set("comes/back", every=60, target="log")
+    bounds = {"until": "2040-01-01T00:00Z", "max_runs": 5, "misfire": "skip", "misfire_grace": "5m"}
+    rule = json.loads(client.set("comes/back", cron="@every 1m", target="log", **bounds).job.recurrence)
+    assert (rule["every_ms"], rule["until"], rule["runs_left"], rule["grace_ms"]) == (
+        60_000,
+        2_208_988_800_000,
+        5,
+        300_000,
+    )
     client.set("comes/once", delay=60, target="log")
     assert [job.key for job in client.list("comes/", recurring=True).jobs] == ["comes/back"]
     assert client.cancel("comes/back").outcome is client.cancel("comes/once").outcome is Outcome.CANCELLED

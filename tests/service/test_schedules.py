@@ -57,6 +57,8 @@ def test_schedules(server):
         ("every=90s&at=2030-01-01T00:00:00Z&count=2", ["2030-01-01T00:00:00Z", "2030-01-01T00:01:30Z"]),
         ("cron=@every+PT90S&at=2030-01-01T00:00:00Z&count=2", ["2030-01-01T00:00:00Z", "2030-01-01T00:01:30Z"]),
         ("cron=0+0+15W+*+*&at=2030-06-01T00:00:00Z&count=1", ["2030-06-14T00:00:00Z"]),
+        ("every=60&at=2030-01-01T00:00:00Z&count=9&max_runs=2", ["2030-01-01T00:00:00Z", "2030-01-01T00:01:00Z"]),
+        ("every=60&at=2030-01-01T00:00:00Z&count=9&until=2030-01-01T00:00:00Z", ["2030-01-01T00:00:00Z"]),
         ("every=90&at=2030-01-01T00:00:00Z&count=3", [f"2030-01-01T00:0{m}Z" for m in ("0:00", "1:30", "3:00")]),
         ("cron=0+0+1+1+*&at=2030-06-01T00:00:00Z", ["2031-01-01T00:00:00Z"]),
     ],
@@ -74,6 +76,7 @@ def test_when_a_rule_would_fire(server, query, runs):
     [
         *("", "cron=x", "every=0", "every=nan", "every=x", "every=1&cron=*", "every=60&count=0", "every=60&jitter=-1"),
         *("cron=@every+x", "cron=@every+0s", "every=60&cron=@every+60s", "every=1M", "every=60&jitter=-1s"),
+        *("every=60&max_runs=0", "every=60&max_runs=x", "every=60&until=1", "every=60&until=x"),
     ],
 )
 def test_rules_that_are_none(server, query):

@@ -20,7 +20,8 @@ __all__ = ["csv_lines", "exported", "json_lines", "request_of"]
 
 _FIELDS: Final = frozenset(field.name for field in fields(SetRequest))
 _RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
-_NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter"})
+_NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
+_COUNTS: Final = frozenset({"max_runs"})
 
 Line = tuple[int, dict[str, Any]]
 """The line's number, and its fields."""
@@ -51,6 +52,12 @@ def exported(job: Job) -> dict[str, Any]:
             line |= {"cron": rule["cron"], "tz": rule["tz"]}
         else:
             line |= {"every": rule["every_ms"] / 1000, "at": _instant(rule["anchor_at"])}
+        if "grace_ms" in rule:
+            line["misfire_grace"] = rule["grace_ms"] / 1000
+        if "until" in rule:
+            line["until"] = _instant(rule["until"])
+        if "runs_left" in rule:
+            line["max_runs"] = rule["runs_left"]
     return line
 
 
@@ -67,8 +74,9 @@ def request_of(line: dict[str, Any]) -> SetRequest:
     if "key" not in line:
         raise InvalidJobError("key", None, "each line needs one")
     request = dict(line)
-    if isinstance(request.get("at"), str):
-        request["at"] = _moment(request["at"])
+    for name in ("at", "until"):
+        if isinstance(request.get(name), str):
+            request[name] = _moment(name, request[name])
     if isinstance(request.get("retry"), dict):
         unknown = request["retry"].keys() - _RETRY
         if unknown:
@@ -110,13 +118,13 @@ def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
             where = f"line {reader.line_num}"
             if None in row:
                 raise InvalidJobError(where, row[None], "it has more cells than the first line")
-            yield reader.line_num, {name: _cell(where, name, text) for name, text in row.items() if text}
+            yield reader.line_num, {name: _cell(name, text) for name, text in row.items() if text}
     except csv.Error as error:
         where = f"line {reader.line_num + 1}"  # those before it were read
         raise InvalidJobError(where, str(error), "mend its quotes") from None
 
 
-def _cell(where: str, name: str, text: str) -> Any:
+def _cell(name: str, text: str) -> Any:
     if name == "payload":
         try:
             return json.loads(text)
@@ -126,8 +134,9 @@ def _cell(where: str, name: str, text: str) -> Any:
         try:
             return float(text)
         except ValueError:
-            field = f"{where}: {name}"
-            raise InvalidJobError(field, text, "write seconds as a number") from None
+            return text  # with a unit; what has none is refused with the job
+    if name in _COUNTS and text.isdecimal():
+        return int(text)
     return text
 
 
@@ -135,7 +144,7 @@ def _instant(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _moment(text: str) -> datetime | float:
+def _moment(name: str, text: str) -> datetime | float:
     try:
         return float(text)
     except ValueError:
@@ -143,4 +152,4 @@ def _moment(text: str) -> datetime | float:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidJobError("at", text, "write ISO 8601 with an offset, or seconds since the epoch") from None
+        raise InvalidJobError(name, text, "write ISO 8601 with an offset, or seconds since the epoch") from None

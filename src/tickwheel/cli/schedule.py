@@ -64,4 +64,7 @@ def next_runs(line: str, tz: str, count: int, key: str, jitter: float) -> None:
 
 def _rule(job: Job) -> str:
     rule = json.loads(job.recurrence or "{}")
-    return f"{rule['cron']} in {rule['tz']}" if "cron" in rule else f"every {rule['every_ms'] / 1000:g} s"
+    text = f"{rule['cron']} in {rule['tz']}" if "cron" in rule else f"every {rule['every_ms'] / 1000:g} s"
+    if "until" in rule:
+        text += f", until {local_time(rule['until'])}"
+    return text + (f", {rule['runs_left']} left" if "runs_left" in rule else "")

@@ -31,6 +31,9 @@ __all__ = ["command"]
     show_default=True,
     help="What to do about runs that were missed.",
 )
+@click.option("--misfire-grace", type=DURATION, help="With skip: how late a run may begin; by default 1m.")
+@click.option("--until", type=MOMENT, help="After this no run is due, as in 2030-01-01T09:00.")
+@click.option("--max-runs", type=int, metavar="N", help="After so many runs the job is gone.")
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
 @click.option("--payload", type=JSON, help="What the target gets; - reads it from stdin.")
 @click.option("--keep-payload", is_flag=True, help="Keep the payload of the job that is there, if there is one.")

@@ -240,8 +240,7 @@ class Adopt:
     Take a job over from another store as it is there: pending or dead, with its attempt, its error and its instants.
 
     Answers CREATED, or WRONG_GENERATION where its key has a live job, or a dead one that was not expected.
-    Only its generation is new. It is larger than the one given, as are all that this store gives out from now on: no
-    fire id of the other store ever comes again.
+    Only its generation is new: larger than the one given, as all are from now on, so that no fire id comes again.
 
     Attributes:
         job: What to store.
@@ -323,6 +322,7 @@ class Settle:
         attempt: What the count of attempts is from now on; a snooze gives back the one that it took.
         due_at: The next instant. For DONE it means that the job recurs; for AGAIN, None keeps the one it had.
         error: What went wrong, or None.
+        recurrence: The canonical text of its recurrence where the job lives on; None keeps the one it has.
     """
 
     job: Job
@@ -331,6 +331,7 @@ class Settle:
     attempt: int = 0
     due_at: int | None = None
     error: str | None = None
+    recurrence: str | None = None
 
 
 @record
@@ -372,10 +373,9 @@ class Answer:
 @record
 class JobQuery:
     """
-    Which jobs to list, in the order of their keys' code points, from just after *cursor*.
+    Which jobs to list, by the code points of their keys, from just after *cursor*.
 
-    By key, so that a job which changes its state or instant during the listing is still met exactly once. *recurring*
-    leaves out those that fire once.
+    A job which changes meanwhile is still met exactly once. *recurring* leaves out those that fire once.
     """
 
     prefix: str = ""

@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 
 from tickwheel.scheduler.engine.pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
 from tickwheel.scheduler.model import RetryPolicy
+from tickwheel.scheduler.verbs.recurring import RUNS_MAX
 
 __all__ = [
     "AckBody",
@@ -104,6 +105,11 @@ class SetBody(Body, frozen=True):
     misfire: Annotated[Literal["once", "all", "skip"], Meta(description="What to do about runs that were missed.")] = (
         "once"
     )
+    misfire_grace: Annotated[
+        Span | None, Meta(description="With `skip`, how late a run may begin and not be missed; by default `1m`.")
+    ] = None
+    until: Annotated[Instant | None, Meta(description="After this instant no run is due.")] = None
+    max_runs: Annotated[int, Meta(ge=1, le=RUNS_MAX)] | None = None
     jitter: Annotated[
         Annotated[float, Meta(ge=0, le=CENTURY_S)] | Text,
         Meta(description="Seconds, or text, over which the runs of different keys are spread."),

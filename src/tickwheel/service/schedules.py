@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from msgspec import Raw, Struct
 
 from tickwheel.scheduler import AsyncScheduler, Job
-from tickwheel.scheduler.verbs.recurring import runs_of
+from tickwheel.scheduler.verbs.recurring import RUNS_MAX, runs_of
 from tickwheel.scheduler.verbs.requests import SetRequest, trial
 from tickwheel.service.documents import instant
 from tickwheel.service.http import Call, Reply
@@ -57,6 +57,8 @@ RULE_FIELDS: Final[dict[str, Any]] = {
     "every": {"anyOf": _DURATION, "description": "Seconds, or text such as `90s` or `PT30M`; or give `cron`."},
     "tz": {"type": "string", "maxLength": 100, "default": "UTC", "description": "The zone that `cron` is read in."},
     "at": {"anyOf": LIST_FIELDS["due_from"]["anyOf"], "description": "Where to start; now, if it is not given."},
+    "until": {"anyOf": LIST_FIELDS["due_from"]["anyOf"], "description": "After this instant no run is due."},
+    "max_runs": {"type": "integer", "minimum": 1, "maximum": RUNS_MAX, "description": "How many runs there are."},
     "jitter": {"anyOf": _DURATION, "default": 0, "description": "Seconds, or text such as `90s`."},
     "key": {"type": "string", "maxLength": 512, "description": "Whose share of the jitter to show."},
     **COUNT_FIELDS,
@@ -138,8 +140,11 @@ class Schedules:
         for name in _DURATIONS:
             if name in fields:
                 fields[name] = to_duration(fields[name])
-        if "at" in fields:
-            fields["at"] = to_instant("at", fields["at"])
+        for name in ("at", "until"):
+            if name in fields:
+                fields[name] = to_instant(name, fields[name])
+        if "max_runs" in fields:
+            fields["max_runs"] = to_count("max_runs", fields["max_runs"], RUNS_MAX)
         if "every" not in fields and "cron" not in fields:
             raise ProblemError("invalid_value", "there is no rule: give every or cron", remedy="give every or cron")
         job = trial(SetRequest(fields.pop("key", "") or "-", **fields), int(time.time() * 1000))

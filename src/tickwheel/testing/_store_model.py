@@ -158,12 +158,14 @@ class StoreModel:
         if write.how == Settled.DONE:
             if write.due_at is None:
                 return Outcome.SETTLED, None
-            return Outcome.SETTLED, replace(self._at(job, write.due_at), error=write.error)
+            rule = write.recurrence or job.recurrence
+            return Outcome.SETTLED, replace(self._at(job, write.due_at), error=write.error, recurrence=rule)
         after = replace(job, attempt=write.attempt, error=write.error)
         if write.how == Settled.DEAD:
             return Outcome.SETTLED, replace(after, state=State.DEAD)
         due_at = write.due_at if write.due_at is not None else job.due_at
-        return Outcome.SETTLED, replace(after, state=State.PENDING, due_at=due_at)
+        rule = write.recurrence or job.recurrence
+        return Outcome.SETTLED, replace(after, state=State.PENDING, due_at=due_at, recurrence=rule)
 
     def _at(self, job: Job, due_at: int) -> Job:
         expires_at = job.expires_at

@@ -173,7 +173,8 @@ class _Machine:
             return Redate(job, epoch, self.draw_instant(), job.recurrence and "every 7 s")
         how = rng.choice((Settled.DONE, Settled.DONE, Settled.AGAIN, Settled.DEAD))
         due_at = self.draw_instant() if rng.random() < 0.4 else None
-        return Settle(job, epoch, how, rng.randrange(5), due_at, rng.choice((None, "it broke")))
+        rule = job.recurrence and rng.choice((None, "every 5 s, once more"))
+        return Settle(job, epoch, how, rng.randrange(5), due_at, rng.choice((None, "it broke")), rule)
 
     def draw_set(self, key: str) -> Set:
         rng, due_at = self.rng, self.draw_instant()

@@ -53,6 +53,61 @@ def test_missed_runs():
     assert not Recurrence(MINUTELY, Misfire.ONCE).is_missed(NOON, NOON + 10**9)
 
 
+def test_the_grace():
+    """
+    With skip, a run may be late by the grace that was asked for.
+    """
+    patient = Recurrence(MINUTELY, Misfire.SKIP, grace_ms=3_600_000)
+    assert not patient.is_missed(NOON, NOON + 3_600_000)
+    assert patient.is_missed(NOON, NOON + 3_600_001)
+
+
+@pytest.mark.parametrize("misfire", Misfire)
+def test_until(misfire):
+    """
+    The last nominal instant may be the end itself; jitter does not count, and after it there is none.
+    """
+    series = Recurrence(MINUTELY, misfire, jitter_ms=30_000, until=NOON + 120_000)
+    shift = series.shift_ms("k")
+    assert series.upcoming("k", NOON, 5) == [NOON + each + shift for each in (0, 60_000, 120_000)][shift == 0 :]
+    last = NOON + 120_000 + shift
+    assert series.following("k", last - 60_000, last - 60_000) == last
+    assert series.after_run("k", last, last, has_run=True)[0] is None
+
+
+def test_max_runs():
+    """
+    Each run that ends counts, one that was left out does not, and after the last one there is none.
+    """
+    series = Recurrence(MINUTELY, runs_left=2)
+    assert series.upcoming("k", NOON, 5) == [NOON + 60_000]
+    assert series.after_run("k", NOON, NOON, has_run=False) == (NOON + 60_000, series)
+    due_at, rest = series.after_run("k", NOON, NOON + 5, has_run=True)
+    assert (due_at, rest) == (NOON + 60_000, Recurrence(MINUTELY, runs_left=1))
+    assert rest.after_run("k", due_at, due_at, has_run=True)[0] is None
+
+
+def test_all_goes_on_from_the_run_that_was_retried():
+    """
+    With all, a run that is tried again later is followed by the instants that passed meanwhile.
+    """
+    series = Recurrence(MINUTELY, Misfire.ALL)
+    postponed = series.postponed(NOON).postponed(NOON + 90_000)
+    assert postponed == Recurrence(MINUTELY, Misfire.ALL, run_at=NOON)
+    assert postponed.after_run("k", NOON + 200_000, NOON + 200_001, has_run=True) == (NOON + 60_000, series)
+    assert Recurrence(MINUTELY).postponed(NOON) == Recurrence(MINUTELY)
+
+
+def test_a_clock_that_was_set():
+    """
+    An interval's phase and the run that is tried again move along with the clock, a calendar and an end do not.
+    """
+    series = Recurrence(MINUTELY, Misfire.ALL, until=NOON, run_at=NOON)
+    assert series.moved(7) == Recurrence(Interval(60_000, NOON + 7), Misfire.ALL, until=NOON, run_at=NOON + 7)
+    by_calendar = Recurrence(Cron.parse("@daily"), Misfire.ALL, run_at=NOON)
+    assert by_calendar.moved(7) is by_calendar
+
+
 def test_runs_end_with_the_calendar():
     """
     Runs past the year 9999, which no calendar can tell, are left out.
@@ -90,6 +145,8 @@ def test_jitter_moves_each_run_alike():
     [
         Recurrence(MINUTELY, Misfire.SKIP, 5),
         Recurrence(Cron.parse("0 9 * * mon-fri", "Europe/Berlin"), Misfire.ALL),
+        Recurrence(MINUTELY, Misfire.SKIP, 5, grace_ms=1_000, until=NOON, runs_left=3),
+        Recurrence(MINUTELY, Misfire.ALL, run_at=NOON),
     ],
 )
 def test_text(recurrence):

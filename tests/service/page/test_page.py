@@ -53,7 +53,11 @@ def test_cancel_and_undo(server, page):
 
 
 @pytest.mark.parametrize(
-    "rule", [{"cron": "30 4 * * MON", "tz": "Europe/Berlin", "misfire": "skip"}, {"every": 7000, "at": 1_000_000_000}]
+    "rule",
+    [
+        {"cron": "30 4 * * MON", "tz": "Europe/Berlin", "misfire": "skip", "misfire_grace": 300},
+        {"every": 7000, "at": 1_000_000_000, "until": 4_000_000_000, "max_runs": 9},
+    ],
 )
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_undo_of_a_recurring_job(server, page, rule, is_moved):

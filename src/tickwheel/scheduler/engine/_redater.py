@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -21,7 +20,7 @@ from tickwheel.errors import ClosedError, RecurrenceError
 from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.model import Answer, Job, Redate, State
-from tickwheel.scheduler.recurrence import Cron, Recurrence
+from tickwheel.scheduler.recurrence import Recurrence
 
 __all__ = ["Redater"]
 
@@ -166,12 +165,8 @@ def _is_done(write: Redate, job: Job) -> bool:
 
 def _moved(text: str | None, step_ms: int) -> str | None:
     """
-    Return the recurrence of *text*, its anchor moved by *step_ms* if it has one.
+    Return the recurrence of *text*, moved by *step_ms* as far as it counts elapsed time.
     """
     if text is None:
         return None
-    recurrence = Recurrence.from_text(text)
-    rule = recurrence.rule
-    if isinstance(rule, Cron):
-        return text
-    return replace(recurrence, rule=replace(rule, anchor_at=rule.anchor_at + step_ms)).to_text()
+    return Recurrence.from_text(text).moved(step_ms).to_text()

@@ -2,9 +2,10 @@
 What the end of an attempt means: done, again or dead, and when next. Pure: no clock, no store, no thread.
 
     end of the attempt             one-time job                     job that recurs
-    success                        gone                             next run
+    success                        gone                             next run; after the last one gone
     failure, attempts left         again, by its retry policy       again
-    failure, none left             dead letter                      next run, the error kept with it
+    failure, none left             dead letter                      next run, the error kept with it; after the last
+                                                                    run a dead letter
     Snooze                         again, the attempt given back    again
     Retry                          as a failure                     as a failure
     Cancel, no handler, poison     dead letter                      dead letter: the series ends until it is replayed
@@ -90,7 +91,7 @@ def judge_result(job: Job, epoch: int, result: Any, now: int, random: Chance) ->
     if issubclass(kind, Retry):
         wait = None if result.after is None else _ms(result.after)
         return _failed(job, epoch, kept_text(result.reason), now, random, wait=wait)
-    return Verdict(Settle(job, epoch, Settled.DONE, 0, _following(job, now)), Kind.SUCCEEDED)
+    return Verdict(_done(job, epoch, now), Kind.SUCCEEDED)
 
 
 def judge_error(job: Job, epoch: int, error: BaseException, now: int, random: Chance) -> Verdict:
@@ -112,7 +113,7 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
         is_late = Recurrence.from_text(job.recurrence).is_missed(job.due_at, now)
     if not is_late:
         return None
-    return Verdict(Settle(job, epoch, Settled.DONE, 0, _following(job, now)), Kind.EXPIRED)
+    return Verdict(_done(job, epoch, now, has_run=False), Kind.EXPIRED)
 
 
 def poison(job: Job, epoch: int) -> Verdict | None:
@@ -148,14 +149,15 @@ def _failed(job: Job, epoch: int, error: str, now: int, random: Chance, *, wait:
         if wait is None:
             wait = wait_ms(job.retry, attempt, random())
         return Verdict(_again(job, epoch, attempt, now + wait, error), Kind.RETRIED)
-    following = _following(job, now)
-    if following is None:
-        return _dead(job, epoch, error)
-    return Verdict(Settle(job, epoch, Settled.DONE, 0, following, error), Kind.DIED)
+    done = _done(job, epoch, now, error)
+    return _dead(job, epoch, error) if done.due_at is None else Verdict(done, Kind.DIED)
 
 
 def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None) -> Settle:
-    return Settle(job, epoch, Settled.AGAIN, attempt, due_at, error)
+    text = job.recurrence
+    if text is not None and due_at != job.due_at:
+        text = Recurrence.from_text(text).postponed(job.due_at).to_text()
+    return Settle(job, epoch, Settled.AGAIN, attempt, due_at, error, text)
 
 
 def _dead(job: Job, epoch: int, error: str, attempt: int | None = None) -> Verdict:
@@ -163,10 +165,13 @@ def _dead(job: Job, epoch: int, error: str, attempt: int | None = None) -> Verdi
     return Verdict(Settle(job, epoch, Settled.DEAD, count, None, error[:ERROR_CHARS_MAX]), Kind.DIED)
 
 
-def _following(job: Job, now: int) -> int | None:
+def _done(job: Job, epoch: int, now: int, error: str | None = None, *, has_run: bool = True) -> Settle:
     if job.recurrence is None:
-        return None
-    return Recurrence.from_text(job.recurrence).following(job.key, job.due_at, now)
+        return Settle(job, epoch)
+    before = Recurrence.from_text(job.recurrence)
+    due_at, after = before.after_run(job.key, job.due_at, now, has_run=has_run)
+    text = job.recurrence if after is before else after.to_text()
+    return Settle(job, epoch, Settled.DONE, 0, due_at, error, text)
 
 
 def _ms(seconds: float) -> int:

@@ -5,12 +5,15 @@ The canonical text is JSON with sorted keys, so that any client can read it:
 
     {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
+
+`grace_ms`, `until`, `runs_left` and `run_at` are there only where they say something. All stores keep the text as it
+is, so what is added to it needs no other schema.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -22,6 +25,7 @@ from tickwheel.scheduler.recurrence._interval import Interval
 
 __all__ = ["Recurrence"]
 
+_MORE = ("grace_ms", "until", "runs_left", "run_at")
 _LAST_MS = 253_402_214_400_000
 """A day before the year 10000, which no calendar here has, in whatever zone it is shown."""
 
@@ -35,11 +39,19 @@ class Recurrence:
         rule: The series of nominal instants.
         misfire: What to do about missed ones.
         jitter_ms: Every run comes later by a share of this, drawn from the key's hash and so the same each time.
+        grace_ms: With SKIP, how late a run may begin and not be missed.
+        until: The last nominal instant that is allowed, or None.
+        runs_left: How many runs may still end, the next one included, or None for any number.
+        run_at: The instant of the run that is tried again or was snoozed, where the series goes on from it.
     """
 
     rule: Interval | Cron
     misfire: Misfire = Misfire.ONCE
     jitter_ms: int = 0
+    grace_ms: int = MISFIRE_GRACE_MS
+    until: int | None = None
+    runs_left: int | None = None
+    run_at: int | None = None
 
     def next(self, key: str, after: int) -> int | None:
         """
@@ -56,28 +68,65 @@ class Recurrence:
         A day that a zone's calendar leaves out was missed, like any run that nobody could fire: `skip` leaves it out.
         """
         if isinstance(self.rule, Interval):
-            return self.rule.next(after)
-        return self.rule.next(after, makes_up=self.misfire is not Misfire.SKIP)
+            found: int | None = self.rule.next(after)
+        else:
+            found = self.rule.next(after, makes_up=self.misfire is not Misfire.SKIP)
+        return None if found is None or (self.until is not None and found > self.until) else found
 
     def following(self, key: str, due_at: int, now: int) -> int | None:
         """
         Return when the job comes back after the run due at *due_at* has ended at *now*.
         """
         if self.misfire is Misfire.ALL:
-            return self.next(key, due_at)
+            return self.next(key, due_at if self.run_at is None else self.run_at)
         return self.next(key, max(due_at, now))
+
+    def after_run(self, key: str, due_at: int, now: int, *, has_run: bool) -> tuple[int | None, Recurrence]:
+        """
+        Return when the job comes back, as `following` does, or None where its series ends, and its recurrence then.
+
+        Args:
+            key: The job's.
+            due_at: When the run was due.
+            now: When it ended.
+            has_run: Whether it counts; one that was left out does not.
+        """
+        left = self.runs_left
+        if has_run and left is not None:
+            left -= 1
+        if left == 0:
+            return None, self
+        is_same = left == self.runs_left and self.run_at is None
+        return self.following(key, due_at, now), self if is_same else replace(self, runs_left=left, run_at=None)
+
+    def postponed(self, due_at: int) -> Recurrence:
+        """
+        Return the recurrence while the run due at *due_at* waits to be tried again: only ALL needs to know that run.
+        """
+        return replace(self, run_at=due_at) if self.misfire is Misfire.ALL and self.run_at is None else self
+
+    def moved(self, step_ms: int) -> Recurrence:
+        """
+        Return the recurrence after the clock was set by *step_ms*: what counts elapsed time is moved along.
+        """
+        if not isinstance(self.rule, Interval):
+            return self
+        run_at = None if self.run_at is None else self.run_at + step_ms
+        return replace(self, rule=replace(self.rule, anchor_at=self.rule.anchor_at + step_ms), run_at=run_at)
 
     def is_missed(self, due_at: int, now: int) -> bool:
         """
         Return whether the run due at *due_at* was missed, by *now*, and is to be left out.
         """
-        return self.misfire is Misfire.SKIP and now - due_at > MISFIRE_GRACE_MS
+        return self.misfire is Misfire.SKIP and now - due_at > self.grace_ms
 
     def upcoming(self, key: str, after: int, count: int) -> list[int]:
         """
-        Return the next *count* instants, fewer where the series ends; it does at the end of the year 9999.
+        Return the *count* instants after the run due at *after*, fewer where the series ends: in the year 9999 at last.
         """
         found: list[int] = []
+        if self.runs_left is not None:
+            count = min(count, self.runs_left - 1)
         while len(found) < count:
             due_at = self.next(key, after)
             if due_at is None or due_at >= _LAST_MS:
@@ -104,6 +153,10 @@ class Recurrence:
             facts |= {"cron": self.rule.line, "tz": self.rule.tz}
         else:
             facts |= {"every_ms": self.rule.every_ms, "anchor_at": self.rule.anchor_at}
+        more = {"until": self.until, "runs_left": self.runs_left, "run_at": self.run_at}
+        if self.grace_ms != MISFIRE_GRACE_MS:
+            more["grace_ms"] = self.grace_ms
+        facts |= {name: value for name, value in more.items() if value is not None}
         return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
     @staticmethod
@@ -120,6 +173,7 @@ class Recurrence:
             rule: Interval | Cron = (
                 Cron(facts["cron"], facts["tz"]) if "cron" in facts else Interval(facts["every_ms"], facts["anchor_at"])
             )
-            return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"])
+            more = {name: facts[name] for name in _MORE if name in facts}
+            return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"], **more)
         except (ValueError, TypeError, LookupError):
             raise InvalidRecurrenceError("recurrence", text, "set the job again with every= or cron=") from None

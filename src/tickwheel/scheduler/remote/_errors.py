@@ -23,7 +23,7 @@ __all__ = ["error_of", "name_of"]
 
 _E = TypeVar("_E", bound=TickwheelError)
 
-_RECURRENCE: Final = frozenset({"every", "cron", "tz", "misfire"})
+_RECURRENCE: Final = frozenset({"every", "cron", "tz", "misfire", "until"})
 _UNKNOWN_HERE: Final = frozenset({"page_not_found", "method_not_allowed"})
 _REFUSED: Final = frozenset({"malformed_request", "malformed_json", "too_large", "idempotency_key_reused"})
 

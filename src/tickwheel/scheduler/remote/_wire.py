@@ -57,13 +57,14 @@ def set_body(request: SetRequest) -> dict[str, Any]:
     Return what *request* asks for, without key, payload and condition; it was checked.
     """
     body: dict[str, Any] = {"target": request.target, "mode": str(request.mode)}
-    for name in ("delay", "every", "expires", "max_wait"):
+    for name in ("delay", "every", "expires", "max_wait", "misfire_grace"):
         value = getattr(request, name)
         if value is not None:
             body[name] = checks.seconds(name, value)
-    if request.at is not None:
-        body["at"] = checks.epoch_seconds("at", request.at)
-    for name in ("handler", "cron", "trace"):
+    for name in ("at", "until"):
+        if getattr(request, name) is not None:
+            body[name] = checks.epoch_seconds(name, getattr(request, name))
+    for name in ("handler", "cron", "trace", "max_runs"):
         if getattr(request, name) is not None:
             body[name] = getattr(request, name)
     if request.every is not None or request.cron is not None:

@@ -319,7 +319,7 @@ def _values(write: Write) -> tuple[str | int | None, ...]:
         case Move() | Replay():
             return (write.key, write.due_at)
         case Settle() | Redate():
-            return (write.due_at,)
+            return (write.due_at, write.recurrence)
         case _:
             return ()
 

@@ -216,10 +216,17 @@ def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> 
     if write.how is Settled.DONE:
         if write.due_at is None:
             return GONE, None
-        after = replace(_next_life(job, write.due_at, next_generation()), error=write.error)
+        recurrence = write.recurrence or job.recurrence
+        after = replace(_next_life(job, write.due_at, next_generation()), error=write.error, recurrence=recurrence)
     elif write.how is Settled.AGAIN:
-        due_at = job.due_at if write.due_at is None else write.due_at
-        after = replace(job, state=State.PENDING, attempt=write.attempt, due_at=due_at, error=write.error)
+        after = replace(
+            job,
+            state=State.PENDING,
+            attempt=write.attempt,
+            due_at=job.due_at if write.due_at is None else write.due_at,
+            error=write.error,
+            recurrence=write.recurrence or job.recurrence,
+        )
     else:
         after = replace(job, state=State.DEAD, attempt=write.attempt, error=write.error)
     return Answer(Outcome.SETTLED, after), after

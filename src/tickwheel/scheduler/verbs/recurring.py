@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.errors import RecurrenceError
 from tickwheel.scheduler import checks
-from tickwheel.scheduler.errors import InvalidRecurrenceError
+from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
 from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
 
 if TYPE_CHECKING:
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from tickwheel.scheduler.verbs.requests import SetRequest
     from tickwheel.typing import Duration
 
-__all__ = ["first_run", "interval_of", "runs_of"]
+__all__ = ["RUNS_MAX", "check_once", "first_run", "interval_of", "runs_of"]
 
+RUNS_MAX = 1 << 31
+_GRACE_MIN_MS = 1_000
 _EVERY = "@every "
 _NOISE_MS = 1e-6
 """What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
@@ -32,6 +35,21 @@ def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
     if every is None and isinstance(cron, str) and cron.strip().lower().startswith(_EVERY):
         return cron.strip()[len(_EVERY) :].strip()
     return every
+
+
+def check_once(request: SetRequest) -> None:
+    """
+    Refuse what bounds a series in a *request* for a job that fires once.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy.
+    """
+    if request.until is None and request.max_runs is None and request.misfire_grace is None:
+        return
+    for name in ("until", "max_runs", "misfire_grace"):
+        value = getattr(request, name)
+        if value is not None:
+            raise InvalidJobError(name, value, "it is for recurring jobs: pass every= or cron=, or leave it out")
 
 
 def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tuple[int, str]:
@@ -54,10 +72,18 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         after = rule.anchor_at - 1
     if checks.seconds("jitter", request.jitter) < 0:
         raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
-    jitter_ms = checks.delay_ms(request.jitter, "jitter")
-    recurrence = Recurrence(rule, checks.choice("misfire", request.misfire, Misfire), jitter_ms)
+    recurrence = Recurrence(
+        rule,
+        checks.choice("misfire", request.misfire, Misfire),
+        checks.delay_ms(request.jitter, "jitter"),
+        _grace_ms(request),
+        None if request.until is None else checks.at_ms(request.until, now, "until"),
+        _max_runs(request.max_runs),
+    )
     due = recurrence.nominal(after)
     if due is None:
+        if request.until is not None:
+            raise InvalidRecurrenceError("until", request.until, "no run is due until then: name a later instant")
         raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
     return due + recurrence.shift_ms(key), recurrence.to_text()
 
@@ -67,6 +93,24 @@ def runs_of(job: Job, count: int) -> list[int]:
     Return the next *count* runs of a recurring *job* in ms since the epoch, the one that it waits for first.
     """
     return [job.due_at, *Recurrence.from_text(job.recurrence or "").upcoming(job.key, job.due_at, count - 1)]
+
+
+def _grace_ms(request: SetRequest) -> int:
+    grace = request.misfire_grace
+    if grace is None:
+        return MISFIRE_GRACE_MS
+    if request.misfire != Misfire.SKIP:
+        raise InvalidJobError("misfire_grace", grace, f"it bounds misfire='skip' only, not {request.misfire!r}")
+    ms = checks.span_ms("misfire_grace", grace)
+    if ms < _GRACE_MIN_MS:
+        raise InvalidJobError("misfire_grace", grace, "pass at least 1 s: a busy node may be that late")
+    return ms
+
+
+def _max_runs(count: int | None) -> int | None:
+    if count is not None and (type(count) is not int or not 1 <= count <= RUNS_MAX):
+        raise InvalidJobError("max_runs", count, f"pass an integer in 1..{RUNS_MAX}")
+    return count
 
 
 def _cron(line: str, tz: str) -> Cron:

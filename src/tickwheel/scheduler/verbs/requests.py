@@ -15,7 +15,7 @@ from tickwheel.scheduler import checks
 from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import USUAL_RETRY, Job, JobQuery, RetryPolicy, Set, SetMode, State
-from tickwheel.scheduler.verbs.recurring import first_run, interval_of
+from tickwheel.scheduler.verbs.recurring import check_once, first_run, interval_of
 from tickwheel.typing import Duration, Instant
 
 __all__ = [
@@ -53,7 +53,10 @@ class SetFields(TypedDict, total=False):
     cron: str | None
     tz: str
     misfire: str
+    misfire_grace: Duration | None
     jitter: Duration
+    until: Instant | None
+    max_runs: int | None
     trace: str | None
     keep_payload: bool
 
@@ -81,7 +84,10 @@ class SetRequest:
         cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
         tz: The IANA zone that `cron` is read in.
         misfire: What to do about runs that nobody could fire: "once", "all" or "skip".
+        misfire_grace: With "skip", how late a run may begin and not be missed; None for a minute, at least a second.
         jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
+        until: The instant after which no run is due, not counting the jitter; one at this instant is.
+        max_runs: After how many runs the job is gone; retries and runs that were left out do not count.
         trace: A W3C traceparent, to link the firing to.
         keep_payload: Keep the payload of the pending or running job of that key, where there is one; without it a set
             that has no payload sets None.
@@ -102,7 +108,10 @@ class SetRequest:
     cron: str | None = None
     tz: str = "UTC"
     misfire: str = "once"
+    misfire_grace: Duration | None = None
     jitter: Duration = 0.0
+    until: Instant | None = None
+    max_runs: int | None = None
     trace: str | None = None
     keep_payload: bool = False
 
@@ -174,6 +183,7 @@ def set_write(
     retry = check_policy(request.retry) if request.retry is not None else retry_of(request.target, handler)
     if request.every is None and request.cron is None:
         due, recurrence = due_at(request.delay, request.at, now), None
+        check_once(request)
     else:
         has_start = request.delay is not None or request.at is not None
         start = due_at(request.delay, request.at, now) if has_start else None

@@ -46,6 +46,28 @@ class SettleTests(StoreTests):
             assert rig.get("key") == after
             assert rig.due() == [after]
 
+    def test_a_recurrence_that_counts(self) -> None:
+        """
+        A settle may give a job that lives on another recurrence; without one, and in a dead letter, it keeps its own.
+        """
+        with self.rig() as rig:
+            job = rig.running("key", 1_000, recurrence="every 5 s, twice")
+            next_run = rig.settle(job, Settled.DONE, due_at=rig.now + 6_000, recurrence="every 5 s, once").job
+            assert next_run is not None
+            assert (rig.get("key"), rig.due()) == (next_run, [next_run])
+            assert next_run.recurrence == "every 5 s, once"
+            rig.begin(next_run)
+            retry = rig.settle(next_run, Settled.AGAIN, attempt=1, due_at=rig.now + 7_000, recurrence="every 5 s, late")
+            assert retry.job == replace(next_run, attempt=1, due_at=rig.now + 7_000, recurrence="every 5 s, late")
+            assert (rig.get("key"), rig.due()) == (retry.job, [retry.job])
+            rig.begin(retry.job)
+            kept = rig.settle(retry.job, Settled.AGAIN, attempt=1)
+            assert kept.job == rig.get("key") == retry.job
+            rig.begin(retry.job)
+            dead = rig.settle(retry.job, Settled.DEAD, attempt=2, error="x", recurrence="every 5 s, dead").job
+            assert dead is not None
+            assert (rig.get("key"), dead.recurrence) == (dead, "every 5 s, late")
+
     def test_again(self) -> None:
         """
         A retried job is pending in the same generation with the attempt and error given; its expiry stays.
