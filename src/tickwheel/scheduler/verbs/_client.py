@@ -4,6 +4,7 @@ The client under both faces of the scheduler: it opens the store on first use, w
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
 from tickwheel.scheduler.model import Answer, Job, Page, Set, State, Write
 from tickwheel.scheduler.stores import Joins, Shard, Store
 from tickwheel.scheduler.verbs._asker import Asker
+from tickwheel.scheduler.verbs._guests import refuse_own_wait
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._within import Within
@@ -163,6 +165,8 @@ class Client:
         if writer.is_inside():
             call = f"{verb} in a hook"
             raise ReentrantError(call)
+        if "django.db" in sys.modules:
+            refuse_own_wait(self.store.url)
         return writer
 
     def _set_write(self, request: SetRequest, now: int, era: int | None = None) -> Set:

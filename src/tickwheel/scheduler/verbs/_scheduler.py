@@ -83,8 +83,9 @@ class Scheduler(Common):
 
         Args:
             key: 1 to 512 bytes of UTF-8.
-            conn: A connection of yours to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`). The
-                write joins its transaction: it takes effect if and only if you commit.
+            conn: A connection of yours to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`), or a
+                SQLAlchemy Session or Connection or Django's `connection` to it. The write joins its transaction: it
+                takes effect if and only if you commit.
             **fields: Those of `SetRequest`: delay or at, payload, handler, every, cron, ...
 
         Returns:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tickwheel.scheduler.model import ANY_CLAIM, Answer, Set, Write
 from tickwheel.scheduler.stores import Joins
+from tickwheel.scheduler.verbs._guests import unwrapped, unwrapped_async
 from tickwheel.scheduler.verbs.jobs import Verb, writes_of
 from tickwheel.scheduler.verbs.requests import SetRequest
 
@@ -30,13 +31,15 @@ class Joining:
         """
         Do them on a connection that blocks.
         """
-        return self._store.join(self._connection, self._writes) if self._writes else []
+        return self._store.join(unwrapped(self._connection), self._writes) if self._writes else []
 
     async def awaited(self) -> list[Answer]:
         """
         Do them on a connection that is awaited.
         """
-        return await self._store.join_async(self._connection, self._writes) if self._writes else []
+        if not self._writes:
+            return []
+        return await self._store.join_async(await unwrapped_async(self._connection), self._writes)
 
 
 class Within:

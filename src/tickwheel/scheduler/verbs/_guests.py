@@ -1,0 +1,109 @@
+"""
+Connections of SQLAlchemy and Django as `conn=`: what of the driver's lies in them, in a transaction.
+
+They are known by the names of their classes, so none of these libraries is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tickwheel.scheduler.errors import TransactionError
+
+__all__ = ["refuse_own_wait", "unwrapped", "unwrapped_async"]
+
+_SESSIONS = {"sqlalchemy.orm.session.Session", "sqlalchemy.orm.scoping.scoped_session"}
+_CONNECTIONS = {"sqlalchemy.engine.base.Connection"}
+_ASYNC_SESSIONS = {
+    "sqlalchemy.ext.asyncio.session.AsyncSession",
+    "sqlalchemy.ext.asyncio.scoping.async_scoped_session",
+}
+_ASYNC_CONNECTIONS = {"sqlalchemy.ext.asyncio.engine.AsyncConnection"}
+_DJANGO = {"django.utils.connection.ConnectionProxy", "django.db.backends.base.base.BaseDatabaseWrapper"}
+
+
+def unwrapped(connection: Any) -> object:
+    """
+    Return the driver's connection of a `Session`, a `Connection` or Django's `connection`; any other as it is.
+
+    SQLAlchemy's begins its transaction by this, as by any statement.
+
+    Raises:
+        TransactionError: If it has no transaction that could be joined, or has to be awaited.
+    """
+    names = _names(connection)
+    if names & _DJANGO:
+        return _of_django(connection)
+    if names & (_ASYNC_SESSIONS | _ASYNC_CONNECTIONS):
+        what = f"is a {type(connection).__qualname__}"
+        raise TransactionError(what, "pass it to AsyncScheduler, or a Session or Connection to Scheduler")
+    if names & _SESSIONS:
+        connection = connection.connection()
+    elif not names & _CONNECTIONS:
+        return connection
+    if not connection.in_transaction():
+        connection.begin()
+    driver: object = connection.connection.driver_connection
+    return driver
+
+
+async def unwrapped_async(connection: Any) -> object:
+    """
+    Return the driver's connection as `unwrapped` does, also of an `AsyncSession` or `AsyncConnection`.
+
+    Raises:
+        TransactionError: If it has no transaction that could be joined, or a driver that nobody else may use.
+    """
+    names = _names(connection)
+    if names & _ASYNC_SESSIONS:
+        connection = await connection.connection()
+    elif not names & _ASYNC_CONNECTIONS:
+        return unwrapped(connection)
+    if not connection.in_transaction():
+        await connection.begin()
+    driver: object = (await connection.get_raw_connection()).driver_connection
+    if "aiosqlite.core.Connection" in _names(driver):
+        what = "is on aiosqlite, which keeps its connection to a thread of its own"
+        raise TransactionError(what, "pass a Session or Connection on sqlite3")
+    return driver
+
+
+def refuse_own_wait(url: str) -> None:
+    """
+    Refuse a write without `conn=` to a SQLite file that a Django transaction of this thread may have locked.
+
+    The writer would wait for that transaction, and the transaction for the writer.
+
+    Raises:
+        TransactionError: If it is so.
+    """
+    django = sys.modules.get("django.db")
+    path = url.removeprefix("sqlite:///")
+    if django is None or path == url:
+        return
+    for each in django.connections.all(initialized_only=True):
+        if each.in_atomic_block and each.vendor == "sqlite" and _is_same(each.settings_dict["NAME"], path):
+            what = f"is missing within transaction.atomic() on {path!r}, whose end this write would wait for"
+            raise TransactionError(what, f"pass conn=connections[{each.alias!r}], or set the job in on_commit()")
+
+
+def _of_django(connection: Any) -> object:
+    if not connection.in_atomic_block:
+        raise TransactionError("commits each statement at once", "call it within transaction.atomic()")
+    if connection.needs_rollback:
+        raise TransactionError("has a transaction that has failed", "roll it back first")
+    driver: object = connection.connection
+    return driver
+
+
+def _names(connection: object) -> set[str]:
+    return {f"{base.__module__}.{base.__qualname__}" for base in type(connection).__mro__}
+
+
+def _is_same(name: object, path: str) -> bool:
+    try:
+        return Path(str(name)).samefile(path)
+    except OSError:  # a database in memory, or a file that is not there yet
+        return False

@@ -1,0 +1,230 @@
+"""
+`conn=` of SQLAlchemy and Django: a write joins their transactions, and is there if and only if they commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+
+import pytest
+
+from tickwheel.scheduler import AsyncScheduler, Scheduler, TransactionError
+
+sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed: pip install sqlalchemy")
+orm = pytest.importorskip("sqlalchemy.orm", reason="as above")
+asyncio_orm = pytest.importorskip("sqlalchemy.ext.asyncio", reason="as above")
+
+LATER = {"delay": 3600, "handler": "h"}
+INSERT = sqlalchemy.text("INSERT INTO orders VALUES (17)")
+COUNT = sqlalchemy.text("SELECT count(*) FROM orders")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request, tmp_path):
+    """
+    Return the URL of an empty store of each kind.
+    """
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'app.db'}"
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+    return request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
+
+
+@pytest.fixture
+def engine(url):
+    """
+    Return an engine on it, with a table of the caller's.
+    """
+    made = sqlalchemy.create_engine(
+        url.replace("postgresql://", "postgresql+psycopg://"), poolclass=sqlalchemy.NullPool
+    )
+    with made.begin() as conn:
+        conn.execute(sqlalchemy.text("CREATE TABLE orders (id INTEGER PRIMARY KEY)"))
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def client(url, engine):  # noqa: ARG001  the table is there before the store is
+    """
+    Return a scheduler that fires nothing.
+    """
+    with closing(Scheduler(url)) as scheduler:
+        scheduler.get("opened")
+        yield scheduler
+
+
+@pytest.mark.parametrize("make", [orm.Session, lambda engine: orm.scoped_session(orm.sessionmaker(engine))])
+def test_a_session(client, engine, make):
+    """
+    The job joins the session's transaction, whether or not the session has begun it.
+    """
+    session = make(engine)
+    client.set("first", conn=session, **LATER)
+    session.execute(INSERT)
+    assert client.get("first") is None
+    session.commit()
+    assert client.get("first") is not None
+    session.execute(sqlalchemy.text("DELETE FROM orders"))
+    client.set("second", conn=session, **LATER)
+    session.rollback()
+    assert (client.get("second"), session.execute(COUNT).scalar()) == (None, 1)
+    session.close()
+
+
+def test_a_connection(client, engine):
+    """
+    The job joins the transaction of a connection, which the first write begins if need be.
+    """
+    with engine.begin() as conn:
+        conn.execute(INSERT)
+        assert client.set("a", conn=conn, **LATER).outcome == "created"
+    assert client.get("a") is not None
+    with engine.connect() as conn:
+        client.cancel("a", conn=conn)  # nothing is committed
+    assert client.get("a") is not None
+    with engine.connect() as conn:
+        client.cancel("a", conn=conn)
+        conn.commit()
+    assert client.get("a") is None
+
+
+def test_an_engine_that_commits_each_statement_is_refused(client, engine):
+    """
+    There is no transaction to join.
+    """
+    with (
+        engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn,
+        pytest.raises(TransactionError, match="commits each statement at once"),
+    ):
+        client.set("a", conn=conn, **LATER)
+
+
+def test_async_sessions_on_postgres(postgres, database):
+    """
+    An AsyncSession and an AsyncConnection are joined by an AsyncScheduler, and refused by a Scheduler.
+    """
+    pytest.importorskip("greenlet", reason="greenlet, which SQLAlchemy needs for asyncio, is not installed")
+    url = postgres.url(database)
+
+    async def run() -> None:
+        engine = asyncio_orm.create_async_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+        scheduler = AsyncScheduler(url)
+        await scheduler.get("opened")
+        async with asyncio_orm.AsyncSession(engine) as session:
+            await scheduler.set("a", conn=session, **LATER)
+            assert await scheduler.get("a") is None
+            await session.commit()
+            assert await scheduler.get("a") is not None
+            await scheduler.cancel("a", conn=session)
+            await session.rollback()
+        async with engine.connect() as conn:
+            await scheduler.set("b", conn=conn, **LATER)
+            await conn.commit()
+        assert [job.key for job in (await scheduler.list()).jobs] == ["a", "b"]
+        with closing(Scheduler(url)) as blocking, pytest.raises(TransactionError, match="pass it to AsyncScheduler"):
+            blocking.set("c", conn=session, **LATER)
+        await scheduler.stop()
+        await engine.dispose()
+
+    asyncio.run(run())
+
+
+def test_a_session_on_aiosqlite_is_refused(tmp_path):
+    """
+    Its connection belongs to a thread of its own; the error says what to pass.
+    """
+    pytest.importorskip("greenlet", reason="greenlet, which SQLAlchemy needs for asyncio, is not installed")
+    pytest.importorskip("aiosqlite", reason="aiosqlite is not installed: pip install aiosqlite")
+
+    async def run() -> None:
+        engine = asyncio_orm.create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'app.db'}")
+        scheduler = AsyncScheduler(f"sqlite:///{tmp_path / 'app.db'}")
+        async with asyncio_orm.AsyncSession(engine) as session:
+            with pytest.raises(TransactionError, match="is on aiosqlite"):
+                await scheduler.set("a", conn=session, **LATER)
+        await scheduler.stop()
+        await engine.dispose()
+
+    asyncio.run(run())
+
+
+DJANGO = """
+    import sys
+    import django
+    from django.conf import settings
+
+    url, engine, name = sys.argv[1:]
+    options = {"ENGINE": "django.db.backends." + engine, "NAME": name}
+    if engine == "postgresql":
+        import psycopg
+        of = psycopg.conninfo.conninfo_to_dict(url)
+        options |= {"NAME": of["dbname"], "USER": of.get("user", ""), "HOST": of["host"], "PORT": of.get("port", "")}
+    settings.configure(DATABASES={"default": options})
+    django.setup()
+    from django.db import connection, connections, transaction
+    from tickwheel.scheduler import Scheduler, TransactionError
+
+    scheduler = Scheduler(url)
+    scheduler.get("opened")
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO orders VALUES (1)")
+        scheduler.set("a", delay=60, handler="h", conn=connection)
+        assert scheduler.get("a") is None
+    assert scheduler.get("a") is not None
+    try:
+        with transaction.atomic():
+            scheduler.cancel("a", conn=connections["default"])
+            raise KeyError
+    except KeyError:
+        pass
+    assert scheduler.get("a") is not None
+
+    def refused(conn=None):
+        try:
+            scheduler.set("b", delay=60, handler="h", conn=conn)
+        except TransactionError as error:
+            print(error)
+
+    refused(connection)
+    with transaction.atomic():
+        if engine == "sqlite3":
+            with connection.cursor() as cursor:
+                cursor.execute("INSERT INTO orders VALUES (2)")
+            refused()
+        transaction.set_rollback(True)
+        refused(connection)
+    scheduler.set("c", delay=60, handler="h")
+    scheduler.stop()
+"""
+
+
+@pytest.mark.parametrize("engine", ["sqlite3", "postgresql"])
+def test_django(request, tmp_path, engine):
+    """
+    Within `atomic` its connection is joined; a SQLite file that it may have locked is not waited for.
+    """
+    pytest.importorskip("django", reason="Django is not installed: pip install django")
+    path = tmp_path / "app.db"
+    url = f"sqlite:///{path}"
+    if engine == "postgresql":
+        url = request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
+    command = [sys.executable, "-P", "-c", textwrap.dedent(DJANGO), url, engine, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    missing = (
+        f"conn is missing within transaction.atomic() on {str(path)!r}, whose end this write would wait for: "
+        "pass conn=connections['default'], or set the job in on_commit()"
+    )
+    assert done.stdout.splitlines() == [
+        "conn commits each statement at once: call it within transaction.atomic()",
+        *([missing] if engine == "sqlite3" else []),
+        "conn has a transaction that has failed: roll it back first",
+    ]
