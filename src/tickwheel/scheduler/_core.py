@@ -10,6 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 from tickwheel.drivers import SteppedClock
@@ -19,6 +20,7 @@ from tickwheel.scheduler._identity import one_life
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._runtime import Runtime
+from tickwheel.scheduler._standby import Standby
 from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
@@ -27,7 +29,7 @@ from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.engine.pulls import Pulls
 from tickwheel.scheduler.engine.recent import FiringRecord
-from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.errors import InvalidJobError, StoreError, StoreInUseError
 from tickwheel.scheduler.model import Answer, Job, Write
 from tickwheel.scheduler.stores import Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
@@ -38,6 +40,7 @@ __all__ = ["Core"]
 
 _log = logging.getLogger("tickwheel.scheduler")
 
+_ROLES: Final = ("owner", "auto")
 _LAST_COMMIT_S: Final = 0.05
 """What the last commit gets at least, if handlers used up the time of the stop."""
 
@@ -59,6 +62,7 @@ class Core:
         self._options = options
         self._tracer = tracer
         self._lifecycle = Lifecycle(runtime)
+        self._standby = Standby(runtime)
         self._figures = Figures()
         self._owner: Owner | None = None
         self._life = (0, "")
@@ -92,11 +96,19 @@ class Core:
         """
         return self._lifecycle.is_started
 
-    def start(self, loop: asyncio.AbstractEventLoop | None) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
-        Become the owner; async handlers run on *loop*, or on one of their own.
+        Become the owner, or with *role* "auto" wait to follow it; async handlers run on *loop*, or on one of their own.
         """
-        self._lifecycle.start(lambda: self._start(loop))
+        if role not in _ROLES:
+            raise InvalidJobError("role", role, f"pass one of {', '.join(_ROLES)}")
+        start = partial(self._lifecycle.start, lambda: self._start(loop))
+        try:
+            start()
+        except StoreInUseError:
+            if role == "owner":
+                raise
+            self._standby.begin(start)
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
         client, runtime = self.client, self.runtime
@@ -147,6 +159,7 @@ class Core:
         """
         Stop as `Scheduler.stop` says.
         """
+        self._standby.end()
         deadline = None if timeout is None else self.runtime.monotonic() + timeout
         return self._lifecycle.stop(lambda: self._stop(deadline), timeout, is_inside=is_inside)
 

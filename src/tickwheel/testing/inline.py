@@ -44,7 +44,7 @@ class InlineScheduler(Scheduler):
         super().__init__(self._store, options=options, targets=targets, clock=_JustBefore(clock))
         self._inline: Inline | None = None
 
-    def start(self) -> Self:
+    def start(self, *, role: str = "owner") -> Self:
         """
         Fire jobs as the clock moves; what is due already fires at `clock.advance(0)`. Started already, it does nothing.
         """

@@ -97,7 +97,7 @@ class RemoteCore:
         what, remedy = f"the firings after {after} are not known here", "ask the service: GET /v1/firings"
         raise UnsupportedError(what, remedy)
 
-    def start(self, loop: asyncio.AbstractEventLoop | None) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
         Make sure that the service is there, and let the registered handlers pull; async ones run on *loop*.
         """

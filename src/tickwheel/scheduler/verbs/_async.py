@@ -37,12 +37,12 @@ class AsyncScheduler(Common):
     def _replies(self) -> Replies:
         return Replies()
 
-    async def start(self) -> Self:
+    async def start(self, *, role: str = "owner") -> Self:
         """
         Become the owner and fire: see `Scheduler.start`.
         """
         loop = asyncio.get_running_loop()
-        await asyncio.to_thread(self._core.start, loop)
+        await asyncio.to_thread(self._core.start, loop, role)
         return self
 
     async def stop(self, timeout: float | None = 10.0) -> list[Firing]:  # noqa: ASYNC109  the same name as in Scheduler

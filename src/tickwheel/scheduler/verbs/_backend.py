@@ -123,9 +123,9 @@ class Backend(Protocol):
         Whether handlers run.
         """
 
-    def start(self, loop: asyncio.AbstractEventLoop | None) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
-        Fire; async handlers run on *loop*, or on one of the core's own.
+        Fire as `Scheduler.start` says; async handlers run on *loop*, or on one of the core's own.
         """
 
     def is_inside(self) -> bool:

@@ -31,18 +31,23 @@ class Scheduler(Common):
     All methods may be called from any thread, also from inside a handler.
     """
 
-    def start(self) -> Self:
+    def start(self, *, role: str = "owner") -> Self:
         """
         Become the store's owner, take up what a crash left, and fire.
 
         Started already, it does nothing.
 
+        Args:
+            role: "owner", or "auto" for one of several processes on one SQLite file: whichever comes first is the
+                owner, the others are clients, and one of them takes over within a second when the owner ends.
+
         Raises:
-            StoreInUseError: If another process owns the store; this one stays a client.
+            InvalidJobError: For another *role*.
+            StoreInUseError: As "owner", if another process owns the store; this one stays a client.
             StoreError: If the store cannot be had.
             ClosedError: After `stop`.
         """
-        self._core.start(None)
+        self._core.start(None, role)
         return self
 
     def stop(self, timeout: float | None = 10.0) -> list[Firing]:
