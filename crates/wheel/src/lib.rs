@@ -4,9 +4,9 @@
 //!
 //! * Entries are filed by a coarse tick and leave by their exact deadline: a slot whose span begins is sorted into the
 //!   [due set](due), so precision does not depend on the tick.
-//! * How coarse is decided slot by slot: one that holds few entries is sorted as it stands, at any level; only a crowded one is
+//! * How coarse is decided slot by slot: one that holds few entries is sorted in place, at any level; only a crowded one is
 //!   cascaded to the finer level below. Sparse timers are touched twice in their life, dense ones get microsecond slots.
-//! * A move to later only writes the deadline; the entry is filed anew when its old slot comes up.
+//! * A move to later only writes the deadline; the entry is filed again when its old slot comes up.
 //!
 //! # Geometry
 //!
@@ -33,7 +33,7 @@
 //! # What a cache adds
 //!
 //! A [table] that finds entries by the hashes of keys that it never sees, the [order] of their use, and the [writes](watches) that a
-//! load looks back at. All know entries by index, as the wheel does, so whoever has keys and values keeps them in the wheel alone.
+//! load looks back at. All know entries by index, as the wheel does, so the keys and values are kept in the wheel alone.
 
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@ use tickwheel_core::NEVER;
 
 /// A `timerfd` on the monotonic clock; Linux has them, and elsewhere making one is an OSError.
 ///
-/// Register `fileno()` for reading, edge-triggered: it is never read from. Setting it anew makes it unready.
+/// Register `fileno()` for reading, edge-triggered: it is never read from. Setting it again makes it unready.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Alarm {
     fd: Cell<Option<system::Timer>>,

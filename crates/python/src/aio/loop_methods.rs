@@ -55,7 +55,7 @@ impl TimerLoop {
         slf.get().note(name, None)
     }
 
-    /// Return for how many seconds the selector may wait: None for ever, or until the alarm.
+    /// Return for how many seconds the selector may wait: None for no limit, or until the alarm.
     #[pyo3(name = "_pause")]
     fn pause(slf: &Bound<'_, Self>) -> PyResult<Option<f64>> {
         let (py, this) = (slf.py(), slf.get());

@@ -248,7 +248,7 @@ impl Cache {
         }))
     }
 
-    /// Begin the life of *key* anew, of *ttl* seconds or as long as before; return whether it was there. It is a use.
+    /// Start the life of *key* again, of *ttl* seconds or as long as before; return whether it was there. It is a use.
     #[pyo3(signature = (key, ttl=None))]
     fn touch<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>, ttl: Option<&Bound<'py, PyAny>>) -> PyResult<bool> {
         let (py, this) = (slf.py(), slf.get());

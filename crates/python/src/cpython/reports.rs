@@ -16,7 +16,7 @@ pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
     })
 }
 
-/// Return the levels as Python reads them: (what a slot spans, where the hand stands, entries by occupied slot).
+/// Return the levels as Python reads them: (what a slot spans, where the hand is, entries by occupied slot).
 pub(crate) fn levels_list(py: Python<'_>, levels: Vec<Occupancy>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for level in levels {

@@ -91,7 +91,7 @@ impl Engine {
         drop(former);
     }
 
-    /// Whether a callback runs in a copy of the context in which it was set, rather than in that of whoever fires.
+    /// Whether a callback runs in a copy of the context in which it was set, rather than in that of the thread that fires.
     #[getter]
     fn captures_context(&self) -> bool {
         self.manners.captures()
@@ -193,7 +193,7 @@ impl Engine {
         self.state.with(py, |state| state.is_closed)
     }
 
-    /// Begin anew in the child of a fork; see the protocol.
+    /// Begin again in the child of a fork; see the protocol.
     fn after_fork(&self, py: Python<'_>) {
         let taken = self.take_all(py, false);
         release_all(py, taken);

@@ -87,12 +87,12 @@ impl Wheel {
         stats_dict(py, &stats, pending, bytes)
     }
 
-    /// Return for each level what a slot spans, where the hand stands, and how many entries each occupied slot holds.
+    /// Return for each level what a slot spans, where the hand is, and how many entries each occupied slot holds.
     fn occupancy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         levels_list(py, self.core.with(py, |core| core.occupancy()))
     }
 
-    /// Return the level and the slot in which an entry lies; None where it has begun, or is not pending.
+    /// Return the level and the slot that an entry is in; None where it has begun, or is not pending.
     fn slot_of(&self, id: &Bound<'_, PyAny>) -> PyResult<Option<(usize, usize)>> {
         let id_number = checked_id(id)?;
         Ok(self.core.with(id.py(), |core| core.slot_of(id_number)))
