@@ -119,7 +119,7 @@ class Batch:
         owned: frozenset[int],
         *,
         sets_new: bool = False,
-        is_guest: bool = False,
+        is_joined: bool = False,
     ) -> None:
         """
         Take note of what is owned here: jobs of other shards leave a note for their owners.
@@ -129,14 +129,14 @@ class Batch:
             owner: In whose name begins and ends are written, if anybody's.
             owned: Those whose owner hears of these writes anyway.
             sets_new: Whether keys that are set are guessed to have no job: a wrong guess ends the transaction.
-            is_guest: Whether the transaction is somebody else's, who may leave it open: it locks nothing that all
+            is_joined: Whether the transaction is somebody else's, who may leave it open: it locks nothing that all
                 writers need.
         """
         self._shard_of = shard_of
         self._owner = owner
         self._owned = owned
         self._sets_new = sets_new
-        self._is_guest = is_guest
+        self._is_joined = is_joined
         self._counts: Counter[State] = Counter()
         self._running: Counter[int] = Counter()
         self._away: dict[str, int] = {}
@@ -167,7 +167,7 @@ class Batch:
             yield from self._do_with_care(plan)
         yield from self._write_shards()
         counts = [self._counts[state] for state in _STATES]
-        if self._is_guest and any(counts):
+        if self._is_joined and any(counts):
             yield Statement(SQL["add_counts_apart"], counts)
         else:
             yield from add_counts(*counts)

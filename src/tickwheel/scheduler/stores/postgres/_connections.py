@@ -15,7 +15,7 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._standing import Standing
 from tickwheel.scheduler.stores.postgres._arrays import KINDS, Array
 from tickwheel.scheduler.stores.postgres._errors import state_of_refusal, told
-from tickwheel.scheduler.stores.postgres._guest_check import check
+from tickwheel.scheduler.stores.postgres._join_check import check
 
 if TYPE_CHECKING:
     import psycopg
@@ -176,7 +176,7 @@ class Connections:
                 else:
                     self._idle.append(connection)
 
-    def guest(self, connection: Any, *, is_async: bool) -> Any:
+    def join(self, connection: Any, *, is_async: bool) -> Any:
         """
         Return a cursor on somebody else's *connection*, free of the settings that its rows may have.
 

@@ -24,7 +24,7 @@ from tickwheel.scheduler.stores.postgres._batch import Batch, ServerMovedError, 
 from tickwheel.scheduler.stores.postgres._connections import Connections
 from tickwheel.scheduler.stores.postgres._failover import notice_server
 from tickwheel.scheduler.stores.postgres._floors import Floors
-from tickwheel.scheduler.stores.postgres._guests import Place, joined
+from tickwheel.scheduler.stores.postgres._joining import Database, joined
 from tickwheel.scheduler.stores.postgres._listener import Notifier, PostgresEar
 from tickwheel.scheduler.stores.postgres._losses import loss_window
 from tickwheel.scheduler.stores.postgres._paging import page
@@ -83,7 +83,7 @@ class PostgresStore:
         self._listener: Listener | None = None
         self._notifier: Notifier | None = None
         self._making = threading.Lock()
-        self._place: Place | None = None
+        self._database: Database | None = None
         self._shard_of = sharding(1)
         self._owned: frozenset[int] = frozenset()
         self._owned_until = 0.0
@@ -148,18 +148,18 @@ class PostgresStore:
         raise StoreError(what, "try again", is_transient=True)
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
-        connections, place = self._open_connections(), self._find_place()
-        cursor = connections.guest(connection, is_async=False)
+        connections, database = self._open_connections(), self._find_database()
+        cursor = connections.join(connection, is_async=False)
         with connections.translated(cursor.connection), self._same_server():
-            answers, number = run(cursor, joined(writes, self.shard_of, place, self.url))
+            answers, number = run(cursor, joined(writes, self.shard_of, database, self.url))
         self._tell_after(number)
         return answers
 
     async def join_async(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
-        connections, place = self._open_connections(), self._find_place()
-        cursor = connections.guest(connection, is_async=True)
+        connections, database = self._open_connections(), self._find_database()
+        cursor = connections.join(connection, is_async=True)
         with connections.translated(cursor.connection), self._same_server():
-            answers, number = await run_async(cursor, joined(writes, self.shard_of, place, self.url))
+            answers, number = await run_async(cursor, joined(writes, self.shard_of, database, self.url))
         self._tell_after(number)
         return answers
 
@@ -355,13 +355,13 @@ class PostgresStore:
                 self._notifier = Notifier(self._open_connections().connect)
             return self._notifier
 
-    def _find_place(self) -> Place:
-        if self._place is None:
+    def _find_database(self) -> Database:
+        if self._database is None:
             with self._open_connections().reading() as connection:
                 row = connection.execute(SQL["place"]).fetchone()
             assert row is not None
-            self._place = row[:-1]
-        return self._place
+            self._database = row[:-1]
+        return self._database
 
     def _open_connections(self) -> Connections:
         if self._connections is None:

@@ -15,7 +15,7 @@ from tickwheel.scheduler.model import USUAL_RETRY, Answer, Job, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, row_of, text_of
 from tickwheel.scheduler.stores.contract import Skill
-from tickwheel.scheduler.stores.sqlite._guests import Guest
+from tickwheel.scheduler.stores.sqlite._joining import Joined
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
 
 __all__ = ["Batch", "shelf_of"]
@@ -37,7 +37,7 @@ class Batch:
     One transaction's writes; the caller begins, commits and rolls back.
     """
 
-    def __init__(self, connection: sqlite3.Connection | Guest, now: int, *, owner: str | None) -> None:
+    def __init__(self, connection: sqlite3.Connection | Joined, now: int, *, owner: str | None) -> None:
         """
         Read the ledger.
 

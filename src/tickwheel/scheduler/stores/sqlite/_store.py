@@ -26,7 +26,7 @@ from tickwheel.scheduler.stores.sqlite._bell import Bell, ring
 from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
 from tickwheel.scheduler.stores.sqlite._connections import Connections
 from tickwheel.scheduler.stores.sqlite._errors import translated
-from tickwheel.scheduler.stores.sqlite._guests import Follower, joining
+from tickwheel.scheduler.stores.sqlite._joining import Follower, joining
 from tickwheel.scheduler.stores.sqlite._owner_lock import OwnerLock
 from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
 from tickwheel.scheduler.stores.sqlite._paging import page
@@ -138,8 +138,8 @@ class SqliteStore:
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections = self._open_connections()
         connections.file.check()
-        with translated(self.url), joining(connection, connections.file.inode) as guest:
-            batch = Batch(guest, self.now_ms(), owner=None)
+        with translated(self.url), joining(connection, connections.file.inode) as joined:
+            batch = Batch(joined, self.now_ms(), owner=None)
             answers = batch.apply(writes, is_guessing=False)
         if batch.has_notes:
             self._open_follower(connections).follow(batch.generation)

@@ -18,7 +18,7 @@ from tickwheel.scheduler.errors import TransactionError
 from tickwheel.scheduler.stores.sqlite._open_file import inode_of
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 
-__all__ = ["Follower", "Guest", "joining"]
+__all__ = ["Follower", "Joined", "joining"]
 
 _FIRST_S: Final = 0.001
 _LAST_S: Final = 0.02
@@ -27,9 +27,9 @@ _FOLLOWED_S: Final = 60.0
 """How long; after that the owner looks for itself."""
 
 
-class Guest:
+class Joined:
     """
-    The caller's connection, free of the settings that its rows may have.
+    A connection of the caller's, whose transaction was joined, free of the settings that its rows may have.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -52,9 +52,9 @@ class Guest:
 
 
 @contextmanager
-def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Guest]:
+def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joined]:
     """
-    Lend a guest in the transaction of *connection*; what raises leaves the transaction as it was.
+    Lend a joined connection in the transaction of *connection*; what raises leaves the transaction as it was.
 
     Args:
         connection: The caller's; it begins a transaction, if it would do so automatically with a write.
@@ -66,52 +66,52 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Guest
     if not isinstance(connection, sqlite3.Connection):
         what = f"is a {type(connection).__module__}.{type(connection).__qualname__}"
         raise TransactionError(what, "pass a sqlite3.Connection to the file of the jobs")
-    guest = Guest(connection)
+    joined = Joined(connection)
     text_factory, connection.text_factory = connection.text_factory, str
     try:
         try:
-            _check_file(guest, inode)
-            _enter(connection, guest)
+            _check_file(joined, inode)
+            _enter(connection, joined)
         except sqlite3.ProgrammingError as error:
             what = f"cannot be used ({error})"
             raise TransactionError(what, "pass one that is open, in the thread that it was made in") from error
-        with _undone_on_error(guest):
-            yield guest
+        with _undone_on_error(joined):
+            yield joined
     finally:
         connection.text_factory = text_factory
 
 
 @contextmanager
-def _undone_on_error(guest: Guest) -> Iterator[None]:
+def _undone_on_error(joined: Joined) -> Iterator[None]:
     try:
         yield
     except BaseException:
         with suppress(sqlite3.Error):  # such as a full disk, on which SQLite itself has rolled everything back
-            guest.execute("ROLLBACK TO SAVEPOINT tickwheel")
-            guest.execute("RELEASE SAVEPOINT tickwheel")
+            joined.execute("ROLLBACK TO SAVEPOINT tickwheel")
+            joined.execute("RELEASE SAVEPOINT tickwheel")
         raise
-    guest.execute("RELEASE SAVEPOINT tickwheel")
+    joined.execute("RELEASE SAVEPOINT tickwheel")
 
 
-def _enter(connection: sqlite3.Connection, guest: Guest) -> None:
-    if guest.execute("PRAGMA query_only").fetchone()[0]:
+def _enter(connection: sqlite3.Connection, joined: Joined) -> None:
+    if joined.execute("PRAGMA query_only").fetchone()[0]:
         raise TransactionError("only reads", "pass one that may write")
     if not connection.in_transaction:
         if getattr(connection, "autocommit", None) is True or connection.isolation_level is None:
             raise TransactionError("commits each statement at once", "begin a transaction: conn.execute('BEGIN')")
-        guest.execute("BEGIN IMMEDIATE")
-    guest.execute("SAVEPOINT tickwheel")
+        joined.execute("BEGIN IMMEDIATE")
+    joined.execute("SAVEPOINT tickwheel")
     try:
-        guest.execute(SQL["lock_ledger"])  # a transaction that only read until now becomes the writer, or cannot
+        joined.execute(SQL["lock_ledger"])  # a transaction that only read until now becomes the writer, or cannot
     except sqlite3.OperationalError as error:
-        guest.execute("RELEASE SAVEPOINT tickwheel")
+        joined.execute("RELEASE SAVEPOINT tickwheel")
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_READONLY:
             raise TransactionError("only reads", "pass one that may write") from error
         raise
 
 
-def _check_file(guest: Guest, inode: tuple[int, int] | None) -> None:
-    files = {os.fsdecode(name): os.fsdecode(file) for _, name, file in guest.execute("PRAGMA database_list")}
+def _check_file(joined: Joined, inode: tuple[int, int] | None) -> None:
+    files = {os.fsdecode(name): os.fsdecode(file) for _, name, file in joined.execute("PRAGMA database_list")}
     if inode_of(files["main"]) == inode:
         return
     attached = [name for name, file in files.items() if inode_of(file) == inode]

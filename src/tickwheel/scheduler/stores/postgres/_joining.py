@@ -16,9 +16,9 @@ from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores.postgres._batch import Batch, Result, Statement, Steps
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
-__all__ = ["Place", "joined"]
+__all__ = ["Database", "joined"]
 
-Place = tuple[Any, ...]
+Database = tuple[Any, ...]
 """Which server, which database, which table."""
 
 _TRIES: Final = 10
@@ -26,19 +26,19 @@ _OURS: Final = "leave conn out, or pass one that is connected to the jobs' own d
 
 
 def joined(
-    writes: Sequence[Write], shard_of: Callable[[str], int], place: Place, url: str
+    writes: Sequence[Write], shard_of: Callable[[str], int], database: Database, url: str
 ) -> Steps[tuple[list[Answer], str | None]]:
     """
     Do *writes*; return the answers, and the transaction's number if there is something to announce once it has ended.
     """
     found = (yield Statement(SQL["place"])).rows[0]
-    if found[:-1] != place:
+    if found[:-1] != database:
         raise TransactionError("is connected to another database", _OURS)
     if found[-1] == "on":
         raise TransactionError("has a transaction that only reads", "begin one that may write")
     for _ in range(_TRIES):
         yield Statement("SAVEPOINT tickwheel")
-        batch = Batch(shard_of, None, frozenset(), is_guest=True)
+        batch = Batch(shard_of, None, frozenset(), is_joined=True)
         try:
             answers = yield from batch.apply(writes, is_guessing=False)
         except BaseException as error:
