@@ -21,7 +21,7 @@ from tickwheel.scheduler._core import Core
 from tickwheel.scheduler.engine import _lanes, _queue, _stager, _storeclock, _watcher
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._elapsed import Elapsed
-from tickwheel.scheduler.engine._entry import Stage
+from tickwheel.scheduler.engine._entry import Phase
 from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._near import Near
@@ -110,7 +110,7 @@ def fires_twice() -> Any:
         fire(self, entries + [entry for entry in entries if next(number) % 50 == 0])
 
     def blind(self: Any, entry: Any) -> bool:
-        return start(self, entry) or entry.stage is Stage.RUNNING
+        return start(self, entry) or entry.phase is Phase.RUNNING
 
     return both(mock.patch.object(Executor, "fire", careless), mock.patch.object(Near, "start", blind))
 
@@ -364,7 +364,7 @@ def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
     def careless(self: Any, job: Any) -> Any:
         found = withdraw(self, job)
         if found is not None and not found[0].has_started and is_kept(found[0]):
-            found[0].stage = Stage.BEGUN
+            found[0].phase = Phase.BEGUN
         return found
 
     return mock.patch.object(Near, "withdraw", careless)

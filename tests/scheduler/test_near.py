@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._entry import TABLE, Entry, Event, Stage
+from tickwheel.scheduler.engine._entry import TABLE, Entry, Phase, Step
 from tickwheel.scheduler.engine._near import Near, _step_all
 from tickwheel.scheduler.model import Job, Standing, State
 
@@ -36,17 +36,17 @@ def staged(near, *jobs, is_news=True):
     return near.stage(jobs, 7, is_news=is_news)
 
 
-@pytest.mark.parametrize("stage", Stage)
-@pytest.mark.parametrize("event", Event)
-def test_every_event_in_every_state(event, stage):
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("step", Step)
+def test_every_step_in_every_phase(phase, step):
     """
-    An event moves an entry as the table says, and where the table says nothing it changes nothing and says so.
+    A step moves an entry as the table says, and where the table says nothing it changes nothing and says so.
     """
     entry = Entry(job(), 7)
-    entry.stage = stage
-    following = TABLE[event].get(stage)
-    assert bool(_step_all([entry], event)) is (following is not None)
-    assert entry.stage is (following or stage)
+    entry.phase = phase
+    following = TABLE[step].get(phase)
+    assert bool(_step_all([entry], step)) is (following is not None)
+    assert entry.phase is (following or phase)
 
 
 def test_the_whole_life():
@@ -61,7 +61,7 @@ def test_the_whole_life():
     assert near.end(entry)
     near.settle([entry])
     near.check()
-    assert (near.waiting, near.busy, entry.stage) == (0, 0, Stage.FAR)
+    assert (near.waiting, near.busy, entry.phase) == (0, 0, Phase.FAR)
 
 
 @pytest.mark.parametrize("is_counted", [True, False])
@@ -97,7 +97,7 @@ def test_started_before_the_withdrawal():
     assert near.start(entry)
     assert not near.is_waiting(entry.job.generation)
     assert near.withdraw(counted_job(entry)) == (entry, Standing.STARTED)
-    assert entry.stage is Stage.RUNNING
+    assert entry.phase is Phase.RUNNING
     assert near.end(entry)
     assert near.withdraw(counted_job(entry)) == (entry, Standing.STARTED)
 
@@ -124,7 +124,7 @@ def test_a_stale_row_after_a_move():
     near = Near(Runtime())
     (moved,) = staged(near, job(generation=2, due_at=5000))
     assert staged(near, job(generation=1), is_news=False) == []
-    assert moved.stage is Stage.NEAR
+    assert moved.phase is Phase.NEAR
 
 
 def test_a_move_after_loading():
@@ -162,7 +162,7 @@ def test_another_attempt_replaces_a_stale_row():
     near = Near(Runtime())
     (stale,) = staged(near, job(due_at=1000), is_news=False)
     (again,) = staged(near, job(due_at=9000))
-    assert stale.stage is Stage.FAR
+    assert stale.phase is Phase.FAR
     assert near.begin([stale, again], 10) == ([again], [])
 
 
@@ -235,7 +235,7 @@ def withdraw_some(near, dice):
     Withdraw some of what is counted, as the store's answer to a caller would, and return their generations.
     """
     withdrawn = []
-    for entry in near.take(Stage.BEGUN, Stage.RUNNING):
+    for entry in near.take(Phase.BEGUN, Phase.RUNNING):
         found = near.withdraw(counted_job(entry)) if dice.random() < 0.3 else None
         if found is not None and found[1] is Standing.WITHDRAWN:
             withdrawn.append(entry.job.generation)
@@ -261,14 +261,14 @@ def test_random_lives(seed):
             case 2:
                 near.begin(dice.sample(entries, len(entries) // 2), dice.randrange(4))
             case 3:
-                beginning = [entry for entry in near.take(Stage.BEGINNING) if dice.random() < 0.8]
+                beginning = [entry for entry in near.take(Phase.BEGINNING) if dice.random() < 0.8]
                 counted = [entry for entry in beginning if store.begin(entry.job)]
                 near.begun(counted)
                 near.refuse([entry for entry in beginning if entry not in counted])
             case 4:
-                fired += [entry.job.generation for entry in near.take(Stage.BEGUN) if near.start(entry)]
+                fired += [entry.job.generation for entry in near.take(Phase.BEGUN) if near.start(entry)]
             case 5:
-                near.settle([entry for entry in near.take(Stage.RUNNING) if near.end(entry)])
+                near.settle([entry for entry in near.take(Phase.RUNNING) if near.end(entry)])
             case 6:
                 near.drop([f"k{dice.randrange(5)}"])
             case 7:

@@ -11,7 +11,7 @@ import pytest
 
 from tickwheel.scheduler import Cancel, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
 from tickwheel.scheduler.engine._verdict import (
-    Kind,
+    Ending,
     fatal,
     given_back,
     judge_error,
@@ -40,23 +40,23 @@ def facts(verdict):
     Return what a verdict says, flat.
     """
     settle = verdict.settle
-    return verdict.kind, settle.how, settle.attempt, settle.due_at, settle.error
+    return verdict.ending, settle.how, settle.attempt, settle.due_at, settle.error
 
 
 @pytest.mark.parametrize(
     ("one", "result", "expected"),
     [
-        (job(), None, (Kind.SUCCEEDED, Settled.DONE, 0, None, None)),
-        (job(), 42, (Kind.SUCCEEDED, Settled.DONE, 0, None, None)),
-        (job(0, MINUTELY), None, (Kind.SUCCEEDED, Settled.DONE, 0, NOW + 60_000, None)),
-        (job(1), Snooze(2), (Kind.SNOOZED, Settled.AGAIN, 1, NOW + 2_005, None)),
-        (job(1), Snooze(timedelta(seconds=2)), (Kind.SNOOZED, Settled.AGAIN, 1, NOW + 2_005, None)),
-        (job(0, MINUTELY), Snooze(0), (Kind.SNOOZED, Settled.AGAIN, 0, NOW + 5, None)),
-        (job(0), Retry(1, "why"), (Kind.RETRIED, Settled.AGAIN, 1, NOW + 1_005, "why")),
-        (job(0), Retry(reason="why"), (Kind.RETRIED, Settled.AGAIN, 1, NOW + 15, "why")),
-        (job(2), Retry(1, "why"), (Kind.DIED, Settled.DEAD, 3, None, "why")),
-        (job(0), Cancel("no"), (Kind.DIED, Settled.DEAD, 1, None, "no")),
-        (job(0, MINUTELY), Cancel("no"), (Kind.DIED, Settled.DEAD, 1, None, "no")),
+        (job(), None, (Ending.SUCCEEDED, Settled.DONE, 0, None, None)),
+        (job(), 42, (Ending.SUCCEEDED, Settled.DONE, 0, None, None)),
+        (job(0, MINUTELY), None, (Ending.SUCCEEDED, Settled.DONE, 0, NOW + 60_000, None)),
+        (job(1), Snooze(2), (Ending.SNOOZED, Settled.AGAIN, 1, NOW + 2_005, None)),
+        (job(1), Snooze(timedelta(seconds=2)), (Ending.SNOOZED, Settled.AGAIN, 1, NOW + 2_005, None)),
+        (job(0, MINUTELY), Snooze(0), (Ending.SNOOZED, Settled.AGAIN, 0, NOW + 5, None)),
+        (job(0), Retry(1, "why"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 1_005, "why")),
+        (job(0), Retry(reason="why"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 15, "why")),
+        (job(2), Retry(1, "why"), (Ending.DIED, Settled.DEAD, 3, None, "why")),
+        (job(0), Cancel("no"), (Ending.DIED, Settled.DEAD, 1, None, "no")),
+        (job(0, MINUTELY), Cancel("no"), (Ending.DIED, Settled.DEAD, 1, None, "no")),
     ],
 )
 def test_results(one, result, expected):
@@ -69,14 +69,14 @@ def test_results(one, result, expected):
 @pytest.mark.parametrize(
     ("one", "error", "expected"),
     [
-        (job(0), ValueError("x"), (Kind.RETRIED, Settled.AGAIN, 1, NOW + 15, "ValueError: x")),
-        (job(1), ValueError(), (Kind.RETRIED, Settled.AGAIN, 2, NOW + 25, "ValueError")),
-        (job(2), ValueError("x"), (Kind.DIED, Settled.DEAD, 3, None, "ValueError: x")),
-        (job(2, MINUTELY), ValueError("x"), (Kind.DIED, Settled.DONE, 0, NOW + 60_000, "ValueError: x")),
+        (job(0), ValueError("x"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 15, "ValueError: x")),
+        (job(1), ValueError(), (Ending.RETRIED, Settled.AGAIN, 2, NOW + 25, "ValueError")),
+        (job(2), ValueError("x"), (Ending.DIED, Settled.DEAD, 3, None, "ValueError: x")),
+        (job(2, MINUTELY), ValueError("x"), (Ending.DIED, Settled.DONE, 0, NOW + 60_000, "ValueError: x")),
         (
             job(0),
             HandlerNotFoundError("h"),
-            (Kind.DIED, Settled.DEAD, 1, None, "no handler is named 'h': register it with @scheduler.handler('h')"),
+            (Ending.DIED, Settled.DEAD, 1, None, "no handler is named 'h': register it with @scheduler.handler('h')"),
         ),
     ],
 )
@@ -179,7 +179,7 @@ def test_errors_whose_text_is_anything(make, text):
     Whatever an error makes of its text, it is an ordinary failure with a plain string that every store takes.
     """
     verdict = judge_error(job(0), 7, make(), NOW, random)
-    assert verdict.kind is Kind.RETRIED
+    assert verdict.ending is Ending.RETRIED
     assert verdict.settle.error == text
     assert type(verdict.settle.error) is str
 
@@ -188,7 +188,7 @@ def test_results_of_any_class():
     """
     What a handler returns need not say what it is, and a reason need not be a string.
     """
-    assert judge_result(job(0), 7, LiarError(), NOW, random).kind is Kind.SUCCEEDED
+    assert judge_result(job(0), 7, LiarError(), NOW, random).ending is Ending.SUCCEEDED
     assert judge_result(job(0), 7, Cancel(Text("no")), NOW, random).settle.error == "no"
     assert judge_result(job(0), 7, Cancel(None), NOW, random).settle.error == "None"
     assert (
@@ -211,9 +211,9 @@ def test_expiry():
     From its expiry on a job is left out; a job that recurs goes on.
     """
     assert judge_expired(job(expires_at=NOW + 10), 7, NOW + 9) is None
-    assert facts(judge_expired(job(expires_at=NOW + 10), 7, NOW + 10)) == (Kind.EXPIRED, Settled.DONE, 0, None, None)
+    assert facts(judge_expired(job(expires_at=NOW + 10), 7, NOW + 10)) == (Ending.EXPIRED, Settled.DONE, 0, None, None)
     verdict = judge_expired(job(0, MINUTELY, expires_at=NOW + 10), 7, NOW + 100_000)
-    assert facts(verdict) == (Kind.EXPIRED, Settled.DONE, 0, NOW + 120_000, None)
+    assert facts(verdict) == (Ending.EXPIRED, Settled.DONE, 0, NOW + 120_000, None)
 
 
 def test_skipped_runs():
@@ -222,7 +222,7 @@ def test_skipped_runs():
     """
     skipping = Recurrence(Interval(60_000, NOW), Misfire.SKIP).to_text()
     assert judge_expired(job(0, skipping), 7, NOW + 60_000) is None
-    assert facts(judge_expired(job(0, skipping), 7, NOW + 60_001))[:2] == (Kind.EXPIRED, Settled.DONE)
+    assert facts(judge_expired(job(0, skipping), 7, NOW + 60_001))[:2] == (Ending.EXPIRED, Settled.DONE)
 
 
 def test_poison():
@@ -231,7 +231,7 @@ def test_poison():
     """
     assert poison(job(2), 7) is None
     kind, how, attempt, _, error = facts(poison(job(3), 7))
-    assert (kind, how, attempt) == (Kind.DIED, Settled.DEAD, 3)
+    assert (kind, how, attempt) == (Ending.DIED, Settled.DEAD, 3)
     assert error.startswith("all 3 attempts were cut off by the end of the process")
 
 
@@ -239,4 +239,4 @@ def test_given_back():
     """
     An attempt that was not made does not count, and the instant stays.
     """
-    assert facts(given_back(job(1), 7)) == (Kind.GIVEN_BACK, Settled.AGAIN, 1, NOW, None)
+    assert facts(given_back(job(1), 7)) == (Ending.GIVEN_BACK, Settled.AGAIN, 1, NOW, None)

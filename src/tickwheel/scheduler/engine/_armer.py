@@ -14,7 +14,7 @@ from typing import Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import StoreFailed
-from tickwheel.scheduler.engine._entry import Entry, Stage
+from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lanes import Lanes
 from tickwheel.scheduler.engine._near import Near
@@ -36,7 +36,7 @@ SLOT_BITS: Final = 4
 _CHUNK: Final = 500
 """How many attempts are counted in one write at most, so that callers' writes find room beside it."""
 
-_OUTSIDE: Final = (Stage.FAR, Stage.NEAR)
+_OUTSIDE: Final = (Phase.FAR, Phase.NEAR)
 
 _STEP_MS: Final = 1_000
 """A timer that comes so long before its instant was set by a clock that was set back since."""
@@ -182,7 +182,7 @@ class Armer:
             return False
         begun, held = self._near.begin(admitted, max(0, self._room()))
         if len(begun) < len(admitted):
-            self._lanes.leave(entry for entry in admitted if entry.stage in _OUTSIDE)
+            self._lanes.leave(entry for entry in admitted if entry.phase in _OUTSIDE)
             with self._lock:
                 self._held.extend(held)
         for start in range(0, len(begun), _CHUNK):
@@ -192,7 +192,7 @@ class Armer:
 
     def _post(self, entries: list[Entry], *, is_again: bool) -> None:
         if is_again:
-            entries = [entry for entry in entries if entry.stage is Stage.BEGINNING]  # the others were withdrawn
+            entries = [entry for entry in entries if entry.phase is Phase.BEGINNING]  # the others were withdrawn
         writes = [Begin(entry.job, entry.epoch) for entry in entries]
         try:
             self._writer.post(writes, partial(self._begun, entries, is_again=is_again))
@@ -248,7 +248,7 @@ class Armer:
             return  # begun and not fired: the stop gives them back
 
     def _fire(self, fire_at: int, batch: list[Entry]) -> None:
-        batch = [entry for entry in batch if entry.stage is Stage.BEGUN]
+        batch = [entry for entry in batch if entry.phase is Phase.BEGUN]
         now = self._clock.now()
         if self._clock.era:
             batch = self._without_early(batch, now)

@@ -13,12 +13,12 @@ from tickwheel.observe.tracing import Span
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import Call
 
-__all__ = ["TABLE", "Entry", "Event", "Lane", "Stage"]
+__all__ = ["TABLE", "Entry", "Lane", "Phase", "Step"]
 
 
-class Stage(StrEnum):
+class Phase(StrEnum):
     """
-    The states of the table.
+    The states of a job on its way, as the table has them.
     """
 
     FAR = "far"
@@ -29,7 +29,7 @@ class Stage(StrEnum):
     SETTLING = "settling"
 
 
-class Event(StrEnum):
+class Step(StrEnum):
     """
     What moves a job from one state to another.
     """
@@ -45,18 +45,18 @@ class Event(StrEnum):
     SETTLE = "settle"
 
 
-TABLE: Final[dict[Event, dict[Stage, Stage]]] = {
-    Event.STAGE: {Stage.FAR: Stage.NEAR},
-    Event.DROP: {Stage.NEAR: Stage.FAR},
-    Event.BEGIN: {Stage.NEAR: Stage.BEGINNING},
-    Event.BEGUN: {Stage.BEGINNING: Stage.BEGUN},
-    Event.REFUSE: {Stage.BEGINNING: Stage.FAR},
-    Event.START: {Stage.BEGUN: Stage.RUNNING},
-    Event.WITHDRAW: {Stage.BEGINNING: Stage.SETTLING, Stage.BEGUN: Stage.SETTLING},
-    Event.END: {Stage.BEGUN: Stage.SETTLING, Stage.RUNNING: Stage.SETTLING},
-    Event.SETTLE: {Stage.SETTLING: Stage.FAR},
+TABLE: Final[dict[Step, dict[Phase, Phase]]] = {
+    Step.STAGE: {Phase.FAR: Phase.NEAR},
+    Step.DROP: {Phase.NEAR: Phase.FAR},
+    Step.BEGIN: {Phase.NEAR: Phase.BEGINNING},
+    Step.BEGUN: {Phase.BEGINNING: Phase.BEGUN},
+    Step.REFUSE: {Phase.BEGINNING: Phase.FAR},
+    Step.START: {Phase.BEGUN: Phase.RUNNING},
+    Step.WITHDRAW: {Phase.BEGINNING: Phase.SETTLING, Phase.BEGUN: Phase.SETTLING},
+    Step.END: {Phase.BEGUN: Phase.SETTLING, Phase.RUNNING: Phase.SETTLING},
+    Step.SETTLE: {Phase.SETTLING: Phase.FAR},
 }
-"""By event, the states in which it may happen and what follows; in any other state it does not happen."""
+"""By step, the states in which it may happen and what follows; in any other state it does not happen."""
 
 
 class Lane:
@@ -81,7 +81,7 @@ class Entry:
         is_booked: Whether the rate was asked.
         lane: Where it holds a place, if its handler is limited.
         epoch: Of the lease under which it fires.
-        stage: Where it is; changed by `Near` alone.
+        phase: Where it is; changed by `Near` alone.
         call: How to run it, from its instant on.
         late_at: When its timeout is over, by the monotonic clock.
         is_late: Whether that was so.
@@ -108,15 +108,15 @@ class Entry:
         "job",
         "lane",
         "late_at",
+        "phase",
         "ran_ms",
         "span",
-        "stage",
     )
 
     def __init__(self, job: Job, epoch: int) -> None:
         self.job = job
         self.epoch = epoch
-        self.stage = Stage.FAR
+        self.phase = Phase.FAR
         self.fire_at = job.due_at
         self.is_booked = False
         self.lane: Lane | None = None

@@ -18,7 +18,7 @@ from tickwheel.observe.tracing import FIRING
 from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._coroutines import Coroutines
-from tickwheel.scheduler.engine._entry import Entry, Stage
+from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._queue import Queue
@@ -80,9 +80,9 @@ class Executor:
         for_processes: list[Entry] = []
         for_loop: list[Entry] = []
         to_hold: dict[Call, list[Entry]] = {}
-        begun = Stage.BEGUN  # an enum is slow to look into
+        begun = Phase.BEGUN  # an enum is slow to look into
         for entry in entries:
-            if entry.stage is not begun:  # it was withdrawn, or taken back by a stop
+            if entry.phase is not begun:  # it was withdrawn, or taken back by a stop
                 continue
             try:
                 entry.call = call = self._registry.call_of(entry.job)
@@ -319,7 +319,7 @@ class Executor:
         self, entry: Entry, begun: float | None, result: object = None, error: BaseException | None = None
     ) -> _verdict.Verdict:
         verdict = self._verdict_of(entry, begun, result, error)
-        self._end_span(entry, verdict.kind, verdict.settle.error)
+        self._end_span(entry, verdict.ending, verdict.settle.error)
         return verdict
 
     def _verdict_of(
@@ -347,7 +347,7 @@ class Executor:
             self._spans.end(entry.span, outcome, error)
 
     def _end_late(self, entry: Entry, verdict: _verdict.Verdict) -> None:
-        self._end_span(entry, verdict.kind, verdict.settle.error)
+        self._end_span(entry, verdict.ending, verdict.settle.error)
         self._settler.add(entry, verdict)
 
 

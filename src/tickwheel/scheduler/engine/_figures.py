@@ -10,19 +10,19 @@ from typing import Final
 
 from tickwheel.scheduler._distribution import Distribution
 from tickwheel.scheduler.engine._entry import Entry
-from tickwheel.scheduler.engine._verdict import Kind, Verdict
+from tickwheel.scheduler.engine._verdict import Ending, Verdict
 from tickwheel.scheduler.engine.recent import Recent
 from tickwheel.scheduler.model import Answer, Outcome
 
 __all__ = ["Figures"]
 
 _COUNTED_AS: Final = {
-    Kind.SUCCEEDED: "succeeded",
-    Kind.RETRIED: "retried",
-    Kind.SNOOZED: "snoozed",
-    Kind.DIED: "dead_total",
-    Kind.EXPIRED: "expired",
-    Kind.GIVEN_BACK: "given_back",
+    Ending.SUCCEEDED: "succeeded",
+    Ending.RETRIED: "retried",
+    Ending.SNOOZED: "snoozed",
+    Ending.DIED: "dead_total",
+    Ending.EXPIRED: "expired",
+    Ending.GIVEN_BACK: "given_back",
 }
 
 
@@ -43,9 +43,9 @@ class Figures:
         """
         fired, has_trouble = 0, False
         counts, late, note = self.counts, self.lateness.add, self.recent.add
-        kinds: defaultdict[tuple[str, Kind], int] = defaultdict(int)
+        endings: defaultdict[tuple[str, Ending], int] = defaultdict(int)
         for (entry, verdict), answer in zip(batch, answers, strict=True):
-            kind = verdict.kind
+            ending = verdict.ending
             if entry.fired_at:
                 fired += 1
                 late(entry.fired_at - entry.job.due_at)
@@ -54,13 +54,13 @@ class Figures:
                 counts["refused"] += 1
                 has_trouble = True
                 continue
-            kinds[entry.job.target, kind] += 1
-            if kind is Kind.RETRIED or kind is Kind.DIED:
+            endings[entry.job.target, ending] += 1
+            if ending is Ending.RETRIED or ending is Ending.DIED:
                 has_trouble = True
-                counts["failed"] += kind is Kind.RETRIED or bool(entry.fired_at)
+                counts["failed"] += ending is Ending.RETRIED or bool(entry.fired_at)
         counts["fired"] += fired
-        for (target, kind), count in kinds.items():
-            name = _COUNTED_AS[kind]
+        for (target, ending), count in endings.items():
+            name = _COUNTED_AS[ending]
             counts[name] += count
             of_target = self.by_target.get(target)
             if of_target is None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler.engine._entry import Entry, Lane, Stage
+from tickwheel.scheduler.engine._entry import Entry, Lane, Phase
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._queue import share_of
 from tickwheel.scheduler.engine._waiting import Waiting
@@ -57,7 +57,7 @@ class _Lane(Lane):
         self.width = usual_width if limits.concurrency is USUAL else limits.concurrency or math.inf
         self.busy = 0
         self.has_more = False
-        self.waiting = Waiting(Stage.NEAR)
+        self.waiting = Waiting(Phase.NEAR)
         self.next_at = 0.0
         self.is_urgent = False
 
@@ -196,7 +196,7 @@ class Lanes:
                 lane, _ = self._changed.popitem()
                 while lane.waiting and lane.is_free and len(admitted) < count:
                     entry = lane.waiting.popleft()
-                    if entry.stage is Stage.NEAR:  # and not moved or cancelled while it waited
+                    if entry.phase is Phase.NEAR:  # and not moved or cancelled while it waited
                         lane.busy += 1
                         entry.lane = lane
                         admitted.append(entry)

@@ -32,18 +32,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._entry import TABLE, Entry, Event, Stage
+from tickwheel.scheduler.engine._entry import TABLE, Entry, Phase, Step
 from tickwheel.scheduler.model import Job, Standing
 
 __all__ = ["Near"]
 
 
-_STAGED: Final = TABLE[Event.STAGE][Stage.FAR]
-_BEGINNING: Final = TABLE[Event.BEGIN][Stage.NEAR]
-_DROP: Final = TABLE[Event.DROP]
-_START: Final = TABLE[Event.START]
-_WITHDRAW: Final = TABLE[Event.WITHDRAW]
-_END: Final = TABLE[Event.END]
+_STAGED: Final = TABLE[Step.STAGE][Phase.FAR]
+_BEGINNING: Final = TABLE[Step.BEGIN][Phase.NEAR]
+_DROP: Final = TABLE[Step.DROP]
+_START: Final = TABLE[Step.START]
+_WITHDRAW: Final = TABLE[Step.WITHDRAW]
+_END: Final = TABLE[Step.END]
 
 _DROPPED: Final = Job("", 0, 0)
 
@@ -105,7 +105,7 @@ class Near:
                 if known is not None:
                     self._drop(known)
                 entry = Entry(job, epoch)
-                entry.stage = _STAGED
+                entry.phase = _STAGED
                 waiting[job.key] = entry
                 new.append(entry)
         return new
@@ -158,7 +158,7 @@ class Near:
         held: list[Entry] = []
         with self._lock:
             for entry in entries:
-                if entry.stage is not Stage.NEAR:
+                if entry.phase is not Phase.NEAR:
                     continue
                 if len(begun) >= room:
                     held.append(entry)
@@ -167,7 +167,7 @@ class Near:
                 if key in self._busy_keys:
                     self._queued.setdefault(key, []).append(entry)
                     continue
-                entry.stage = _BEGINNING
+                entry.phase = _BEGINNING
                 del self._waiting[key]
                 self._busy[entry.job.generation] = entry
                 self._busy_keys.add(key)
@@ -179,13 +179,13 @@ class Near:
         Note that the attempts of *entries* are counted; return those that were not withdrawn meanwhile.
         """
         with self._lock:
-            return _step_all(entries, Event.BEGUN)
+            return _step_all(entries, Step.BEGUN)
 
     def refuse(self, entries: Iterable[Entry]) -> list[Entry]:
         """
         Forget *entries*, whose attempts were not counted; return what waited for their keys.
         """
-        return self._leave(entries, Event.REFUSE)
+        return self._leave(entries, Step.REFUSE)
 
     def start(self, entry: Entry) -> bool:
         """
@@ -234,7 +234,7 @@ class Near:
         """
         Forget *entries*, whose ends are written or were refused; return what waited for their keys.
         """
-        return self._leave(entries, Event.SETTLE)
+        return self._leave(entries, Step.SETTLE)
 
     def forget(self, entries: Iterable[Entry]) -> list[Entry]:
         """
@@ -242,12 +242,12 @@ class Near:
         """
         return self.settle([entry for entry in entries if self.end(entry)])
 
-    def take(self, *stages: Stage) -> list[Entry]:
+    def take(self, *stages: Phase) -> list[Entry]:
         """
         Return the begun entries that are in one of *stages* now.
         """
         with self._lock:
-            return [entry for entry in self._busy.values() if entry.stage in stages]
+            return [entry for entry in self._busy.values() if entry.phase in stages]
 
     def check(self) -> None:
         """
@@ -255,7 +255,7 @@ class Near:
         """
         with self._lock:
             for key, entry in self._waiting.items():
-                assert entry.stage is Stage.NEAR, (key, entry.stage)
+                assert entry.phase is Phase.NEAR, (key, entry.phase)
                 assert entry.job.key == key, (key, entry.job)
                 busy = self._busy.get(entry.job.generation)
                 assert busy is None or busy.epoch < entry.epoch, entry.job
@@ -263,13 +263,13 @@ class Near:
             assert len(self._busy_keys) == len(self._busy)
             assert set(self._queued) <= self._busy_keys
             for generation, entry in self._busy.items():
-                assert entry.stage not in (Stage.FAR, Stage.NEAR), (generation, entry.stage)
+                assert entry.phase not in (Phase.FAR, Phase.NEAR), (generation, entry.phase)
                 assert entry.job.generation == generation, (generation, entry.job)
 
-    def _leave(self, entries: Iterable[Entry], event: Event) -> list[Entry]:
+    def _leave(self, entries: Iterable[Entry], step: Step) -> list[Entry]:
         freed: list[Entry] = []
         with self._lock:
-            for entry in _step_all(entries, event):
+            for entry in _step_all(entries, step):
                 key = entry.job.key
                 del self._busy[entry.job.generation]
                 self._busy_keys.discard(key)
@@ -282,24 +282,24 @@ class Near:
         entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
 
 
-def _step(entry: Entry, steps: dict[Stage, Stage]) -> bool:
-    following = steps.get(entry.stage)
+def _step(entry: Entry, steps: dict[Phase, Phase]) -> bool:
+    following = steps.get(entry.phase)
     if following is None:
         return False
-    entry.stage = following
+    entry.phase = following
     return True
 
 
-def _step_all(entries: Iterable[Entry], event: Event) -> list[Entry]:
+def _step_all(entries: Iterable[Entry], step: Step) -> list[Entry]:
     """
-    Move *entries* on, and return those to which *event* may happen.
+    Move *entries* on, and return those that *step* could move.
     """
-    steps = TABLE[event]
+    steps = TABLE[step]
     moved: list[Entry] = []
     for entry in entries:
-        following = steps.get(entry.stage)
+        following = steps.get(entry.phase)
         if following is not None:
-            entry.stage = following
+            entry.phase = following
             moved.append(entry)
     return moved
 

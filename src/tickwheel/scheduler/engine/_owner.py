@@ -19,7 +19,7 @@ from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._claims import Claims
-from tickwheel.scheduler.engine._entry import Entry, Stage
+from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
@@ -110,9 +110,9 @@ class Owner:
         self._registry.pulls.shut()
         held = self._executor.take_held()
         self.near.forget(held)  # their jobs are running in the store, and the next owner takes them up
-        self.give_back([*self._executor.take_back(), *self.near.take(Stage.BEGUN)])
+        self.give_back([*self._executor.take_back(), *self.near.take(Phase.BEGUN)])
         self._wait(None if deadline is None else deadline - _CLOSING_S)
-        running = self.near.take(Stage.RUNNING)
+        running = self.near.take(Phase.RUNNING)
         self._ground.timers.close()
         self._ground.pacer.close()
         self._settler.flush()
@@ -129,14 +129,14 @@ class Owner:
         Return how many jobs are near, staged in all, and in their handlers' hands.
         """
         near, busy, waiting = self.near.waiting, self.near.busy, self._executor.waiting
-        running = len(self.near.take(Stage.RUNNING))
+        running = len(self.near.take(Phase.RUNNING))
         return {"near": near, "staged": near + busy, "waiting": waiting, "in_flight": running}
 
     def backlog(self) -> list[Job]:
         """
         Return the due jobs that wait in memory for somebody to pull them.
         """
-        return [entry.job for entry in self._armer.backlog() if entry.stage is Stage.NEAR]
+        return [entry.job for entry in self._armer.backlog() if entry.phase is Phase.NEAR]
 
     def waiting_except(self, backlog: Iterable[Job]) -> list[Job]:
         """
@@ -155,7 +155,7 @@ class Owner:
         """
         Return what is in its target's hands.
         """
-        return self.near.take(Stage.RUNNING)
+        return self.near.take(Phase.RUNNING)
 
     def wheel(self) -> dict[str, Any]:
         """

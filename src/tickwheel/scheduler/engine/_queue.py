@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Final
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._entry import Entry, Stage
+from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._waiting import Waiting
 from tickwheel.scheduler.targets import USUAL
 
@@ -55,7 +55,7 @@ class _Line:
         self.width = width
         self.busy = 0
         self.leaked = 0
-        self.waiting = Waiting(Stage.BEGUN)
+        self.waiting = Waiting(Phase.BEGUN)
 
 
 class Queue:

@@ -29,7 +29,7 @@ from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._near import Near
-from tickwheel.scheduler.engine._verdict import Kind, Verdict
+from tickwheel.scheduler.engine._verdict import Ending, Verdict
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.model import Answer, Outcome, State
 from tickwheel.timers.contract import Timer
@@ -168,7 +168,7 @@ class Settler:
             self._elapsed.follow(
                 (entry.job, answer.job, entry.era)
                 for (entry, verdict), answer in zip(batch, result, strict=True)
-                if verdict.kind is not Kind.GIVEN_BACK and answer.job is not None
+                if verdict.ending is not Ending.GIVEN_BACK and answer.job is not None
             )
             self._way.written(lives)
         if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
@@ -211,14 +211,14 @@ def ended_event(entry: Entry, verdict: Verdict, answer: Answer) -> Event:
     if answer.outcome is not Outcome.SETTLED:
         return SettleRefused(*common, answer.outcome)
     error, due_at = settle.error or "", settle.due_at
-    match verdict.kind:
-        case Kind.SUCCEEDED:
+    match verdict.ending:
+        case Ending.SUCCEEDED:
             return JobSucceeded(*common, entry.ran_ms, due_at)
-        case Kind.RETRIED:
+        case Ending.RETRIED:
             return JobFailed(*common, error, due_at or 0)
-        case Kind.SNOOZED | Kind.GIVEN_BACK:
+        case Ending.SNOOZED | Ending.GIVEN_BACK:
             return JobSnoozed(*common, due_at or 0)
-        case Kind.EXPIRED:
+        case Ending.EXPIRED:
             return JobExpired(*common, job.due_at, due_at)
-        case Kind.DIED:
+        case Ending.DIED:
             return JobDied(*common, error, due_at)

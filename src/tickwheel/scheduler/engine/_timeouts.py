@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
-from tickwheel.scheduler.engine._entry import Entry, Stage
+from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.targets import USUAL
@@ -75,7 +75,7 @@ class Timeouts:
         """
         Let the timeout of *entry* begin again; return whether the attempt still counts.
         """
-        if entry.stage is not Stage.RUNNING or entry.is_late:
+        if entry.phase is not Phase.RUNNING or entry.is_late:
             return False
         self.begin(entry)
         return True
@@ -112,7 +112,7 @@ class Timeouts:
             return
         entry.late_at = math.inf
         self._runner.leak(entry)
-        if entry.stage is Stage.RUNNING:
+        if entry.phase is Phase.RUNNING:
             entry.ran_ms = (_timeout_of(entry) or 0.0) * 1000
             now_ms = self._elapsed.now_ms(entry.job)
             self._end(entry, _verdict.judge_error(entry.job, entry.epoch, too_long(entry), now_ms, self._random))

@@ -28,7 +28,7 @@ from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.targets import Cancel, Retry, Snooze
 
 __all__ = [
-    "Kind",
+    "Ending",
     "Verdict",
     "fatal",
     "given_back",
@@ -46,7 +46,7 @@ Returns a random float in [0, 1).
 _FATAL = (HandlerNotFoundError,)
 
 
-class Kind(StrEnum):
+class Ending(StrEnum):
     """
     The ends that are counted separately.
     """
@@ -63,11 +63,11 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """
-    The write that ends an attempt, and what kind of end it is.
+    The write that ends an attempt, and which ending it is.
     """
 
     settle: Settle
-    kind: Kind
+    ending: Ending
     rests: bool = False
     """Whether the job stays in the store for now, although it is pending."""
 
@@ -76,7 +76,7 @@ def succeeded(job: Job, epoch: int) -> Verdict:
     """
     Return the end of a job that fires once, and did.
     """
-    return Verdict(Settle(job, epoch), Kind.SUCCEEDED)
+    return Verdict(Settle(job, epoch), Ending.SUCCEEDED)
 
 
 def judge_result(job: Job, epoch: int, result: Any, now: int, random: Chance) -> Verdict:
@@ -87,11 +87,11 @@ def judge_result(job: Job, epoch: int, result: Any, now: int, random: Chance) ->
     if issubclass(kind, Cancel):
         return _dead(job, epoch, kept_text(result.reason))
     if issubclass(kind, Snooze):
-        return Verdict(_again(job, epoch, job.attempt, now + _ms(result.delay), job.error), Kind.SNOOZED)
+        return Verdict(_again(job, epoch, job.attempt, now + _ms(result.delay), job.error), Ending.SNOOZED)
     if issubclass(kind, Retry):
         wait = None if result.after is None else _ms(result.after)
         return _failed(job, epoch, kept_text(result.reason), now, random, wait=wait)
-    return Verdict(_done(job, epoch, now), Kind.SUCCEEDED)
+    return Verdict(_done(job, epoch, now), Ending.SUCCEEDED)
 
 
 def judge_error(job: Job, epoch: int, error: BaseException, now: int, random: Chance) -> Verdict:
@@ -113,7 +113,7 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
         is_late = Recurrence.from_text(job.recurrence).is_missed(job.due_at, now)
     if not is_late:
         return None
-    return Verdict(_done(job, epoch, now, has_run=False), Kind.EXPIRED)
+    return Verdict(_done(job, epoch, now, has_run=False), Ending.EXPIRED)
 
 
 def poison(job: Job, epoch: int) -> Verdict | None:
@@ -140,7 +140,7 @@ def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
     """
     Return the end of an attempt that was counted and not made: it does not count.
     """
-    return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error), Kind.GIVEN_BACK, rests)
+    return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error), Ending.GIVEN_BACK, rests)
 
 
 def _failed(job: Job, epoch: int, error: str, now: int, random: Chance, *, wait: int | None = None) -> Verdict:
@@ -148,9 +148,9 @@ def _failed(job: Job, epoch: int, error: str, now: int, random: Chance, *, wait:
     if attempt < job.retry.attempts:
         if wait is None:
             wait = wait_ms(job.retry, attempt, random())
-        return Verdict(_again(job, epoch, attempt, now + wait, error), Kind.RETRIED)
+        return Verdict(_again(job, epoch, attempt, now + wait, error), Ending.RETRIED)
     done = _done(job, epoch, now, error)
-    return _dead(job, epoch, error) if done.due_at is None else Verdict(done, Kind.DIED)
+    return _dead(job, epoch, error) if done.due_at is None else Verdict(done, Ending.DIED)
 
 
 def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None) -> Settle:
@@ -162,7 +162,7 @@ def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None) -
 
 def _dead(job: Job, epoch: int, error: str, attempt: int | None = None) -> Verdict:
     count = job.attempt + 1 if attempt is None else attempt
-    return Verdict(Settle(job, epoch, Settled.DEAD, count, None, error[:ERROR_CHARS_MAX]), Kind.DIED)
+    return Verdict(Settle(job, epoch, Settled.DEAD, count, None, error[:ERROR_CHARS_MAX]), Ending.DIED)
 
 
 def _done(job: Job, epoch: int, now: int, error: str | None = None, *, has_run: bool = True) -> Settle:

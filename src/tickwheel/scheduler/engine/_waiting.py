@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from tickwheel.scheduler.engine._entry import Entry, Stage
+from tickwheel.scheduler.engine._entry import Entry, Phase
 
 __all__ = ["Waiting"]
 
@@ -16,19 +16,19 @@ _SWEEP_MIN: Final = 100
 
 class Waiting(deque[Entry]):
     """
-    A queue from which entries may be taken back without a search: they leave the stage in which they wait.
+    A queue from which entries may be taken back without a search: they leave the phase in which they wait.
 
-    Code that takes one out has to look at its stage. They are swept out once they are half of what waits.
+    Code that takes one out has to look at its phase. They are swept out once they are half of what waits.
 
     Args:
-        stage: In which an entry waits here.
+        phase: In which an entry waits here.
     """
 
-    __slots__ = ("_stage", "_sweep_at")
+    __slots__ = ("_phase", "_sweep_at")
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, phase: Phase) -> None:
         super().__init__()
-        self._stage = stage
+        self._phase = phase
         self._sweep_at = _SWEEP_MIN
 
     def put(self, entry: Entry) -> None:
@@ -37,7 +37,7 @@ class Waiting(deque[Entry]):
         """
         self.append(entry)
         if len(self) > self._sweep_at:
-            waiting = [each for each in self if each.stage is self._stage]
+            waiting = [each for each in self if each.phase is self._phase]
             self.clear()
             self.extend(waiting)
             self._sweep_at = 2 * len(waiting) + _SWEEP_MIN

@@ -64,7 +64,7 @@ class Recent:
         """
         job = entry.job
         self.number = number = self.number + 1
-        outcome = verdict.kind.value if answer.outcome is Outcome.SETTLED else "superseded"
+        outcome = verdict.ending.value if answer.outcome is Outcome.SETTLED else "superseded"
         error = verdict.settle.error
         self._ring.append(
             (
