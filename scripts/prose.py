@@ -31,19 +31,23 @@ WRONG = "after_the_deadline"
 """A check that sees 'for free' in 'asks for free shards'."""
 
 
+GAP = r"[\s\"]+"
+"""What is between two words: a line may end there, and the next string of a message begin."""
+
+
 def rule(name: str, pattern: str, remedy: str, *, is_cased: bool = False) -> Check:
     """
     Return a rule of the house: where *pattern* is found, *remedy* is advised.
     """
     engine = Fancy(RegexOptions(case_insensitive=not is_cased, multi_line=True))
-    return Check(types.ExistenceSimple(pattern), engine, f"house.{name}", f"'{{}}': write {remedy}")
+    return Check(types.ExistenceSimple(pattern.replace(" ", GAP)), engine, f"house.{name}", f"'{{}}': write {remedy}")
 
 
-NOT_A = r"(?<!there )\b(?:is|are|was|were|be) no (?!longer\b|more\b|less\b|fewer\b|other\b|\w+er\b)\w+"
+NOT_A = r"(?<!there\s)\b(?:is|are|was|were|be) no (?!longer\b|more\b|less\b|fewer\b|other\b|\w+er\b)\w+"
 HOUSE = (
     rule("tell", r"\b(?:tell|tells|telling|told)\b", "show, report, export, say or distinguish"),
     rule("who", r"\bwhoever\b|\b(?:these|somebody|someone|anybody|one|him|all) who\b", "'if you'"),
-    rule("who", r"(?:^|[.:;,(] +)Who (?!\w+ (?:is|are|was)\b)[^?\n]*?[.;,]", "'if you'", is_cased=True),
+    rule("who", r"(?:^|[.:;,(] )Who (?!\w+ (?:is|are|was)\b)[^?\n]*?[.;,]", "'if you'", is_cased=True),
     rule("anew", r"\banew\b", "again"),
     rule("itself", r"\b(?:by|of) (?:itself|themselves)\b", "automatically, alone, or what does it"),
     rule("lies", r"\b(?:lie|lies|lain|lying)\b", "is, is kept, or is stored"),
@@ -148,7 +152,7 @@ def main() -> int:
     count = 0
     for path in files:
         for line, message in findings(path):
-            print(f"{path}:{line}: {message}")
+            print(f"{path}:{line}: {' '.join(message.split())}")
             count += 1
     return int(count > 0)
 

@@ -57,6 +57,15 @@ def test_strings_of_python_are_read(root, tmp_path):
     assert (code, found) == (1, [["2", " house.tell"], ["6", " house.no"]])
 
 
+def test_a_rule_spans_lines(root, tmp_path):
+    """
+    What a rule looks for may go on in the next line, or in the next string of a message.
+    """
+    text = '"""\nReturn it all the\nsame.\n"""\n\nraise ValueError("it is all the " "same to us")\n'
+    code, found = check(root, tmp_path, "module.py", text)
+    assert (code, found) == (1, [["2", " house.same"], ["6", " house.same"]])
+
+
 def test_code_is_not_read(root, tmp_path):
     """
     Fences, names in backticks and the addresses of links are left out, and plain English passes.

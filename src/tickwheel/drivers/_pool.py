@@ -80,7 +80,7 @@ class PoolExecutor(MeasuredExecutor):
     Calls in worker threads, so that a slow callback holds up neither the driver nor the others.
 
     Callbacks begin in the order in which they fell due; they end as they please. Workers start as they are needed.
-    What a callback raises that is no `Exception` goes to `threading.excepthook`, and its worker goes on.
+    What a callback raises that is not an `Exception` goes to `threading.excepthook`, and its worker goes on.
     All methods may be called from any thread.
 
     Args:

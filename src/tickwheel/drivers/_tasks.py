@@ -23,8 +23,8 @@ class TaskExecutor(MeasuredExecutor):
         wheel = TimerWheel(executor=TaskExecutor())
         wheel.call_later(5, fetch, url)    # an async function
 
-    That is for a wheel that fires elsewhere, and to have slow callbacks reported: `TimerWheel.asyncio()` makes tasks by
-    itself. An error of a task goes where its wheel's errors go; a cancelled one is not an error. The tasks are the
+    That is for a wheel that fires elsewhere, and to have slow callbacks reported: `TimerWheel.asyncio()` makes its own
+    tasks. An error of a task goes where its wheel's errors go; a cancelled one is not an error. The tasks are the
     executor's: closing a wheel does not cancel them.
 
     Args:

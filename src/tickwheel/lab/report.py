@@ -119,8 +119,8 @@ def _quiet(comparison: Comparison) -> str:
         series.setdefault(row["design"], []).append(second)
     return section(
         "A quiet second",
-        "Nothing is due, and a driver that ticks, as skynet, Linux and Netty have it, wakes up at each tick all the "
-        "same. The other designs sleep until something is due; here so do these, if they are let.",
+        "Nothing is due, and a driver that ticks, as skynet, Linux and Netty have it, still wakes up at each "
+        "tick. The other designs sleep until something is due; here so do these, if they are let.",
         line_chart(
             _PENDING,
             Axis("CPU time a second", duration, is_log=False),

@@ -135,8 +135,8 @@ class Engine(Protocol):
     """
     Gets every coroutine that a callback returned, and the timer, or the callback of a batch, in the callback's context.
 
-    None: nobody awaits. Then a coroutine function is refused when it is set, and a coroutine that is returned all the
-    same is closed, and a TypeError goes to `on_error`.
+    None: nobody awaits. Then a coroutine function is refused when it is set, and a coroutine that is returned
+    nevertheless is closed, and a TypeError goes to `on_error`.
     """
     captures_context: bool
     """
@@ -247,7 +247,7 @@ class Engine(Protocol):
 
         What a callback sets is not called in this turn, whatever its deadline.
         Stops after *limit*; the rest stays due, in order.
-        What leaves a callback that is no `Exception` propagates from here, and the rest stays due.
+        What leaves a callback and is not an `Exception` propagates from here, and the rest stays due.
 
         Raises:
             ReentrantError: From inside a callback of the same engine that this thread is running.

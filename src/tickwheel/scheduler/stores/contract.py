@@ -78,12 +78,12 @@ class Lease:
 @dataclass(frozen=True, slots=True)
 class Shard:
     """
-    Who owns a part of the store.
+    A part of the store, and its owner.
 
     Attributes:
         number: Which part; a store of one owner has 0 only. Tails, which see `Lease`, have the highest numbers.
-        owner: Who holds its lease, or None. Where a lock of the system replaces the lease, a process that was killed
-            is reported until the next one takes over.
+        owner: The owner that holds its lease, or None. Where a lock of the system replaces the lease, a process that
+            was killed is reported until the next one takes over.
         epoch: Of that lease, or of the last one; 0 where there was none.
         until: Store time at which it ends unless it is renewed; None where nobody holds it, or a lock does.
     """

@@ -82,7 +82,7 @@ class _Worker:
 
 
 _Served = list[tuple[_Worker, list[JobLease], list[Callable[[], object]]]]
-"""Who gets what, and what reports it to observers."""
+"""The pulls that get a lease, and what reports it to observers."""
 
 
 class _Queue:

@@ -1,5 +1,5 @@
 """
-Connections of SQLAlchemy and Django as `conn=`: what of the driver's lies in them, in a transaction.
+Connections of SQLAlchemy and Django as `conn=`: the driver's own connection inside them, in a transaction.
 
 They are known by the names of their classes, so none of these libraries is imported.
 """

@@ -32,7 +32,7 @@ Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
 
 class Knowing(Protocol):
     """
-    Who knows how far the counted attempts of its own jobs have come.
+    A source that knows how far the counted attempts of its own jobs have come.
     """
 
     def words(self, jobs: Sequence[Job]) -> list[Claim | None]:

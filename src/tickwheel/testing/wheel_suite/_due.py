@@ -91,7 +91,7 @@ class DueTests(WheelTests):
 
     def test_slow_poll_keeps_order(self) -> None:
         """
-        Who polls slower than the tick gets 62 before 66 (wahern's timeouts gave 66 first).
+        A driver that polls slower than the tick gets 62 before 66 (wahern's timeouts gave 66 first).
         """
         wheel, ruler = self.checked()
         now = ruler.at(0)
