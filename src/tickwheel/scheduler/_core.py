@@ -68,7 +68,7 @@ class Core:
         self._life = (0, "")
         self.hooks = Hooks(runtime)
         self.registry = Registry(targets, options, runtime)
-        self.registry.report_to(self.hooks.tell)
+        self.registry.report_to(self.hooks.emit)
         self.pulls = Pulls(self.registry.pulls)
         made = make_store(store, runtime.clock) if isinstance(store, str) else store
         self.client = Client(
@@ -189,7 +189,7 @@ class Core:
             owner.written(*lives_of(writes, answers))
         if self.hooks.is_curious:
             for event in events_of(writes, answers):
-                self.hooks.tell(event)
+                self.hooks.emit(event)
 
     def _lost_sight(self) -> None:
         """

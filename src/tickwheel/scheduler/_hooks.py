@@ -69,7 +69,7 @@ class Hooks:
                 self.is_curious = True
         return unsubscribe
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """
         Give *event* to every hook, in the order of their subscription; what one raises is logged.
         """

@@ -27,7 +27,7 @@ class Bench:
         self.now = 100.0
         self.told = []
         self.breakers = Breakers(3, 10.0, clock=lambda: self.now)
-        self.breakers.tell = self.told.append
+        self.breakers.emit = self.told.append
 
     def call(self, *, is_up, name="there"):
         """

@@ -219,7 +219,7 @@ class Armer:
         Count once more later: after an error it may be unknown whether the attempts are counted.
         """
         if self._hooks.is_active:
-            self._hooks.tell(StoreFailed("counting attempts", str(error)))
+            self._hooks.emit(StoreFailed("counting attempts", str(error)))
         try:
             self._pacer.call_later(_RETRY_S, partial(self._post, entries, is_again=True))
         except ClosedError:

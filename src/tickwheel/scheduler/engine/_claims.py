@@ -122,7 +122,7 @@ class Claims:
                 self._store.tell_started(started)
         except StoreError as error:  # those who ask remind us
             if self._hooks.is_active:
-                self._hooks.tell(StoreFailed("answering other processes", str(error)))
+                self._hooks.emit(StoreFailed("answering other processes", str(error)))
 
     def _give_back(self, entry: Entry) -> None:
         self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch, rests=True), self._given_back)

@@ -302,7 +302,7 @@ class Executor:
         """
         job = entry.job
         if self._hooks.is_curious:
-            self._hooks.tell(fired_event(entry))
+            self._hooks.emit(fired_event(entry))
         spans = self._spans
         if spans is not None and (job.trace is not None or self._random() < spans.share):
             entry.span = spans.begin(entry)

@@ -93,7 +93,7 @@ class Leases:
             except StoreError as error:
                 self.failures += 1
                 if self._hooks.is_active:
-                    self._hooks.tell(StoreFailed("renewing leases", str(error)))
+                    self._hooks.emit(StoreFailed("renewing leases", str(error)))
             else:
                 self.renewals += 1
                 self._way.renewed()
@@ -120,9 +120,9 @@ class Leases:
             return
         self._way.owns(leases, {epoch for _, epoch in old - new})
         for shard, epoch in sorted(new - old):
-            self._hooks.tell(OwnershipGained(shard, epoch, rescued[shard]))
+            self._hooks.emit(OwnershipGained(shard, epoch, rescued[shard]))
         for shard, epoch in sorted(old - new):
-            self._hooks.tell(OwnershipLost(shard, epoch))
+            self._hooks.emit(OwnershipLost(shard, epoch))
 
     def _pause_s(self) -> float:
         lengths = [(lease.until - lease.granted_at) / 1000 for lease in self.held if lease.until is not None]

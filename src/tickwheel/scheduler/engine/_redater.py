@@ -139,7 +139,7 @@ class Redater:
     def _written(self, writes: list[Redate], era: int | None, result: list[Answer] | Exception) -> None:
         if isinstance(result, Exception):
             if self._hooks.is_active:
-                self._hooks.tell(StoreFailed("redating jobs", str(result)))
+                self._hooks.emit(StoreFailed("redating jobs", str(result)))
             with suppress(ClosedError):
                 self._pacer.call_later(_RETRY_S, self._post, writes, era)
             return

@@ -136,13 +136,13 @@ class Registry:
         if self._listener is not None:
             self._listener()
 
-    def report_to(self, tell: Callable[[Event], object]) -> None:
+    def report_to(self, emit: Callable[[Event], object]) -> None:
         """
-        Let the targets that have something to report give their events to *tell*.
+        Let the targets that have something to report give their events to *emit*.
         """
         for target in self._targets.values():
             if isinstance(target, Reporting):
-                target.report_to(tell)
+                target.report_to(emit)
 
     def figures(self) -> dict[str, Any]:
         """

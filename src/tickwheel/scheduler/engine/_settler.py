@@ -178,7 +178,7 @@ class Settler:
             self._tell(batch, result)
         if self._hooks.is_curious or (has_trouble and self._hooks.is_active):
             for (entry, verdict), answer in zip(batch, result, strict=True):
-                self._hooks.tell(ended_event(entry, verdict, answer))
+                self._hooks.emit(ended_event(entry, verdict, answer))
         self._way.settled(entries, freed)
 
     def _write_again(self, batch: list[_Ended], error: Exception) -> None:
@@ -188,7 +188,7 @@ class Settler:
         What became of its jobs was not reported in that case, and has to be read: next runs, next attempts.
         """
         if self._hooks.is_active:
-            self._hooks.tell(StoreFailed("settling firings", str(error)))
+            self._hooks.emit(StoreFailed("settling firings", str(error)))
         try:
             self._pacer.call_later(_RETRY_S, partial(self._post, batch, is_again=True))
         except ClosedError:

@@ -221,7 +221,7 @@ class Stager:
                     self._look_back()
             except StoreError as error:
                 if self._hooks.is_active:
-                    self._hooks.tell(StoreFailed("staging jobs", str(error)))
+                    self._hooks.emit(StoreFailed("staging jobs", str(error)))
                 if is_look:
                     self._has_changes = True
                     self._set_timer(self._clock.monotonic() + _RETRY_S)

@@ -104,6 +104,6 @@ class Staging:
         """
         if isinstance(result, Exception):
             if self._hooks.is_active:
-                self._hooks.tell(StoreFailed("setting jobs aside", str(result)))
+                self._hooks.emit(StoreFailed("setting jobs aside", str(result)))
         elif any(self._registry.can_run(job.target, job.handler) for job in jobs):  # the handler has come meanwhile
             self._on_more()

@@ -70,7 +70,7 @@ class Watcher:
                     return
                 has_changes = True
                 if self._hooks.is_active:
-                    self._hooks.tell(StoreFailed("waiting for changes", str(error)))
+                    self._hooks.emit(StoreFailed("waiting for changes", str(error)))
             now = self._monotonic()
             if self._stopped.is_set():
                 return

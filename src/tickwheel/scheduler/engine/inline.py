@@ -97,7 +97,7 @@ class Inline:
         verdict = _verdict.judge_expired(job, self._epoch, self._now_ms())
         if verdict is None:
             entry.fired_at = self._clock.wall_ns() / _NS
-            self._hooks.tell(fired_event(entry))
+            self._hooks.emit(fired_event(entry))
             try:
                 result = _run(call, job, entry)
                 verdict = _verdict.judge_result(job, self._epoch, result, self._now_ms(), self._random)
@@ -106,7 +106,7 @@ class Inline:
                 raised = error
         answer = self._store.apply([verdict.settle])[0]
         self._store.started([begun])  # nobody asks any more
-        self._hooks.tell(ended_event(entry, verdict, answer))
+        self._hooks.emit(ended_event(entry, verdict, answer))
         if isinstance(raised, AssertionError) or not isinstance(raised, Exception | None):
             raise raised
 

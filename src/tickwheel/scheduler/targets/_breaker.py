@@ -55,7 +55,7 @@ class Breakers:
         self._open_s = open_s
         self._clock = clock
         self._places: dict[str, _Place] = {}
-        self.tell: Callable[[Event], object] = lambda _event: None
+        self.emit: Callable[[Event], object] = lambda _event: None
         """Gets the events."""
 
     def enter(self, name: str) -> float | None:
@@ -80,7 +80,7 @@ class Breakers:
             if place is not None:
                 del self._places[name]
                 if place.is_open:
-                    self.tell(CircuitClosed(name))
+                    self.emit(CircuitClosed(name))
             return
         if place is None:
             if is_up is None:
@@ -96,7 +96,7 @@ class Breakers:
             place.open_until = self._clock() + self._open_s
             if not place.is_open:
                 place.is_open = True
-                self.tell(CircuitOpened(name, place.failures, self._open_s))
+                self.emit(CircuitOpened(name, place.failures, self._open_s))
 
     def figures(self) -> dict[str, Any]:
         """

@@ -290,9 +290,9 @@ class Reporting(Protocol):
     What a target has besides, if it reports events and figures of its own.
     """
 
-    def report_to(self, tell: Callable[[Event], object]) -> None:
+    def report_to(self, emit: Callable[[Event], object]) -> None:
         """
-        Give events to *tell* from now on; from any thread, and without waiting.
+        Give events to *emit* from now on; from any thread, and without waiting.
         """
 
     def figures(self) -> dict[str, Any]:

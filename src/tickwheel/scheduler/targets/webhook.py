@@ -130,11 +130,11 @@ class WebhookTarget:
             await self._session.close()
             self._session = None
 
-    def report_to(self, tell: Callable[[Event], object]) -> None:
+    def report_to(self, emit: Callable[[Event], object]) -> None:
         """
         Report receivers that are left alone, and those that are back.
         """
-        self._breakers.tell = tell
+        self._breakers.emit = emit
 
     def figures(self) -> dict[str, Any]:
         """
