@@ -1,0 +1,39 @@
+"""
+The README of a release has addresses that work on PyPI, where no file is beside it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+
+HOME = "https://example.org/us/tickwheel"
+
+
+def test_addresses_are_absolute(root, tmp_path):
+    """
+    Each picture and page is one of the tag's, and names a file of the project.
+    """
+    copy = tmp_path / "README.md"
+    shutil.copy(root / "README.md", copy)
+    command = [sys.executable, str(root / "scripts" / "pypi_readme.py"), HOME, "v1.2.3", str(copy)]
+    subprocess.run(command, check=True, timeout=60)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", copy.read_text("utf-8"))
+    assert len(links) > 20
+    for picture, address in links:
+        kind = "raw" if picture else "blob"
+        assert address.startswith(f"{HOME}/{kind}/v1.2.3/")
+        assert (root / address.removeprefix(f"{HOME}/{kind}/v1.2.3/").partition("#")[0]).exists(), address
+
+
+def test_other_addresses_are_left(root, tmp_path):
+    """
+    What is absolute already stays, and so does a link inside the page.
+    """
+    copy = tmp_path / "README.md"
+    copy.write_text("[a](https://example.org) [b](#figures) [c](docs/x.md#y)\n", "utf-8")
+    command = [sys.executable, str(root / "scripts" / "pypi_readme.py"), f"{HOME}/", "v1", str(copy)]
+    subprocess.run(command, check=True, timeout=60)
+    assert copy.read_text("utf-8") == f"[a](https://example.org) [b](#figures) [c]({HOME}/blob/v1/docs/x.md#y)\n"
