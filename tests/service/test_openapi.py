@@ -11,7 +11,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
 import pytest
+
+from tickwheel.service.examples import ANSWERS, BODIES
 
 EXAMPLES = int(os.environ.get("TICKWHEEL_EXAMPLES", "20"))
 """How many requests are made up for each operation; `TICKWHEEL_EXAMPLES=2000` makes more than twenty thousand."""
@@ -75,10 +78,13 @@ def test_every_operation_is_described(document):
     for methods in document["paths"].values():
         for operation in methods.values():
             ids.append(operation["operationId"])
+            assert set(operation["tags"]) <= {tag["name"] for tag in document["tags"]}
             assert operation["summary"].endswith(".")
             assert any(status.startswith("2") for status in operation["responses"])
             assert any(status.startswith("4") for status in operation["responses"])
     assert len(ids) == len(set(ids)) >= 16
+    assert all(tag["description"] for tag in document["tags"])
+    assert document["servers"] == [{"url": "/", "description": "The service that this document is of."}]
     names = set(document["components"]["schemas"])
     text = str(document)
     assert {part.split("'")[0] for part in text.split("#/components/schemas/")[1:]} <= names
@@ -102,6 +108,40 @@ def test_types_of_bodies_say_what_is_needed(document):
     The document says what no single type does: that a set needs one kind of time, and where it goes.
     """
     schemas = document["components"]["schemas"]
-    assert {"required": ["delay"]} in schemas["SetBody"]["anyOf"]
+    assert {"required": ["delay"]} in schemas["SetBody"]["allOf"][0]["anyOf"]
     assert schemas["SetBody"]["additionalProperties"] is False
     assert "default" not in schemas["SetBody"]["properties"]["delay"]
+
+
+def test_every_operation_has_examples(document):
+    """
+    Every body and JSON answer has an example that can be read as the type that it is of.
+    """
+    shown = {"request": 0, "answer": 0}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                shown["request"] += "example" in content
+            for status, answer in operation["responses"].items():
+                if status.startswith("2") and "application/json" in answer["content"]:
+                    shown["answer"] += "example" in answer["content"]["application/json"]
+    assert shown["request"] >= len(BODIES)
+    assert shown["answer"] >= len(ANSWERS)
+    for kind, example in (BODIES | ANSWERS).items():
+        msgspec.json.decode(msgspec.json.encode(example), type=kind)
+
+
+def test_bounds_are_those_of_the_service(server, document):
+    """
+    What the service refuses, the schema refuses: an empty cursor, and a step of more than a hundred years.
+    """
+    fields = {
+        field["name"]: field["schema"]
+        for path in ("/v1/jobs", "/v1/due")
+        for field in document["paths"][path]["get"]["parameters"]
+    }
+    assert fields["cursor"]["minLength"] == 1
+    assert server.ask("GET", "/v1/jobs?cursor=").status == 422
+    (most,) = (one["maximum"] for one in fields["step"]["anyOf"] if "maximum" in one)
+    assert server.ask("GET", f"/v1/due?step={most}&steps=1").status == 200
+    assert server.ask("GET", f"/v1/due?step={most + 1}&steps=1").status == 422

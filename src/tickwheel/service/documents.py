@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict
 
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.model import Answer, Job, RetryPolicy
@@ -26,6 +26,7 @@ __all__ = [
     "FiringsDocument",
     "ForecastDocument",
     "JobDocument",
+    "Moment",
     "PageDocument",
     "ResultDocument",
     "ShardDocument",
@@ -39,6 +40,10 @@ __all__ = [
     "job_document",
     "wheel_document",
 ]
+
+
+Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
+"""An instant as it goes out; the schema then says that it is a date and time, and clients read it as one."""
 
 
 class RetryDocument(Struct, frozen=True):
@@ -62,17 +67,17 @@ class JobDocument(Struct, frozen=True):
     key: str
     generation: int
     state: Literal["pending", "running", "dead"]
-    due_at: datetime
+    due_at: Moment
     target: str
     handler: str
     payload: Raw
     attempt: int
     retry: RetryDocument
-    expires_at: datetime | None
+    expires_at: Moment | None
     recurrence: Raw | None
     error: str | None
     trace: str | None
-    first_set_at: datetime
+    first_set_at: Moment
     lacks_handler: bool = False
     awaits_worker: bool = False
 
@@ -106,8 +111,8 @@ class FiringDocument(Struct, frozen=True):
     attempt: int
     target: str
     handler: str
-    due_at: datetime
-    fired_at: datetime
+    due_at: Moment
+    fired_at: Moment
     lateness_ms: float
     outcome: str
     error: str | None
@@ -130,7 +135,7 @@ class ResultDocument(Struct, frozen=True, omit_defaults=True):
     status: int
     outcome: str
     generation: int | None = None
-    due_at: datetime | None = None
+    due_at: Moment | None = None
     problem: dict[str, Any] | None = None
     job: JobDocument | None = None
 
@@ -191,7 +196,7 @@ class StatsDocument(TypedDict):
     Counts of the store (pending, running, dead) and of this process (the rest).
     """
 
-    now: datetime
+    now: Moment
     changes: int
     pending: int
     running: int
@@ -216,7 +221,7 @@ class StatsDocument(TypedDict):
     store: str
     loss_window: str
     offset_ms: float
-    next_due_at: datetime | None
+    next_due_at: Moment | None
 
 
 class StripDocument(Struct, frozen=True):
@@ -225,7 +230,7 @@ class StripDocument(Struct, frozen=True):
     """
 
     name: str
-    since: datetime
+    since: Moment
     step_s: int
     counts: list[int]
 
@@ -270,7 +275,7 @@ class ForecastDocument(Struct, frozen=True):
     The number of jobs that fall due in the next minute, hour and day, and the instant of the next one.
     """
 
-    next_due_at: datetime | None
+    next_due_at: Moment | None
     strips: list[StripDocument]
 
 
@@ -293,7 +298,7 @@ class ShardDocument(Struct, frozen=True):
     shard: int
     owner: str | None
     epoch: int
-    until: datetime | None
+    until: Moment | None
 
 
 class ShardsDocument(Struct, frozen=True):

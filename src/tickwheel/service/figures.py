@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tickwheel.observe.prometheus import LATENESS_EDGES_MS, buckets
 from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service.bodies import CENTURY_S
 from tickwheel.service.documents import (
     CountsDocument,
     FiringsDocument,
@@ -33,7 +34,10 @@ _FIRINGS_MAX: Final = 500
 DUE_FIELDS: Final[dict[str, Any]] = {
     "since": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}], "description": "Now, or then."},
     "step": {
-        "anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "maxLength": 101}],
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0, "maximum": CENTURY_S},
+            {"type": "string", "maxLength": 101},
+        ],
         "default": 1,
         "description": "The length of each step: seconds, or text such as `1m`.",
     },

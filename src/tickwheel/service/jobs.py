@@ -36,7 +36,7 @@ LIST_FIELDS: Final[dict[str, Any]] = {
         "enum": ["key", "due"],
         "description": "By key; or pending jobs by instant, which goes only with due_from, due_until and limit.",
     },
-    "cursor": {"type": "string", "maxLength": 512, "description": "Of the page before."},
+    "cursor": {"type": "string", "minLength": 1, "maxLength": 512, "description": "Of the page before."},
     "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
 }
 """The fields of a list's query, each with its JSON schema."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec.json import schema_components
 
+from tickwheel.service.examples import ANSWERS, BODIES, FIELDS
 from tickwheel.service.msgpack import MEDIA_TYPE
 from tickwheel.service.problems import KINDS
 from tickwheel.service.routes import Operation
@@ -22,6 +23,7 @@ _KEY: Final = {
     "in": "path",
     "required": True,
     "description": "The job's key: 1 to 512 bytes of UTF-8 without NUL, percent-encoded. A slash may be as it is.",
+    "example": FIELDS["key"],
     "schema": {"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[^\\u0000]+$"},
 }
 _IF_MATCH: Final = {
@@ -34,7 +36,7 @@ _IF_NONE_MATCH: Final = {
     "name": "If-None-Match",
     "in": "header",
     "description": "Only if there is no job of this key. Not together with If-Match.",
-    "schema": {"const": "*"},
+    "schema": {"type": "string", "pattern": "^[*]$", "examples": ["*"]},
 }
 _IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
@@ -60,7 +62,7 @@ _MOVE: Final = {"oneOf": [{"required": [name]} for name in ("delay", "at")]}
 _SET: Final = {
     "anyOf": [{"required": [name]} for name in ("delay", "at", "every", "cron")],
     "not": {"anyOf": [{"required": ["delay", "at"]}, {"required": ["every", "cron"]}]},
-    "if": {"required": ["target"], "properties": {"target": {"const": "log"}}},
+    "if": {"required": ["target"], "properties": {"target": {"type": "string", "const": "log"}}},
     "else": {"required": ["handler"], "properties": {"handler": {"type": "string", "minLength": 1}}},
 }
 _TOGETHER: Final = {"SetBody": _SET, "MoveBody": _MOVE}
@@ -76,11 +78,14 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
     named = list(dict.fromkeys(kind for kind in types if inspect.isclass(kind)))
     _, schemas = schema_components(named, ref_template="#/components/schemas/{name}")
     for name, schema in schemas.items():
-        schema.update(_TOGETHER.get(name, {}))
+        if name in _TOGETHER:
+            schema["allOf"] = [_TOGETHER[name]]  # beside the fields, generators would take it for another body
+        _make_tuples_plain(schema)
         if name.endswith(("Body", "Item")):
             for of in schema.get("properties", {}).values():
                 if of.get("default", ...) is None and not _takes_null(of):
                     del of["default"]  # absent is not the same as null
+    tags = {_tag_of(operation): _resource_of(operation) for operation in table}
     paths: dict[str, dict[str, Any]] = {}
     for operation in table:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
@@ -93,6 +98,8 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
             "description": "Every JSON document comes as MessagePack, if `Accept: application/msgpack` asks for it.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "servers": [{"url": "/", "description": "The service that this document is of."}],
+        "tags": [{"name": name, "description": text} for name, text in tags.items()],
         "paths": paths,
         "components": {
             "schemas": {**schemas, "Problem": _PROBLEM},
@@ -100,6 +107,19 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
         },
         "security": [{}, {"token": []}],
     }
+
+
+def _make_tuples_plain(schema: Any) -> None:
+    """
+    Say what the items of tuples may be by a schema, which generators of clients read; they stop at `items: false`.
+    """
+    if isinstance(schema, list):
+        for inner in schema:
+            _make_tuples_plain(inner)
+    elif isinstance(schema, dict):
+        if schema.get("items") is False:
+            schema["items"] = {"anyOf": schema["prefixItems"]}
+        _make_tuples_plain(list(schema.values()))
 
 
 def _takes_null(schema: Mapping[str, Any]) -> bool:
@@ -113,6 +133,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     summary, _, description = document.partition("\n\n")
     found: dict[str, Any] = {
         "operationId": operation.run.__qualname__.replace(".", "_").lower(),
+        "tags": [_tag_of(operation)],
         "summary": summary,
         "parameters": _parameters(operation),
         "responses": _responses(operation),
@@ -122,16 +143,30 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if operation.body is not None:
         schema = {"$ref": f"#/components/schemas/{operation.body.__name__}"}
         kinds = ("application/json", *((MEDIA_TYPE,) if operation.takes_msgpack else ()))
-        found["requestBody"] = {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}
+        content = {"schema": schema, "example": BODIES[operation.body]}
+        found["requestBody"] = {"required": True, "content": dict.fromkeys(kinds, content)}
     if operation.is_open:
         found["security"] = []
     return found
 
 
+def _tag_of(operation: Operation) -> str:
+    return operation.run.__qualname__.partition(".")[0].lower()
+
+
+def _resource_of(operation: Operation) -> str:
+    """
+    Return the first line of what the resource's class says of itself.
+    """
+    resource = getattr(operation.run, "__self__", None)
+    return (inspect.getdoc(type(resource)) or "").partition("\n")[0]
+
+
 def _parameters(operation: Operation) -> list[Any]:
     found: list[Any] = [_KEY] if "{key}" in operation.path else []
     for name, schema in operation.query.items():
-        found.append({"name": name, "in": "query", "schema": schema})
+        example = {"example": FIELDS[name]} if name in FIELDS else {}
+        found.append({"name": name, "in": "query", "schema": schema, **example})
     if operation.has_conditions:
         found.append(_IF_MATCH)
     if operation.can_create:
@@ -147,7 +182,12 @@ def _responses(operation: Operation) -> dict[str, Any]:
         if isinstance(answer, str):
             content: dict[str, Any] = {answer: {"schema": {"type": "string"}}}
         else:
-            content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{answer.__name__}"}}}
+            content = {
+                "application/json": {
+                    "schema": {"$ref": f"#/components/schemas/{answer.__name__}"},
+                    "example": ANSWERS[answer],
+                }
+            }
         found[str(status)] = {"description": "Created." if status == 201 else "Done.", "content": content}  # noqa: PLR2004 its name
     for name in operation.problems:
         kind = KINDS[name]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
 from typing import Any, Final, Literal
 
 import msgspec
@@ -19,7 +18,7 @@ from starlette.types import Receive
 
 from tickwheel.scheduler import AsyncScheduler, JobLease
 from tickwheel.service.bodies import AckBody, ExtendBody, LeaseBody, NackBody
-from tickwheel.service.documents import JobDocument, instant, job_document
+from tickwheel.service.documents import JobDocument, Moment, instant, job_document
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import read_body
 from tickwheel.service.options import ServiceOptions
@@ -42,7 +41,7 @@ class LeaseDocument(Struct, frozen=True):
     fire_id: str
     attempt: int
     is_last_attempt: bool
-    until: datetime
+    until: Moment
     job: JobDocument
 
 
@@ -67,7 +66,7 @@ class ExtendedDocument(Struct, frozen=True):
     The new end of a lease.
     """
 
-    until: datetime
+    until: Moment
 
 
 class Pulls:

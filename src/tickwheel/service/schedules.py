@@ -5,7 +5,6 @@ Schedules: recurring jobs, when they run, and when a rule would.
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import Any, Final, Literal
 
 from msgspec import Raw, Struct
@@ -13,7 +12,8 @@ from msgspec import Raw, Struct
 from tickwheel.scheduler import AsyncScheduler, Job
 from tickwheel.scheduler.verbs.recurring import RUNS_MAX, runs_of
 from tickwheel.scheduler.verbs.requests import SetRequest, trial
-from tickwheel.service.documents import instant
+from tickwheel.service.bodies import CENTURY_S
+from tickwheel.service.documents import Moment, instant
 from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import job_key, query, to_count, to_duration, to_instant
 from tickwheel.service.jobs import LIST_FIELDS
@@ -33,7 +33,7 @@ __all__ = [
 
 PREFIX: Final = b"/v1/schedules/"
 _COUNT_MAX: Final = 1000
-_DURATION: Final = [{"type": "number"}, {"type": "string", "maxLength": 101}]
+_DURATION: Final = [{"type": "number", "maximum": CENTURY_S}, {"type": "string", "maxLength": 101}]
 COUNT_FIELDS: Final[dict[str, Any]] = {
     "count": {
         "type": "integer",
@@ -75,7 +75,7 @@ class ScheduleDocument(Struct, frozen=True):
     generation: int
     state: Literal["pending", "running", "dead"]
     rule: Raw
-    runs: list[datetime]
+    runs: list[Moment]
     target: str
     handler: str
 
@@ -95,7 +95,7 @@ class RunsDocument(Struct, frozen=True):
     """
 
     rule: Raw
-    runs: list[datetime]
+    runs: list[Moment]
 
 
 class Schedules:

@@ -1,0 +1,190 @@
+"""
+An example of each body, field and document, for the API's document: of one job, "tea", set at 09:00 for 09:04.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tickwheel.service.bodies import (
+    AckBody,
+    BatchBody,
+    CancelBody,
+    ExtendBody,
+    LeaseBody,
+    MoveBody,
+    NackBody,
+    SetBody,
+)
+from tickwheel.service.documents import (
+    AnswerDocument,
+    BatchDocument,
+    CancelledDocument,
+    CountersDocument,
+    CountsDocument,
+    FiringsDocument,
+    ForecastDocument,
+    JobDocument,
+    PageDocument,
+    ShardsDocument,
+    StatsDocument,
+    WheelDocument,
+)
+from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument
+from tickwheel.service.schedules import RunsDocument, ScheduleDocument, SchedulesDocument
+
+__all__ = ["ANSWERS", "BODIES", "FIELDS"]
+
+_SET_AT: Final = "2030-01-01T09:00:00Z"
+_DUE_AT: Final = "2030-01-01T09:04:00Z"
+_OWNER: Final = "kettle:4711:9f2c6e1d"
+_FIRE_ID: Final = "tea/17/1"
+
+_JOB: Final[dict[str, Any]] = {
+    "key": "tea",
+    "generation": 17,
+    "state": "pending",
+    "due_at": _DUE_AT,
+    "target": "pull",
+    "handler": "kitchen",
+    "payload": {"cups": 2},
+    "attempt": 0,
+    "retry": {"attempts": 5, "kind": "exponential", "base_s": 1.0, "max_s": 3600.0, "jitter": 0.1, "waits_s": []},
+    "expires_at": None,
+    "recurrence": None,
+    "error": None,
+    "trace": None,
+    "first_set_at": _SET_AT,
+}
+_FIRING: Final[dict[str, Any]] = {
+    **{name: _JOB[name] for name in ("key", "generation", "target", "handler", "due_at", "error")},
+    "fire_id": _FIRE_ID,
+    "attempt": 1,
+    "fired_at": "2030-01-01T09:04:00.001Z",
+    "lateness_ms": 0.7,
+    "outcome": "succeeded",
+}
+_RULE: Final[dict[str, Any]] = {"cron": "0 9 * * 1-5", "jitter_ms": 0, "misfire": "once", "tz": "Europe/Berlin"}
+_RUNS: Final = ["2030-01-01T08:00:00Z", "2030-01-02T08:00:00Z"]
+_SCHEDULE: Final[dict[str, Any]] = {
+    **{name: _JOB[name] for name in ("generation", "state", "target", "handler")},
+    "key": "standup",
+    "rule": _RULE,
+    "runs": _RUNS,
+}
+_LATENESS: Final[dict[str, Any]] = {
+    "count": 2,
+    "p50_ms": 0.4,
+    "p99_ms": 0.7,
+    "max_ms": 0.7,
+    "sum_ms": 1.1,
+    "histogram": [[0.5, 1], [1.0, 1], [None, 0]],
+}
+_STATS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("running", "dead", "failed", "retried", "snoozed", "expired", "dead_total", "refused"), 0),
+    **dict.fromkeys(("waiting", "in_flight"), 0),
+    "now": _SET_AT,
+    "changes": 7,
+    "pending": 1,
+    "fired": 2,
+    "succeeded": 2,
+    "near": 1,
+    "commits": 5,
+    "lateness": _LATENESS,
+    "waiting_for_handler": [],
+    "leaked": [],
+    "owner": _OWNER,
+    "epoch": 3,
+    "store": "sqlite:///tickwheel.db",
+    "loss_window": "",
+    "offset_ms": 0.0,
+    "next_due_at": _DUE_AT,
+}
+
+BODIES: Final[dict[Any, Any]] = {
+    SetBody: {"delay": 240, "target": "pull", "handler": "kitchen", "payload": {"cups": 2}},
+    MoveBody: {"delay": 300},
+    BatchBody: {
+        "items": [
+            {"do": "set", "key": "tea", "delay": 240, "target": "pull", "handler": "kitchen"},
+            {"do": "move", "key": "eggs", "at": _DUE_AT},
+            {"do": "cancel", "key": "toast", "if_generation": 12},
+        ]
+    },
+    CancelBody: {"prefix": "breakfast/"},
+    LeaseBody: {"queue": "kitchen", "limit": 10, "wait": 20, "seconds": 60},
+    AckBody: {"fire_id": _FIRE_ID},
+    NackBody: {"fire_id": _FIRE_ID, "delay": 30, "error": "the kettle is empty"},
+    ExtendBody: {"fire_id": _FIRE_ID, "seconds": 120},
+}
+"""By the type of the body."""
+
+FIELDS: Final[dict[str, Any]] = {
+    "at": _SET_AT,
+    "count": 2,
+    "cron": "0 9 * * 1-5",
+    "due_from": _SET_AT,
+    "due_until": "2030-01-01T10:00:00Z",
+    "handler": "kitchen",
+    "key": "tea",
+    "limit": 50,
+    "prefix": "breakfast/",
+    "seconds": 5,
+    "since": _SET_AT,
+    "step": 60,
+    "steps": 60,
+    "tz": "Europe/Berlin",
+}
+"""By the name of the field of a query, or of the address; fields of which one excludes another have none."""
+
+ANSWERS: Final[dict[Any, Any]] = {
+    AnswerDocument: {"outcome": "created", "job": _JOB},
+    JobDocument: _JOB,
+    PageDocument: {"jobs": [_JOB], "cursor": None},
+    BatchDocument: {
+        "results": [
+            {"key": "tea", "status": 201, "outcome": "created", "generation": 17, "due_at": _DUE_AT},
+            {"key": "toast", "status": 404, "outcome": "refused", "problem": {"type": "/problems/job_not_found"}},
+        ]
+    },
+    CancelledDocument: {"cancelled": 3},
+    SchedulesDocument: {"schedules": [_SCHEDULE], "cursor": None},
+    ScheduleDocument: _SCHEDULE,
+    RunsDocument: {"rule": _RULE, "runs": _RUNS},
+    LeasesDocument: {
+        "leases": [
+            {
+                "fire_id": _FIRE_ID,
+                "attempt": 1,
+                "is_last_attempt": False,
+                "until": "2030-01-01T09:05:00Z",
+                "job": _JOB,
+            }
+        ]
+    },
+    EndedDocument: {"outcome": "acknowledged"},
+    ExtendedDocument: {"until": "2030-01-01T09:06:00Z"},
+    ShardsDocument: {
+        "store": "postgresql:///jobs",
+        "owner": _OWNER,
+        "epoch": 3,
+        "shards": [{"shard": 0, "owner": _OWNER, "epoch": 3, "until": "2030-01-01T09:00:10Z"}],
+    },
+    WheelDocument: {
+        "timers": 1,
+        "slot_max": 1,
+        "cascades": 0,
+        "wakeups": 4,
+        "bytes": 4096,
+        "levels": [{"level": 3, "slot_ns": 4_294_967_296, "hand": 12, "into_ns": 5, "counts": {"14": 1}}],
+    },
+    CountsDocument: {"counts": [0, 0, 0, 0, 1]},
+    FiringsDocument: {"firings": [_FIRING]},
+    StatsDocument: _STATS,
+    ForecastDocument: {
+        "next_due_at": _DUE_AT,
+        "strips": [{"name": "hour", "since": _SET_AT, "step_s": 60, "counts": [0, 0, 0, 0, 1]}],
+    },
+    CountersDocument: {"counts": {"pending": 1, "wakeups": 4}},
+}
+"""By the type of the document."""
