@@ -49,7 +49,7 @@ HOUSE = (
     rule("who", r"\bwhoever\b|\b(?:these|somebody|someone|anybody|one|him|all) who\b", "'if you'"),
     rule("who", r"(?:^|[.:;,(] )Who (?!\w+ (?:is|are|was)\b)[^?\n]*?[.;,]", "'if you'", is_cased=True),
     rule("anew", r"\banew\b", "again"),
-    rule("itself", r"\b(?:by|of) (?:itself|themselves)\b", "automatically, alone, or what does it"),
+    rule("itself", r"\bby (?:itself|themselves)\b", "automatically, alone, or what does it"),
     rule("lies", r"\b(?:lie|lies|lain|lying)\b", "is, is kept, or is stored"),
     rule("stands", r"\b(?:stand|stands|stood|standing)\b", "is, is based, sustains, or survives"),
     rule("same", r"\ball the same\b", "nevertheless, or still"),
