@@ -31,6 +31,18 @@ def test_life_of_a_job(run):
     assert run("list").stdout == ""
 
 
+def test_kept_payload(run):
+    """
+    `set --keep-payload` changes a job and keeps its payload; a payload beside it is refused.
+    """
+    run("set", "tea", "--delay", "1h", "--target", "log", "--payload", '{"cups": 2}')
+    run("set", "tea", "--delay", "2h", "--target", "log", "--keep-payload")
+    assert json.loads(run("get", "tea", "--json").stdout)["payload"] == {"cups": 2}
+    answer = run("set", "tea", "--delay", "1h", "--target", "log", "--keep-payload", "--payload", "1")
+    assert answer.returncode != 0
+    assert "pass payload= or keep_payload=True, not both" in answer.stderr
+
+
 def test_json_lines(run):
     """
     With --json, a list is one document a line, in the order of the keys, over as many pages as there are.
