@@ -104,6 +104,21 @@ def test_missed_runs(file_url, make, clock, events, misfire, ended):  # noqa: PL
     assert scheduler.get("k").due_at == following
 
 
+@pytest.mark.parametrize("misfire", ["once", "all", "skip"])
+def test_run_now_does_not_shift_a_series(scheduler, clock, events, misfire):
+    """
+    A run that is wanted now is one more, and those that follow keep their instants.
+    """
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    first = scheduler.set("k", every="1h", misfire=misfire, handler="h").job.due_at
+    clock.advance(600)
+    scheduler.run_now("k")
+    assert ends(told, JobSucceeded, 1)[0].next_at == first
+    clock.advance(3000)
+    assert ends(told, JobSucceeded, 2)[1].next_at == first + 3_600_000
+
+
 def test_max_runs(scheduler, clock, events):
     """
     After so many runs the job is gone; a failed run counts like one that succeeded, and its retries do not.
