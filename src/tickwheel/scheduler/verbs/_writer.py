@@ -2,9 +2,9 @@
 Group commit: a thread that writes for everybody.
 
 Whatever gathered while the last commit ran goes into the next one, so a lone write waits for nobody and a thousand
-share one flush to the disk. There are two lanes: callers' writes, of which only so many may wait, and the scheduler's
+share one flush to the disk. There are two queues: callers' writes, of which only so many may wait, and the scheduler's
 own (begins, settles), which go first and never wait for room, so that firing does not wait behind a bulk import.
-A store that takes two writers gets a thread for each lane: one works while the other waits for the server.
+A store that takes two writers gets a thread for each queue: one works while the other waits for the server.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class _Reported:
 _REPORTED: Final = _Reported()
 
 
-class _Lane(Enum):
+class _Source(Enum):
     """
-    What a thread writes; its value names the thread.
+    Whose writes a thread takes; its value names the thread.
     """
 
     BOTH = ""
@@ -120,8 +120,8 @@ class Writer:
         """How many commits held at most 1, 2, 4, 8, ... writes, and more than the step before."""
         self._pid = os.getpid()
         self._threads = [
-            runtime.thread(target=self._run, args=(lane,), name=f"tickwheel-writer{lane.value}", daemon=True)
-            for lane in ((_Lane.BOTH,) if is_shared else (_Lane.OWN, _Lane.CALLERS))
+            runtime.thread(target=self._run, args=(source,), name=f"tickwheel-writer{source.value}", daemon=True)
+            for source in ((_Source.BOTH,) if is_shared else (_Source.OWN, _Source.CALLERS))
         ]
         for thread in self._threads:
             thread.start()
@@ -278,8 +278,8 @@ class Writer:
             what = f"{self._store.url} was opened before a fork"
             raise StoreError(what, "make a new scheduler in the child process")
 
-    def _run(self, lane: _Lane) -> None:
-        take = {_Lane.BOTH: self._take, _Lane.OWN: self._take_own, _Lane.CALLERS: self._take_callers}[lane]
+    def _run(self, source: _Source) -> None:
+        take = {_Source.BOTH: self._take, _Source.OWN: self._take_own, _Source.CALLERS: self._take_callers}[source]
         while entries := take():
             self._write(entries)
 
