@@ -11,7 +11,6 @@ handler. The store is a URL of one with leases, with `lease_s=1`.
 
 from __future__ import annotations
 
-import argparse
 import random
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from node_command import run_command
 from sigstop import append, is_empty, until
 
 from tickwheel.observe.events import JobDied
@@ -219,30 +219,16 @@ def judge(folder: Path, told: Told) -> Result:
     )
 
 
-def main() -> int:
+def line_of(result: Result) -> str:
     """
-    Read the command line, prove, print one line.
+    Return what a run has shown, in one line.
     """
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--store", required=True, metavar="URL")
-    parser.add_argument("--own", type=Path, default=None, help=argparse.SUPPRESS)
-    parser.add_argument("--name", default="", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.own is not None:
-        own(options.own, options.store, options.name)
-        return 0
-    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
-    result = prove(options.store, options.rounds, seed)
-    print(
+    return (
         f"acknowledged {result.acknowledged}, lost {result.lost}, overtaken {result.overtaken}, early {result.early}, "
         f"silent longest {result.silent_s:.1f} s, repeated ids {result.repeated}, started twice {result.beside}, "
-        f"dead {result.died}, where the handler is missing {result.misplaced}, waited for a handler {result.waited}, "
-        f"seed {seed}"
+        f"dead {result.died}, where the handler is missing {result.misplaced}, waited for a handler {result.waited}"
     )
-    return 0 if result.is_good else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(__doc__, 2, own, prove, line_of))

@@ -11,7 +11,6 @@ notes: none may be silent for 5 s, whoever was stopped when it was set. The stor
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
@@ -23,6 +22,8 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from node_command import run_command
 
 from tickwheel.observe.events import JobSucceeded, SettleRefused
 from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, StoreError
@@ -209,30 +210,17 @@ def _lines_of(path: Path, key: str) -> list[str]:
     return [line for line in path.read_text().splitlines() if f" {key}/" in line]
 
 
-def main() -> int:
+def line_of(result: Result) -> str:
     """
-    Read the command line, prove, print one line.
+    Return what a run has shown, in one line.
     """
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--store", required=True, metavar="URL")
-    parser.add_argument("--own", type=Path, default=None, help=argparse.SUPPRESS)
-    parser.add_argument("--name", default="", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.own is not None:
-        own(options.own, options.store, options.name)
-        return 0
-    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
-    result = prove(options.store, options.rounds, seed)
-    print(
+    return (
         f"jobs {result.jobs}, lost {result.lost}, unfinished {result.unfinished}, early {result.early}, "
         f"settled twice {result.settled_twice}, "
         f"settles refused {result.refused}, duplicates {result.duplicates}, "
-        f"notes {result.notes}, silent longest {result.silent_s:.1f} s, seed {seed}"
+        f"notes {result.notes}, silent longest {result.silent_s:.1f} s"
     )
-    return 0 if result.is_good else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(__doc__, 3, own, prove, line_of))
