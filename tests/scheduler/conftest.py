@@ -107,7 +107,7 @@ def service_url():
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     import uvicorn  # noqa: PLC0415  an extra
 
-    from tickwheel.service import Service, ServiceOptions  # noqa: PLC0415  as above
+    from tickwheel.service import Service, ServiceOptions  # noqa: PLC0415  its libraries are an extra
 
     scheduler = AsyncScheduler("memory://")
     for name in ("h", "other"):

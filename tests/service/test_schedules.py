@@ -167,7 +167,7 @@ def test_ten_thousand_in_messagepack(server):
         (b"\x81\xa5items\x91", 400),
         (b"\x91" * 100_000 + b"\xc0", 422),
         ({"items": [FAR | {"key": "deep", "payload": eval("[" * 90 + "]" * 90)}]}, 200),  # noqa: S307  brackets
-        ({"items": [FAR | {"key": "deep", "payload": eval("[" * 150 + "]" * 150)}]}, 400),  # noqa: S307  as above
+        ({"items": [FAR | {"key": "deep", "payload": eval("[" * 150 + "]" * 150)}]}, 400),  # noqa: S307  brackets
         ({"items": 5}, 422),
         ({"items": [FAR | {"key": 5}]}, 422),
         ({"items": [], "more": 1}, 422),

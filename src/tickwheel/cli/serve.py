@@ -159,7 +159,7 @@ def command(
 
 
 def _tracer(share: float) -> Tracer:
-    from tickwheel.observe import otel  # noqa: PLC0415  as above
+    from tickwheel.observe import otel  # noqa: PLC0415  it loads an extra's library
 
     try:
         otel.configure()
@@ -169,7 +169,7 @@ def _tracer(share: float) -> Tracer:
 
 
 def _tokens(path: str | None) -> Tokens:
-    from tickwheel.service import Tokens  # noqa: PLC0415  as above
+    from tickwheel.service import Tokens  # noqa: PLC0415  its libraries are an extra of their own
 
     environment = Tokens.of(read=os.environ.get("TICKWHEEL_READ_TOKEN"), write=os.environ.get("TICKWHEEL_WRITE_TOKEN"))
     return environment if path is None else environment + Tokens.from_file(path)

@@ -110,19 +110,19 @@ def _celery(app: Any) -> Target:
 
 
 def _dramatiq(broker: Any) -> Target:
-    from tickwheel.scheduler.targets.dramatiq import DramatiqTarget  # noqa: PLC0415  as above
+    from tickwheel.scheduler.targets.dramatiq import DramatiqTarget  # noqa: PLC0415  loaded when it is asked for
 
     return DramatiqTarget(broker)
 
 
 def _taskiq(broker: Any) -> Target:
-    from tickwheel.scheduler.targets.taskiq import TaskiqTarget  # noqa: PLC0415  as above
+    from tickwheel.scheduler.targets.taskiq import TaskiqTarget  # noqa: PLC0415  loaded when it is asked for
 
     return TaskiqTarget(broker)
 
 
 def _rq(connection: Any) -> Target:
-    from tickwheel.scheduler.targets.rq import RqTarget  # noqa: PLC0415  as above
+    from tickwheel.scheduler.targets.rq import RqTarget  # noqa: PLC0415  loaded when it is asked for
 
     return RqTarget(connection)
 

@@ -191,7 +191,7 @@ class TimerVerbs:
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """
-        from tickwheel.timers.wall_phase import at_instant  # noqa: PLC0415 - as above
+        from tickwheel.timers.wall_phase import at_instant  # noqa: PLC0415 - calendars are imported where they are used
 
         return self._begin(at_instant(self._engine.clock, when), callback, args, 1)
 

@@ -297,7 +297,7 @@ class _Delivered(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
-        except Exception:  # noqa: BLE001  as above
+        except Exception:  # noqa: BLE001  a parser's errors have no common base to name
             self._transport.abort()
 
     def on_message_begin(self) -> None:

@@ -40,7 +40,7 @@ def configure() -> None:
     if not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
         return
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  on use: the extra is optional
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  as above
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  on use: the extra is optional
 
     name = os.environ.get("OTEL_TRACES_EXPORTER", "otlp")
     known = entry_points(group="opentelemetry_traces_exporter")
@@ -247,7 +247,7 @@ def _context(api: Any, trace: str) -> SpanContext:
 
 def _library() -> Any:
     try:
-        from opentelemetry import trace  # noqa: PLC0415  as above
+        from opentelemetry import trace  # noqa: PLC0415  on use: the extra is optional
     except ImportError:
         library, extra = "opentelemetry", "otel"
         raise MissingExtraError(library, extra) from None

@@ -61,7 +61,7 @@ def profile(seconds: float, stop: threading.Event) -> str:
     end = time.monotonic() + seconds
     while time.monotonic() < end and not stop.wait(_INTERVAL_S):
         names = {thread.ident: thread.name for thread in threading.enumerate()}
-        for ident, frame in sys._current_frames().items():  # noqa: SLF001  as above
+        for ident, frame in sys._current_frames().items():  # noqa: SLF001  the documented way
             if ident != mine:
                 stack = (names.get(ident, str(ident)), *_names(frame))
                 met[stack if stack in met or len(met) < _STACKS_MAX else ("(others)",)] += 1

@@ -269,7 +269,7 @@ def _histogram(
 def _library() -> Any:
     try:
         import prometheus_client.core  # noqa: PLC0415  on use: the extra is optional
-        import prometheus_client.exposition  # noqa: PLC0415  as above
+        import prometheus_client.exposition  # noqa: PLC0415  on use: the extra is optional
     except ImportError:
         library, extra = "prometheus_client", "prometheus"
         raise MissingExtraError(library, extra) from None

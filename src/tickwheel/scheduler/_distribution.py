@@ -67,7 +67,7 @@ def _index(ms: float) -> int:
         return 0
     octave = us.bit_length() - 1
     index = ((octave - 3) << 3) + ((us >> (octave - 3)) & (_STEPS - 1))
-    return index if index < _LAST else _LAST  # noqa: FURB136  as above
+    return index if index < _LAST else _LAST  # noqa: FURB136  min() is a call, and this runs for each firing
 
 
 def _edge_ms(index: int) -> float:

@@ -232,7 +232,7 @@ def kept_text(text: object) -> str:
     if not issubclass(type(text), str):
         try:
             text = str(text)
-        except BaseException as fault:  # noqa: BLE001  as above
+        except BaseException as fault:  # noqa: BLE001  any text may be kept, also one that raises
             return _SILENT.format(type(fault).__name__)
     cut = str.__getitem__(text, slice(ERROR_CHARS_MAX))  # type: ignore[index]  # a string by its class; now exactly one
     if cut.isascii() and "\0" not in cut:

@@ -98,7 +98,7 @@ async def run_async(connection: Any, steps: Steps[_T]) -> _T:
             try:
                 cursor = await connection.execute(statement.text, statement.values)
                 rows = await cursor.fetchall() if cursor.description else []
-            except BaseException as error:  # noqa: BLE001 - as above
+            except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
                 statement = steps.throw(error)
             else:
                 statement = steps.send(Result(cursor.rowcount, rows))
