@@ -240,7 +240,7 @@ def connected(url: str) -> Scheduler:
         except StoreError:
             if time.monotonic() > give_up:
                 raise
-            time.sleep(0.01)
+            time.sleep(0.01)  # a server that is coming back gives no signal
 
 
 def tend_until(instant: float, victims: list[Victim]) -> None:
@@ -252,7 +252,7 @@ def tend_until(instant: float, victims: list[Victim]) -> None:
             victim.tend()
         if time.monotonic() >= instant:
             return
-        time.sleep(0.002)
+        time.sleep(0.002)  # their fates are instants of the clock
 
 
 def wait_until_empty(client: Scheduler, owner: Victim) -> None:
@@ -267,7 +267,7 @@ def wait_until_empty(client: Scheduler, owner: Victim) -> None:
         with suppress(StoreError):  # a server that was killed last is still coming back
             if not any(client.stats()[state] for state in ("pending", "running")):
                 break
-        time.sleep(0.02)
+        time.sleep(0.02)  # the owner is another process, and only the store shows what it has done
     time.sleep(0.1)  # the last hook's line
 
 

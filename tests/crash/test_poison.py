@@ -19,7 +19,7 @@ scheduler.handler("poison")(lambda _: os._exit(9))
 scheduler.handler("fine")(lambda _: None)
 scheduler.start()
 while scheduler.stats()["pending"] or scheduler.stats()["running"]:
-    time.sleep(0.01)
+    time.sleep(0.01)  # the process is to be killed at any moment of this loop
 """
 
 

@@ -52,7 +52,7 @@ def test_the_end_with_timers_pending(kind):
         for delay in (0, 0.001, 5, 3600, float("inf")):
             wheel.call_later(delay, lambda: None)
             wheel.set(delay, "value", 3600)
-        time.sleep(0.05)
+        time.sleep(0.05)  # the thread has begun to wait
         print("end")
         """,
         kind,
@@ -73,7 +73,7 @@ def test_the_end_with_timers_firing(kind):
         others = [TimerWheel() for _ in range(10)]
         for other in others:
             other.call_later(0, lambda: None)
-        time.sleep(0.05)
+        time.sleep(0.05)  # the threads are firing
         print("end")
         """,
         kind,

@@ -78,13 +78,13 @@ def prove(url: str, jobs: int, seed: int) -> Result:
         for number in range(jobs):
             scheduler.set(f"job-{number}", delay=dice.uniform(0, 2), payload=f"job-{number}", handler="count")
             if number % max(1, jobs // len(steps)) == 0 and steps:
-                time.sleep(0.4)
+                time.sleep(0.4)  # some jobs fall due between two steps
                 clock.step_ns += int(steps.pop(0) * 1e9)
         clock.step_ns = 0
-        time.sleep(2.5)
+        time.sleep(2.5)  # the longest delay, by a clock that is not stepped any more
         deadline = time.monotonic() + PATIENCE_S
         while len(runs) < jobs and time.monotonic() < deadline:
-            time.sleep(0.02)
+            time.sleep(0.02)  # bounded by the deadline, as a lost job gives no signal
         time.sleep(0.5)  # a second run of any would come now
         with suppress(StoreError):
             scheduler.stats()
