@@ -192,3 +192,25 @@ def test_top_without_a_service(run, url):
     answer = run("top", "--once", "--url", url)
     assert answer.returncode in (1, 2)
     assert url in answer.stderr
+
+
+def test_dead_list_with_a_limit(run, dead):
+    """
+    `dead list --limit` shows as many, in the order of their keys; without it all.
+    """
+    keys = [json.loads(line)["key"] for line in run("dead", "list", "--json", "--limit", "2").stdout.splitlines()]
+    assert keys == sorted(dead)[:2]
+    assert len(run("dead", "list", "--json").stdout.splitlines()) == len(dead)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(["serv"], "serve"), (["schedul", "list"], "schedule"), (["zzz"], None), (["lab", "reply"], "replay")],
+)
+def test_a_misspelt_command(run, typed, meant):
+    """
+    A command that there is none of is refused, with the one that was probably meant.
+    """
+    answer = run(*typed)
+    assert answer.returncode == 2
+    assert answer.stderr.rstrip().endswith(f"Did you mean {meant!r}?") == (meant is not None)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 import click
 
@@ -33,3 +34,17 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(self.modules[cmd_name]).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """
+        Find the command, or name the one that was probably meant.
+        """
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if close := get_close_matches(args[0], self.modules, n=1):
+                message = f"{error.message} Did you mean {close[0]!r}?"
+                raise click.UsageError(message, ctx) from None
+            raise

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import click
 
 from tickwheel.cli.exits import ExitCode, Refused
@@ -24,14 +26,15 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("prefix", default="")
+@click.option("--limit", type=click.IntRange(min=1), help="How many at most; all, if it is not given.")
 @store_option
 @json_option
-def list_dead(prefix: str, store: str, as_json: bool) -> None:
+def list_dead(prefix: str, limit: int | None, store: str, as_json: bool) -> None:
     """
     List the dead jobs whose key begins with PREFIX, with their last error.
     """
     with opened(store) as scheduler:
-        jobs = jobs_of(scheduler, prefix, state="dead")
+        jobs = islice(jobs_of(scheduler, prefix, state="dead"), limit)
         if as_json:
             for job in jobs:
                 print_json(job_facts(job))
