@@ -51,6 +51,11 @@ CLEAN = {
     "its cancel comes too late": ([SET, written("cancel", 1_000, outcome="refused")], [arrived(1_005)], []),
     "its cancel may have come": ([SET, written("cancel", 500, outcome="unknown")], [], []),
     "a set without an answer fires": ([written("set", 0, outcome="unknown")], [arrived(1_500)], []),
+    "a set without an answer is written late, and fires then": (
+        [written("set", 0, outcome="unknown")],
+        [arrived(9_000)],
+        [],
+    ),
     "a set without an answer never was": ([written("set", 0, outcome="unknown")], [], []),
     "a set is asked again, and the first one fires as well": (
         [written("set", 0, outcome="unknown"), written("set", 1_020, 2, 1_500)],

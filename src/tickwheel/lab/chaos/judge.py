@@ -5,7 +5,8 @@ What of a history breaks the promise.
     doubled       a fire id arrived twice; or a job that had been taken arrived again, with no fault in between
     early         a job arrived before the instant that was acknowledged, or before the one that it carries
     unexpected    what was never set, or was moved or cancelled before, arrived; or it carries another instant
-    silent        a job arrived for the first time more than five seconds after its instant, and no fault explains it
+    silent        an acknowledged job arrived for the first time more than five seconds after its instant, and no fault
+                  explains it
 
 A job is fired at least once, so one that arrives again after a fault is allowed: the answer of the target, or the
 note of it, was lost with the fault. It comes with another attempt in its fire id, and is counted as repeated.
@@ -138,7 +139,9 @@ class _Life:
     def silent(self, arrived: Iterable[Delivery], faults: Iterable[Fault], lease_ms: float) -> Iterator[str]:
         answered = {write.generation: write.ended_at for write in self._writes if _is_new(write)}
         for one in _first(arrived):
-            start = max(self._due.get(one.generation, one.due_at), one.due_at, answered.get(one.generation, 0.0))
+            if one.generation not in answered:  # nobody knows when it was written
+                continue
+            start = max(self._due.get(one.generation, one.due_at), one.due_at, answered[one.generation])
             for fault in sorted(faults, key=lambda fault: fault.began_at):
                 if fault.began_at - start <= _SILENT_MS:
                     start = max(start, fault.ended_at)
