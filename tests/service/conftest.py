@@ -96,7 +96,11 @@ class Server:
         ]
         for reader in self._readers:
             reader.start()
-        line = self.line_with("page ")
+        try:
+            line = self.line_with("page ")
+        except BaseException:
+            self.stop(signal.SIGKILL)
+            raise
         self.host, self.port = re.search(r"http://([\w.]+):(\d+)/", line).groups()
         self.port = int(self.port)
 
