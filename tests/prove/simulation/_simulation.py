@@ -4,6 +4,7 @@ One simulated day of a few nodes, from a seed.
 
 from __future__ import annotations
 
+import gc
 import logging
 import random
 import tempfile
@@ -77,7 +78,7 @@ def simulate(plan: Plan) -> History:
     dice = random.Random(plan.seed)
     run = Executor(dice.getrandbits(64))
     chance = random.Random(dice.getrandbits(64))
-    with _silence(), _folder() as folder:
+    with _silence(), _no_collection(), _folder() as folder:
         day = _Day(plan, run, history, dice, chance=chance, folder=folder)
         try:
             day.pass_by()
@@ -91,6 +92,20 @@ def simulate(plan: Plan) -> History:
     for failure in run.failures:
         history.add(Fault(run.now_ns, f"the simulation failed: {failure}"))
     return history
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """
+    Leave cyclic garbage until the day is over.
+
+    When it is collected depends on the real threads, and what is finalized then may switch tasks.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @contextmanager
