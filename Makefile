@@ -126,7 +126,8 @@ test-part: pythons $(VENV)/.build ## run tests/aio, core and drivers on every su
 	done; \
 	printf '\n%s' "$$table"; exit $$failed
 
-# On a native module without what Linux alone has, tickwheel is shown a standard library without what the system lacks.
+# On a native module without what Linux alone has, tickwheel is shown a standard library without what the system lacks:
+# before anything imports it, so without its plugin for pytest.
 PORTABLE := tests/drivers tests/aio tests/scheduler/stores/test_memory.py tests/scheduler/stores/test_sqlite.py \
 	tests/scheduler/stores/test_sqlite_file.py tests/scheduler/stores/test_sqlite_gone.py \
 	tests/scheduler/stores/test_sqlite_processes.py tests/scheduler/stores/test_sqlite_ears.py \
@@ -141,7 +142,7 @@ test-portable: $(VENV)/.build $(VENV)/.service $(VENV)/.dev ## run a good part a
 	@TICKWHEEL_PORTABLE=1 scripts/quick-build $(BIN) $(VENV)-portable
 	@failed=0; for system in macos windows; do \
 	    echo "make: as on $$system"; env -u PYTHONPATH $(VENV)-portable/bin/python -P -m pytest -q -n $(JOBS) \
-	        --dist loadfile -p no:cacheprovider --as $$system -k "$(PORTABLE_LESS)" $(PORTABLE) $(ARGS) || failed=1; \
+	        --dist loadfile -p no:cacheprovider -p no:tickwheel --as $$system -k "$(PORTABLE_LESS)" $(PORTABLE) $(ARGS) || failed=1; \
 	done; exit $$failed
 
 targets: ## let the compiler check the native module for other systems (TARGETS=...)

@@ -139,7 +139,7 @@ def pretend(system: str) -> None:
     Let tickwheel see *system* from now on; it must not be imported yet.
     """
     if already := [name for name in sys.modules if name.partition(".")[0] == "tickwheel"]:
-        message = f"{already[0]} is imported already, so it cannot be shown {system}: pretend first"
+        message = f"{already[0]} is imported already, so it cannot be shown {system}: run pytest -p no:tickwheel"
         raise RuntimeError(message)
     seen, really_import = seen_modules(system), builtins.__import__
 
