@@ -196,7 +196,7 @@ def test_the_example_of_a_worker(server):
     assert (worker.returncode, errors) == (0, "")
     assert sorted(out.splitlines()) == ["worked on [1, 2]", 'worked on {"to": "Ada"}']
     dead = server.job("GET", "example/1").json
-    assert (dead["state"], dead["error"]) == ("dead", "'cannot be done' is no work")
+    assert (dead["state"], dead["error"]) == ("dead", "'cannot be done' is not a piece of work")
 
 
 def test_the_example_without_a_service():

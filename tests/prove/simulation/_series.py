@@ -29,10 +29,11 @@ def follows(recurrence: str, due_at: int, next_at: int, ended_ms: int) -> str | 
     """
     Say what is wrong with *next_at* as the instant after the run due at *due_at*, which was settled at *ended_ms*.
 
-    With "all" it is the next instant of the series. Otherwise instants may be left out that had passed when the run
-    ended, and no others.
+    With "all" it is the next instant of the series, after that of a run that was tried again. Otherwise instants may
+    be left out that had passed when the run ended, and no others.
     """
     facts: dict[str, Any] = json.loads(recurrence)
+    due_at = facts.get("run_at", due_at)
     if next_at <= due_at:
         return f"it goes back from {due_at}"
     if not _is_in_series(facts, next_at):
