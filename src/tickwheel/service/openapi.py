@@ -36,7 +36,7 @@ _IF_NONE_MATCH: Final = {
     "name": "If-None-Match",
     "in": "header",
     "description": "Only if there is no job of this key. Not together with If-Match.",
-    "schema": {"type": "string", "pattern": "^[*]$", "examples": ["*"]},
+    "schema": {"type": "string", "enum": ["*"]},
 }
 _IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
