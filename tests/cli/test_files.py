@@ -55,9 +55,9 @@ GOOD = '{"key": "good", "delay": 3600, "target": "log"}\n'
 @pytest.mark.parametrize(
     ("form", "text", "parts"),
     [
-        ("jsonl", GOOD + "{", ("line 2", "no JSON")),
-        ("jsonl", GOOD + "[1]", ("line 2", "no JSON object")),
-        ("jsonl", GOOD + "[" * 100_000, ("line 2", "no JSON")),
+        ("jsonl", GOOD + "{", ("line 2", "not JSON")),
+        ("jsonl", GOOD + "[1]", ("line 2", "not a JSON object")),
+        ("jsonl", GOOD + "[" * 100_000, ("line 2", "not JSON")),
         ("jsonl", GOOD + '{"delay": 1}', ("line 2", "key is None")),
         ("jsonl", GOOD + '{"key": "b", "delay": 1, "surprise": 1}', ("line 2", "'surprise'")),
         ("jsonl", GOOD + '{"key": "b", "at": "soon"}', ("line 2", "'soon'")),

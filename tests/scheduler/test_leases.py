@@ -77,7 +77,7 @@ def test_no_renewal_without_an_end(make):
     A lease that nothing can take away needs no thread.
     """
     scheduler = make("memory://").start()
-    assert scheduler._core._owner.leases._thread is None
+    assert not scheduler._core._owner.leases._thread.is_alive()
 
 
 def test_distrusted_when_the_store_is_silent(make, record, events, until):
