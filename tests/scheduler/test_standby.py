@@ -84,7 +84,9 @@ def test_a_stop_ends_the_wait(make, file_url):
     """
     first, second = make(file_url), make(file_url)
     first.start()
-    second.start(role="auto")
+    for _ in range(2):  # the second time it waits already
+        second.start(role="auto")
+    assert [thread.name for thread in threading.enumerate()].count("tickwheel-standby") == 1
     assert second.stop() == []
     first.stop()
     with closing(Scheduler(file_url)) as third:
@@ -99,6 +101,8 @@ def test_roles(make, file_url):
     """
     with pytest.raises(InvalidJobError, match="role is 'leader': pass one of owner, auto"):
         make(file_url).start(role="leader")
+    with pytest.raises(InvalidJobError, match="role is 'leader'"):
+        make("http://127.0.0.1:9").start(role="leader")
     make(file_url).start()
     with pytest.raises(StoreInUseError):
         make(file_url).start(role="owner")

@@ -20,7 +20,7 @@ from tickwheel.scheduler._identity import one_life
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler._standby import Standby
+from tickwheel.scheduler._standby import Standby, check_role
 from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
@@ -29,7 +29,7 @@ from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.engine.pulls import Pulls
 from tickwheel.scheduler.engine.recent import FiringRecord
-from tickwheel.scheduler.errors import InvalidJobError, StoreError, StoreInUseError
+from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.model import Answer, Job, Write
 from tickwheel.scheduler.stores import Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
@@ -40,7 +40,6 @@ __all__ = ["Core"]
 
 _log = logging.getLogger("tickwheel.scheduler")
 
-_ROLES: Final = ("owner", "auto")
 _LAST_COMMIT_S: Final = 0.05
 """What the last commit gets at least, if handlers used up the time of the stop."""
 
@@ -100,8 +99,7 @@ class Core:
         """
         Become the owner, or with *role* "auto" wait to follow it; async handlers run on *loop*, or on one of their own.
         """
-        if role not in _ROLES:
-            raise InvalidJobError("role", role, f"pass one of {', '.join(_ROLES)}")
+        check_role(role)
         start = partial(self._lifecycle.start, lambda: self._start(loop))
         try:
             start()

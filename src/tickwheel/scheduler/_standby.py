@@ -6,18 +6,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.errors import InvalidJobError, StoreError
 
-__all__ = ["Standby"]
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["Standby", "check_role"]
 
 _log = logging.getLogger("tickwheel.scheduler")
 
+_ROLES: Final = ("owner", "auto")
 _PAUSE_S: Final = 0.5
 """Between two tries. The lock of a file wakes nobody when it is let go."""
+
+
+def check_role(role: str) -> None:
+    """
+    Raise an `InvalidJobError` if there is no such *role* of a scheduler that starts.
+    """
+    if role not in _ROLES:
+        raise InvalidJobError("role", role, f"pass one of {', '.join(_ROLES)}")
 
 
 class Standby:
@@ -27,13 +39,19 @@ class Standby:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self._lock = runtime.lock()
         self._ended = runtime.event()
+        self._thread: threading.Thread | None = None
 
     def begin(self, start: Callable[[], object]) -> None:
         """
-        Call *start* from time to time, until it raises no `StoreError` that is transient.
+        Call *start* from time to time, until it raises no `StoreError` that is transient; while it waits, do nothing.
         """
-        self._runtime.thread(target=self._run, args=(start,), name="tickwheel-standby", daemon=True).start()
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():  # it does not live on in the child of a fork
+                make = self._runtime.thread
+                self._thread = make(target=self._run, args=(start,), name="tickwheel-standby", daemon=True)
+                self._thread.start()
 
     def end(self) -> None:
         """

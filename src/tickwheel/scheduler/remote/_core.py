@@ -16,6 +16,7 @@ from tickwheel.scheduler import checks
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._runtime import Runtime
+from tickwheel.scheduler._standby import check_role
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.remote._client import RemoteClient
@@ -101,6 +102,7 @@ class RemoteCore:
         """
         Make sure that the service is there, and let the registered handlers pull; async ones run on *loop*.
         """
+        check_role(role)
         self._lifecycle.start(lambda: self._start(loop))
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
