@@ -9,6 +9,14 @@ from tickwheel.testing.engine_suite._base import EngineTests, refused
 __all__ = ["ArmTests"]
 
 
+def no_driver() -> None:
+    """
+    Be an `on_earlier` that raises.
+    """
+    message = "no driver"
+    raise OSError(message)
+
+
 class ArmTests(EngineTests):
     """
     Arming: a driver is given the instant to wait for, and is woken for an earlier one.
@@ -143,12 +151,7 @@ class ArmTests(EngineTests):
         What `on_earlier` raises leaves the call that set or moved, and the timer remains set.
         """
         rig = self.rig()
-
-        def fail() -> None:
-            message = "no driver"
-            raise OSError(message)
-
-        rig.engine.on_earlier = fail
+        rig.engine.on_earlier = no_driver
         rig.engine.arm()
         with refused(OSError, "no driver"):
             rig.engine.call_later(1e-9, rig.log.append, "a")
@@ -167,12 +170,7 @@ class ArmTests(EngineTests):
         """
         rig = self.rig()
         told: list[str] = []
-
-        def fail() -> None:
-            message = "no driver"
-            raise OSError(message)
-
-        rig.engine.on_earlier = fail
+        rig.engine.on_earlier = no_driver
         rig.engine.arm()
         with refused(OSError, "no driver"):
             rig.set("a", 100)
