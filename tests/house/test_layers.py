@@ -51,7 +51,7 @@ PRIVATE_IMPORTS = {
     "scheduler.verbs": {"engine._registry", "engine._storeclock"},
 }
 PRIVATE_IMPORTS_MAX = 13
-# What of the scheduler reaches time, threads or chance by itself instead of taking them from its runtime, and why. The
+# What of the scheduler reaches time, threads or chance directly instead of taking them from its runtime, and why. The
 # list may only become shorter: what is in it the simulation has to replace as a whole.
 OWN_TIME = {
     "scheduler._runtime": "it is where all the others get them",

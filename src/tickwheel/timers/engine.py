@@ -241,7 +241,7 @@ class WheelEngine(BulkVerbs):
                 self.on_earlier()
             except BaseException:
                 with self._lock:
-                    self._armed = NEVER  # whatever is set next tells it again
+                    self._armed = NEVER  # so that the next set wakes the driver
                 raise
 
     def fire_due(self, limit: int | None = None) -> int:

@@ -275,7 +275,7 @@ impl Cache {
         Ok(outcome)
     }
 
-    /// Tell the driver that something is due before it comes. If that raises, whatever is set next tells it again.
+    /// Tell the driver that something is due before it comes. If that raises, the next set tells it again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let told = self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));

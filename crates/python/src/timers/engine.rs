@@ -130,7 +130,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Tell the driver that something earlier has come. If that raises, whatever is set next tells it again.
+    /// Tell the driver that something earlier has come. If that raises, the next set tells it again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let hook = self.hooks.with(py, |hooks| hooks.on_earlier.as_ref().map(|hook| hook.clone_ref(py)));
