@@ -29,6 +29,34 @@ def find(program):
     return shutil.which(program) or (str(places[-1]) if places else None)
 
 
+def lent(make):
+    """
+    Yield what makes servers in folders of their own, by *make*, and starts them; all are stopped in the end.
+    """
+    servers = []
+
+    def start(*settings, **options):
+        servers.append(make(Path(tempfile.mkdtemp(prefix="tickwheel-")), *settings, **options))
+        servers[-1].start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+        shutil.rmtree(server.folder)
+
+
+def given_to_nobody(folder):
+    """
+    Return how to start what refuses to run as root: as the user whose the *folder* is from now on.
+    """
+    if os.geteuid() != 0:
+        return {}
+    user = pwd.getpwnam("nobody")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
 class Postgres:
     """
     A server in a folder of its own, reached through a Unix socket there.
@@ -37,11 +65,7 @@ class Postgres:
     def __init__(self, folder, *settings, standby_of=None):
         self.folder = folder
         self._settings = [word for setting in settings for word in ("-c", setting)]
-        # The server refuses to run as root.
-        user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
-        self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
-        if user:
-            os.chown(folder, user.pw_uid, user.pw_gid)
+        self._as = given_to_nobody(folder)
         self._process = None
         data, trusted = folder / "data", ("-U", "tick", "-A", "trust")
         command = [find("initdb"), "-D", data, *trusted, "-E", "UTF8", "--no-locale", "-N"]
@@ -161,17 +185,7 @@ def make_postgres():
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
     if not (find("initdb") and find("postgres")):
         pytest.skip("PostgreSQL is not installed: there is no initdb and no postgres")
-    servers = []
-
-    def make(*settings, standby_of=None):
-        servers.append(Postgres(Path(tempfile.mkdtemp(prefix="tickwheel-")), *settings, standby_of=standby_of))
-        servers[-1].start()
-        return servers[-1]
-
-    yield make
-    for server in servers:
-        server.stop()
-        shutil.rmtree(server.folder)
+    yield from lent(Postgres)
 
 
 @pytest.fixture(scope="session")
@@ -189,10 +203,7 @@ class Pgbouncer:
 
     def __init__(self, folder, server, *settings):
         self.folder = folder
-        user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
-        self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
-        if user:
-            os.chown(folder, user.pw_uid, user.pw_gid)
+        self._as = given_to_nobody(folder)
         lines = ["[databases]", f"* = host={server.folder} user=tick", "[pgbouncer]", "pool_mode = transaction"]
         lines += [f"unix_socket_dir = {folder}", "listen_port = 6432", "auth_type = any", *settings]
         (folder / "pgbouncer.ini").write_text("\n".join(lines))
@@ -233,17 +244,7 @@ def make_pgbouncer(postgres):
     """
     if not (find("pgbouncer") or Path("/usr/sbin/pgbouncer").exists()):
         pytest.skip("PgBouncer is not installed: there is no pgbouncer")
-    poolers = []
-
-    def make(*settings):
-        poolers.append(Pgbouncer(Path(tempfile.mkdtemp(prefix="tickwheel-")), postgres, *settings))
-        poolers[-1].start()
-        return poolers[-1]
-
-    yield make
-    for pooler in poolers:
-        pooler.stop()
-        shutil.rmtree(pooler.folder)
+    yield from lent(lambda folder, *settings: Pgbouncer(folder, postgres, *settings))
 
 
 @pytest.fixture
@@ -346,17 +347,7 @@ def make_redis():
     pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
     if not find("redis-server"):
         pytest.skip("Redis is not installed: there is no redis-server")
-    servers = []
-
-    def make(*settings):
-        servers.append(Redis(Path(tempfile.mkdtemp(prefix="tickwheel-")), *settings))
-        servers[-1].start()
-        return servers[-1]
-
-    yield make
-    for server in servers:
-        server.stop()
-        shutil.rmtree(server.folder)
+    yield from lent(Redis)
 
 
 @pytest.fixture(scope="session")
