@@ -23,7 +23,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
-# What goes into the wheel. Folders stand for deletions, which change nothing else.
+# What goes into the wheel. Folders are listed because of deletions, which change nothing else.
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
@@ -59,7 +59,7 @@ wheels: $(VENV)/.build $(VENV)/.wheels ## build and check wheels for Linux and m
 	@rm -rf $(VENV)/wheels
 	@scripts/wheels $(BIN) $(VENV)/wheels "$(VERSIONS)" "$(TARGETS)"
 
-sdist: $(VENV)/.build $(VENV)/.dev ## build the sdist, and test it as somebody who unpacks it
+sdist: $(VENV)/.build $(VENV)/.dev ## build the sdist, and test it unpacked, as its users have it
 	@rm -rf $(VENV)/sdist
 	@$(BIN)/maturin sdist --out $(VENV)/sdist 2>/dev/null
 	@scripts/test-sdist $(BIN) $(VENV)/sdist
@@ -136,7 +136,7 @@ PORTABLE := tests/drivers tests/aio tests/scheduler/stores/test_memory.py tests/
 # What takes long and says nothing about the system.
 PORTABLE_LESS := not random and not thousand and not cpython
 
-test-portable: $(VENV)/.build $(VENV)/.service $(VENV)/.dev ## run a good part as on macOS and on Windows: what stands for Linux's own calls there
+test-portable: $(VENV)/.build $(VENV)/.service $(VENV)/.dev ## run a good part as on macOS and on Windows: what replaces Linux's own calls there
 	@rm -rf $(VENV)-portable; "$$(realpath $(BIN)/python)" -m venv $(VENV)-portable
 	@echo "$$(realpath $(VENV))"/lib/python3.*/site-packages >"$$(echo $(VENV)-portable/lib/python3.*/site-packages)/borrowed.pth"
 	@TICKWHEEL_PORTABLE=1 scripts/quick-build $(BIN) $(VENV)-portable
@@ -240,7 +240,7 @@ dev: ## set up .venv-dev with an editable install
 	@$(MAKE) --no-print-directory VENV=.venv-dev .venv-dev/.build .venv-dev/.service .venv-dev/.dev .venv-dev/.bench
 	VIRTUAL_ENV=$(abspath .venv-dev) .venv-dev/bin/maturin develop --release --locked --quiet
 
-screens: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## take the screenshots of the page anew (needs chromium and chromium-driver)
+screens: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## take the screenshots of the page again (needs chromium and chromium-driver)
 	TICKWHEEL_SCREENS=write $(BIN)/python -P -m pytest tests/service/page/test_screens.py -q $(ARGS)
 
 docs: $(VENV)/.service $(VENV)/.docs $(VENV)/.wheel ## build the documentation site into build/site, warnings as errors
@@ -249,11 +249,11 @@ docs: $(VENV)/.service $(VENV)/.docs $(VENV)/.wheel ## build the documentation s
 docs-serve: ## build the documentation site and serve it on the loopback (ARGS="--port 8001")
 	@$(MAKE) --no-print-directory docs ARGS="--serve $(ARGS)"
 
-reference: $(VENV)/.service $(VENV)/.wheel ## write docs/reference.md and docs/api.md anew
+reference: $(VENV)/.service $(VENV)/.wheel ## write docs/reference.md and docs/api.md again
 	$(BIN)/python -P scripts/reference.py > docs/reference.md
 	$(BIN)/python -P scripts/api.py > docs/api.md
 
-lock: $(VENV)/.made ## pin the newest versions anew (requirements/*.txt)
+lock: $(VENV)/.made ## pin the newest versions (requirements/*.txt)
 	@$(PIP) install uv
 	@cd requirements; rm -f *.txt; \
 	compile="../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links"; \

@@ -61,7 +61,7 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """
-        Return the row as it stands in the JSON.
+        Return the row as it is in the JSON.
         """
         return asdict(self)
 
@@ -82,7 +82,7 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """
-        Return the verdict as it stands in the JSON.
+        Return the verdict as it is in the JSON.
         """
         return asdict(self)
 
@@ -97,7 +97,7 @@ class Bar:
     Attributes:
         work: The row of the subject.
         clock: Of both rows.
-        subject: Who has to clear it.
+        subject: The contender that has to clear it.
         against: The peer; None for a limit on the row itself.
         against_work: The peer's row, where its work has another name.
         at_least: The least figure that clears it.

@@ -28,11 +28,11 @@ JOBS = 16_000
 SHARE = 0.01
 SCRAPES = 100
 IDLE_S = 1.2
-"""After which all is settled, and what was traced is told: a tenth of a second after its end."""
+"""After which all is settled, and what was traced is exported: a tenth of a second after its end."""
 CONDITIONS = {
     "fire": (
         f"{JOBS:,} jobs on SQLite that are due, handled by a function that counts; CPU of the process from the start "
-        "of the scheduler that finds them until all is settled and told, for each firing. on: traced at "
+        "of the scheduler that finds them until all is settled and exported, for each firing. on: traced at "
         f"{SHARE:.0%} through the SDK's batch processor, and logged from info on; off: neither. Both count, and "
         "remember the last firings. Rounds of both in turns, of each the lower quartile, since others on the machine "
         "only add"

@@ -63,7 +63,7 @@ def main(queue: str = "work", count: str = "-1") -> None:
             leases = ask("lease", queue=queue, wait=WAIT_S, seconds=LEASE_S)["leases"]
         except OSError as error:  # the service is not there: HTTPError and URLError are OSErrors
             print("no answer, asking again:", error, flush=True)
-            time.sleep(1)  # it may be starting anew; asked at once, it would be busy with refusals
+            time.sleep(1)  # it may be restarting; asked at once, it would be busy with refusals
             continue
         for lease in leases:
             left -= 1

@@ -63,7 +63,7 @@ unpack() {
     done
 }
 
-# loader_of FOLDER: the unpacked libc's loader, relative to the folder; its libraries lie beside it.
+# loader_of FOLDER: the unpacked libc's loader, relative to the folder; its libraries are beside it.
 loader_of() {
     (cd "$1" && compgen -G 'usr/lib/*-linux-gnu/ld-linux-*.so.*') || fail "what was unpacked has no loader"
 }

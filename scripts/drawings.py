@@ -50,7 +50,7 @@ def svg(height: int, title: str, *parts: str) -> str:
 
 def text(left: float, top: float, words: object, kind: str = "", *, anchor: str = "middle") -> str:
     """
-    Return a text, which stands around *left*.
+    Return a text that is centered on *left*.
     """
     return f'<text class="{kind}" x="{left:.1f}" y="{top:.1f}" text-anchor="{anchor}">{words}</text>'
 
@@ -117,7 +117,7 @@ def heap() -> str:
 
 def place(index: int) -> tuple[float, int]:
     """
-    Return where the node at *index* of a heap stands.
+    Return the place of the node at *index* of a heap.
     """
     level = (index + 1).bit_length() - 1
     across = index + 1 - (1 << level)
@@ -136,7 +136,7 @@ def single() -> str:
     says = beside(
         92,
         "slot = tick mod 8",
-        "The hand stands at tick 10, in slot 2.",
+        "The hand is at tick 10, in slot 2.",
         "That slot is empty, so it can hold tick 18.",
         "Tick 19 would share slot 3 with tick 11:",
         "it is past the span, and refused.",

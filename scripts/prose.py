@@ -1,9 +1,10 @@
 """
-Check the English of pages, docstrings and messages, and of the service's page, with proselint and rules of the house.
+Check the English of pages, docstrings, comments and messages, with proselint and rules of the house.
 
     python scripts/prose.py [FILE...]
 
-Code is not read: neither the fences of a page and names in backticks, nor anything but the strings of a Python file.
+Code is not read: neither the fences of a page and names in backticks, nor anything but the comments and strings of a
+source file.
 Each finding is a line of output; the exit code is 1 if there are any.
 """
 
@@ -15,6 +16,7 @@ import re
 import sys
 import tokenize
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from proselint.checks import __register__ as of_proselint
@@ -22,7 +24,18 @@ from proselint.registry.checks import Check, types
 from proselint.registry.checks.engine import Fancy, RegexOptions
 
 ROOT = Path(__file__).parents[1]
-PLACES = ("*.md", "docs/**/*.md", "src/**/*.py", "src/**/*.pyi", "src/**/*.html", "examples/*.py")
+PLACES = (
+    "*.md",
+    "docs/**/*.md",
+    "docs/site/*.py",
+    "src/**/*.*",
+    "crates/**/*.rs",
+    "examples/*.py",
+    "benchmarks/**/*.py",
+    "scripts/*",
+    "deploy/*",
+    "Makefile",
+)
 LISTS = ("glossary.md", "reference.md", "api.md")
 """Pages to look things up in, which explain a word where it has its own line."""
 FAMILIES = {"archaism", "malapropisms", "mondegreens", "needless_variants", "nonwords", "oxymorons", "redundancy"}
@@ -33,6 +46,8 @@ WRONG = "after_the_deadline"
 
 GAP = r"[\s\"]+"
 """What is between two words: a line may end there, and the next string of a message begin."""
+DIRECTIVE = re.compile(r"# (?:noqa: [A-Z0-9, ]+|type: ignore\[[\w, -]+\])")
+"""What a comment says to a tool."""
 
 
 def rule(name: str, pattern: str, remedy: str, *, is_cased: bool = False) -> Check:
@@ -89,29 +104,58 @@ def prose_of_page(text: str) -> str:
 
 def prose_of_python(text: str) -> str:
     """
-    Return the strings of a Python file that have several words, each in its place.
+    Return the comments of a Python file, and the strings that have several words, each in its place.
     """
     lines = text.splitlines(keepends=True)
     begins = [0]
     for line in lines:
         begins.append(begins[-1] + len(line))
-    kinds = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
     parts, done = [], 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in kinds and " " in token.string:
             first, last = (begins[line - 1] + column for line, column in (token.start, token.end))
-            parts += [blank(text[done:first]), text[first:last]]
+            said = DIRECTIVE.sub(lambda match: blank(match[0]), text[first:last])
+            parts += [blank(text[done:first]), said]
             done = last
     for name in (r"\{[^{}\n]*\}", r"\*\w+\*", r"^ +\w+: "):
         parts = [re.sub(name, lambda match: blank(match[0]), "".join(parts), flags=re.MULTILINE)]
     return prose_of_page(parts[0])
 
 
+def prose_of_source(form: re.Pattern[str], text: str) -> str:
+    """
+    Return those groups of *form* in a source file that have several words, each in its place.
+    """
+    parts, done = [], 0
+    for match in form.finditer(text):
+        said = match[match.lastindex or 0]
+        if match.lastindex and " " in said.strip():
+            parts += [blank(text[done : match.start(match.lastindex)]), said]
+            done = match.end()
+    return prose_of_page("".join([*parts, blank(text[done:])]))
+
+
+STRING = r"(\"(?:[^\"\\]|\\.)*\")"
+RUST = re.compile(rf"//[/!]?(.*)|{STRING}|'(?:[^'\\]|\\.)'")
+SCRIPT = re.compile(rf"(?:(?<![:\w])//|/\*)(.*)|{STRING}|'((?:[^'\\\n]|\\.)*)'|`((?:[^`\\]|\\.)*)`")
+DASHES = re.compile(r"--(.*)")
+HASHES = re.compile(r"(?:^|\s)##?\s(.*)", re.MULTILINE)
+"""How comments and strings look in Rust, in JavaScript and CSS, in SQL and Lua, and in what the shell and make read."""
+
 READERS: dict[str, Callable[[str], str]] = {
     ".md": prose_of_page,
     ".html": prose_of_page,
     ".py": prose_of_python,
     ".pyi": prose_of_python,
+    ".rs": partial(prose_of_source, RUST),
+    ".js": partial(prose_of_source, SCRIPT),
+    ".css": partial(prose_of_source, SCRIPT),
+    ".sql": partial(prose_of_source, DASHES),
+    ".lua": partial(prose_of_source, DASHES),
+    ".sh": partial(prose_of_source, HASHES),
+    ".yml": partial(prose_of_source, HASHES),
+    "": partial(prose_of_source, HASHES),
 }
 
 
@@ -148,7 +192,9 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="what to read (default: the whole project)")
-    files = parser.parse_args().files or sorted({path for place in PLACES for path in ROOT.glob(place)})
+    files = parser.parse_args().files or sorted(
+        {path for place in PLACES for path in ROOT.glob(place) if path.suffix in READERS and path.is_file()}
+    )
     count = 0
     for path in files:
         for line, message in findings(path):

@@ -114,7 +114,7 @@ def end(folder: Path) -> None:
 
 def begin(work: Path, image: str, name: str) -> Stage:
     """
-    Begin a stage from its image's stand-in.
+    Begin a stage from a substitute of its image.
     """
     suite = next(word for word in re.split(r"[:-]", image) if word in {"bookworm", "trixie", "forky"})
     base(work / "base", suite)

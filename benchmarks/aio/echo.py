@@ -50,7 +50,7 @@ class Echo(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """
-        Answer, and wait anew.
+        Answer, and wait again.
         """
         self._timer.cancel()
         self._transport.write(data)

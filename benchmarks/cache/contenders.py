@@ -1,5 +1,5 @@
 """
-Who is measured: caches of a bounded number of entries that live for an hour, made as their users would make them.
+The contenders: caches of a bounded number of entries that live for an hour, made as their users would make them.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def bare(path: Path, keys: list[str], size: int) -> None:
     Set, begin and end the jobs, *size* in a transaction, with the statements of the store, and nothing else.
 
     It is one thread that holds all jobs in a list, and knows that they are new, due and side by side: no request is
-    checked, no payload encoded or decoded, no handler called, nobody told, nothing kept apart that could go wrong.
+    checked, no payload encoded or decoded, no handler called, nobody notified, nothing kept apart that could go wrong.
     """
     now = time.time_ns() // 1_000_000
     with connected(path) as connection:

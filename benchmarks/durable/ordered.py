@@ -104,7 +104,7 @@ class _Run:
 
 class OrderedWheel:
     """
-    Far jobs in a file; whoever calls begins and commits, and may give it another connection in between.
+    Far jobs in a file; the caller begins and commits, and may give it another connection in between.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:

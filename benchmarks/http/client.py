@@ -57,7 +57,7 @@ class _Connection:
         Read what is there, and return whether the answer is whole.
 
         Raises:
-            RuntimeError: If the answer is no success.
+            RuntimeError: If the answer is not a success.
         """
         self._answer += self.socket.recv(1 << 18)
         head, end, body = self._answer.partition(b"\r\n\r\n")

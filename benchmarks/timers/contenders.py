@@ -1,5 +1,5 @@
 """
-Who is measured: each gives the same few verbs, and drives a work in the way its users would.
+The contenders: each gives the same few verbs, and drives a work in the way its users would.
 
 A work is a generator. It calls `timers.call_later(delay, callback)` and the like, and yields where it lets time pass:
 None for one turn of a loop, a number for so many seconds, an Event until it is set.
@@ -34,7 +34,7 @@ class Contender:
 
     def drive(self, work: Work) -> None:
         """
-        Run *work* to its end, letting time pass where it yields; here for those that turn by themselves.
+        Run *work* to its end, letting time pass where it yields; here for those that have a thread of their own.
         """
         for wait in work:
             if isinstance(wait, Event):
@@ -44,7 +44,7 @@ class Contender:
 
     def move(self, handles: list[Any], places: Sequence[int], whens: Sequence[float]) -> None:
         """
-        Give `handles[place]` a new instant, for each place; here as asyncio's users do: cancel, and set anew.
+        Give `handles[place]` a new instant, for each place; here as asyncio's users do: cancel, and set again.
         """
         timers = self.timers
         for place, when in zip(places, whens, strict=True):
@@ -128,7 +128,7 @@ class LoopContender(Contender):
 
     def now(self) -> float:
         """
-        Read the loop's clock: rloop's begins with the loop, uvloop's stands still within a turn.
+        Read the loop's clock: rloop's begins with the loop, uvloop's stops within a turn.
         """
         return self.loop.time()
 

@@ -1,5 +1,5 @@
 //! Sets the cfgs that the code asks for: those that describe the interpreter, such as `Py_GIL_DISABLED`, which PyO3 sets for itself
-//! only, and `linux_calls`, for what Linux alone has. TICKWHEEL_PORTABLE leaves that out: what stands for it elsewhere is tested on
+//! only, and `linux_calls`, for what Linux alone has. TICKWHEEL_PORTABLE leaves that out: what replaces it elsewhere is tested on
 //! Linux so.
 
 use std::env;

@@ -48,13 +48,22 @@ def test_each_rule_finds_its_fault(root, tmp_path):
     assert (code, found) == (1, [*expected, [str(len(FAULTS) + 1), " archaism"]])
 
 
-def test_strings_of_python_are_read(root, tmp_path):
+SOURCES = {
+    "module.py": '"""\nIt was told.\n"""\n\ntold = ["told"]  # set anew  # noqa: E501\nerror(f"{told!r} is no list")\n',
+    "module.rs": '//! Doc.\n/// It was told.\n\n\nlet anew = "anew"; // set anew: \'"\'\nErr("it is no list")\n',
+    "page.js": "// Doc.\n/* It was told. */\n\n\nask('anew', \"http://anew\"); // set anew\nerror(`it is no list`);\n",
+    "query.sql": "-- Doc.\n-- It was told.\n\n\nSELECT 'anew' -- set anew\n-- It is no list.\n",
+    "Makefile": "# Doc.\n# It was told.\n\n\nanew: ## set anew\n# It is no list.\n",
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_comments_and_strings_are_read(root, tmp_path, name):
     """
-    Docstrings and messages are read, also those that are formatted; names and single words are not.
+    Comments, docstrings and messages of each language are read, formatted ones too; names and single words are not.
     """
-    text = '"""\nReturn what was told.\n"""\n\ntold = ["told"]\nraise ValueError(f"{told!r} is no list")\n'
-    code, found = check(root, tmp_path, "module.py", text)
-    assert (code, found) == (1, [["2", " house.tell"], ["6", " house.no"]])
+    code, found = check(root, tmp_path, name, SOURCES[name])
+    assert (code, found) == (1, [["2", " house.tell"], ["5", " house.anew"], ["6", " house.no"]])
 
 
 def test_a_rule_spans_lines(root, tmp_path):

@@ -29,7 +29,7 @@ fn want_huge_pages(begin: usize, len: usize) {
     let _ = (begin, len);
 }
 
-/// Let memory fetch what lies at an address, if there is one.
+/// Let memory fetch what is at an address, if there is one.
 #[inline]
 pub(crate) fn prefetch(address: impl Into<Option<*const ()>>) {
     let address = address.into();

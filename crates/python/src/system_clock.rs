@@ -5,11 +5,11 @@
 pub(crate) struct SystemClock(system::Id);
 
 impl SystemClock {
-    /// What `time.monotonic()` reads; it stands still while the machine is suspended.
+    /// What `time.monotonic()` reads; it stops while the machine is suspended.
     pub(crate) const MONOTONIC: Self = Self(system::MONOTONIC);
     /// The time since boot, which counts suspend, where the system has it; else the monotonic one.
     pub(crate) const BOOT: Self = Self(system::BOOT);
-    /// The monotonic clock as it stood at the last tick of the kernel, milliseconds ago: read in 5 ns.
+    /// The monotonic clock as it was at the last tick of the kernel, milliseconds ago: read in 5 ns.
     #[cfg(linux_calls)]
     pub(crate) const COARSE: Self = Self(libc::CLOCK_MONOTONIC_COARSE);
 

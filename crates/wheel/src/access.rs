@@ -41,14 +41,14 @@ impl<P> Wheel<P> {
         self.slab.payload_mut(index)
     }
 
-    /// Where the payload at `index` lies in memory, for a hint to fetch it; `None` where nothing lives around it.
+    /// Where the payload at `index` is in memory, for a hint to fetch it; `None` where nothing lives around it.
     #[must_use]
     #[inline]
     pub fn address_of(&self, index: u32) -> Option<*const ()> {
         self.slab.address_of(index)
     }
 
-    /// Where the payload lies that leaves after `ahead` others, as far as that is known, for a hint to fetch it.
+    /// Where the payload is that leaves after `ahead` others, as far as that is known, for a hint to fetch it.
     #[must_use]
     #[inline]
     pub fn address_ahead(&self, ahead: usize) -> Option<*const ()> {

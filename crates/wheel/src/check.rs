@@ -22,7 +22,7 @@ impl<P> Wheel<P> {
             assert_eq!(self.slots.levels >> level & 1 == 1, self.slots.occupied[level] != 0);
         }
         found += self.check_due();
-        assert_eq!(found, self.len(), "every entry stands in one place");
+        assert_eq!(found, self.len(), "every entry is in one place");
     }
 
     fn check_slot(&self, level: usize, slot: usize) -> usize {
@@ -46,7 +46,7 @@ impl<P> Wheel<P> {
             let entry = self.slab.at(index);
             assert_eq!(entry.place, list, "an entry knows its list");
             assert_eq!(entry.previous, previous, "links go both ways");
-            assert!(entry.deadline >= start, "no entry lies in a slot after its deadline");
+            assert!(entry.deadline >= start, "no entry is in a slot after its deadline");
             least = least.min(entry.deadline);
             previous = index;
             index = entry.next;

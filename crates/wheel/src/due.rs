@@ -2,12 +2,12 @@
 //!
 //! What a slot brings is sorted once into a run; what is set later into time that has begun goes to a small heap; the next to leave is
 //! the lesser of the two heads. An entry leaves the heap at once when it is cancelled. One that is cancelled in the run leaves a stale
-//! key of 24 bytes behind, told apart by its sequence; a run is filled once from a slot, so stale keys do not grow with churn.
+//! key of 24 bytes behind, recognized by its sequence; a run is filled once from a slot, so stale keys do not grow with churn.
 
 use crate::slab::{Slab, NIL};
 use crate::slots::{IN_HEAP, IN_RUN};
 
-/// Children of a node in the heap: four keys lie in two cache lines.
+/// Children of a node in the heap: four keys fill two cache lines.
 const ARITY: usize = 4;
 /// A run or heap larger than this gives its memory back when it is empty.
 const KEPT: usize = 4096;
@@ -101,7 +101,7 @@ impl Due {
         Some(self.run[place].index)
     }
 
-    /// Take out what `peek` has just told.
+    /// Take out what `peek` has just returned.
     #[inline]
     pub(crate) fn pop<P>(&mut self, slab: &mut Slab<P>, key: Key) {
         if slab.at(key.index).place == IN_HEAP {

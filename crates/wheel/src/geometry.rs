@@ -1,6 +1,6 @@
 //! The arithmetic of levels and slots, as small pure functions.
 
-/// A tick, the span of a slot on level 0, is `2^TICK_BITS` nanoseconds: about one microsecond, below which Python cannot tell times apart.
+/// A tick, the span of a slot on level 0, is `2^TICK_BITS` nanoseconds: about one microsecond; Python cannot distinguish finer times.
 pub const TICK_BITS: u32 = 10;
 /// `2^SLOT_BITS` slots a level: one bit each in a `u64`.
 pub const SLOT_BITS: u32 = 6;

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 /// Takes hints about memory; without one of its own, an owner uses `()`, which ignores them.
 pub trait Memory: Debug {
-    /// What lies at `address` is read soon.
+    /// What is at `address` is read soon.
     #[inline]
     fn fetch(address: *const ()) {
         let _ = address;

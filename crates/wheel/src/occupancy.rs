@@ -10,7 +10,7 @@ use crate::wheel::Wheel;
 pub struct Occupancy {
     /// What one slot spans, in nanoseconds.
     pub slot_ns: u64,
-    /// The slot that the hand stands in.
+    /// The slot that the hand is in.
     pub hand: usize,
     /// Each slot that has entries, and how many.
     pub counts: Vec<(usize, usize)>,
@@ -35,7 +35,7 @@ impl<P> Wheel<P> {
             .collect()
     }
 
-    /// The level and the slot in which an entry lies; `None` where it has begun, or lives no more.
+    /// The level and the slot that an entry is in; `None` where it has begun, or lives no more.
     #[must_use]
     pub fn slot_of(&self, id: Id) -> Option<(usize, usize)> {
         self.get(id)?;

@@ -5,13 +5,13 @@ use crate::slab::NIL;
 use crate::slots::place;
 use crate::wheel::Wheel;
 
-/// A slot that begins with no more entries than this is sorted where it stands; a fuller one is cascaded.
+/// A slot that begins with no more entries than this is sorted in place; a fuller one is cascaded.
 ///
 /// What is sorted early makes the due set longer for those who are set into the time it spans, so the bound is low. Firing 10,000 to
 /// a million timers in steps of a millisecond costs the same, within a tenth, for any bound from 16 to 1,024.
 const SPARSE: usize = 64;
 
-/// What was set one after the other lies so in memory and in its slot: so far ahead, the walk of a slot asks for entries.
+/// Entries set one after another are neighbours in memory and in their slot: this far ahead, the walk of a slot asks for them.
 const AHEAD: u32 = 12;
 
 impl<P> Wheel<P> {
@@ -57,7 +57,7 @@ impl<P> Wheel<P> {
         self.due.settle(&mut self.slab);
     }
 
-    /// File the entries of a slot anew, as far as `work` allows: what is due already goes straight to the due set. The hand stands at
+    /// File the entries of a slot again, as far as `work` allows: what is due already goes straight to the due set. The hand is at
     /// the slot's start, so none comes back to it.
     fn cascade(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
         let place = place(level, slot);
@@ -90,7 +90,7 @@ impl<P> Wheel<P> {
         }
     }
 
-    /// Whether a slot is sorted as it stands: it is sparse, or it has passed as a whole, so that nothing can be set into it any more,
+    /// Whether a slot is sorted in place: it is sparse, or it has passed as a whole, so that nothing can be set into it any more,
     /// and the work allowed covers it. For a million overdue timers that is a quarter cheaper than cascading them.
     fn is_sorted_whole(&self, place: u16, is_overdue: bool, work: usize) -> bool {
         let len = self.slots.len(place);

@@ -1,6 +1,6 @@
 //! In which order entries were used: a list through all of them, by index.
 //!
-//! Its links lie apart from the entries: taking one out writes to its two neighbours, which were last used at any time, and eight
+//! Its links are kept apart from the entries: taking one out writes to its two neighbours, which were last used at any time, and eight
 //! bytes each of a dense array are near far more often than two whole entries.
 
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! Where entries live: chunks of fixed size, so that growth copies nothing, ids that tell a later life from an earlier one, and
+//! Where entries live: chunks of fixed size, so that growth copies nothing, ids that distinguish a later life from an earlier one, and
 //! chunks given back when the last entry has left them.
 
 /// Entries in one chunk. Growth allocates one chunk: small enough never to be a pause, large enough to cost nothing per entry.
@@ -58,7 +58,7 @@ pub(crate) struct Entry<P> {
     payload: Option<P>,
 }
 
-/// Begins with a line of memory, so that an entry of 64 bytes lies in one.
+/// Begins with a line of memory, so that an entry of 64 bytes fills one.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Block<P>([Entry<P>; CHUNK]);
@@ -67,11 +67,11 @@ struct Block<P>([Entry<P>; CHUNK]);
 struct Chunk<P> {
     /// `None` while nothing lives here.
     entries: Option<Box<Block<P>>>,
-    /// The generation that a chunk made anew begins with: above all that its former entries had.
+    /// The generation that a chunk begins with when it is made again: above all that its former entries had.
     first_generation: u32,
     free: u32,
     live: u32,
-    /// Whether it stands in `Slab::with_room`.
+    /// Whether it is in `Slab::with_room`.
     is_listed: bool,
 }
 
@@ -345,7 +345,7 @@ mod tests {
         slab.check();
         assert!(slab.bytes() < full / 10, "{} of {full} bytes are still held", slab.bytes());
         let again: Vec<Id> = (0..100_000).map(|n| slab.insert(n, n, 0, NIL, n)).collect();
-        assert!(ids.iter().all(|&id| slab.find(id).is_none()), "old ids stay stale in chunks made anew");
+        assert!(ids.iter().all(|&id| slab.find(id).is_none()), "old ids stay stale in chunks that are made again");
         assert!(again.iter().all(|&id| slab.find(id).is_some()));
         slab.check();
     }

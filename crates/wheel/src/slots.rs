@@ -59,7 +59,7 @@ impl Slots {
         (self.least_known[level] >> slot & 1 == 1).then(|| self.lists[place as usize].least)
     }
 
-    /// Tell the least deadline that a walk has found.
+    /// Note the least deadline that a walk has found.
     pub(crate) fn set_least(&mut self, place: Place, least: u64) {
         let (level, slot) = split(place);
         self.lists[place as usize].least = least;

@@ -13,11 +13,11 @@ pub struct Stats {
     pub cancels: u64,
     /// Entries that expired.
     pub fires: u64,
-    /// Entries filed anew on a finer level because their slot was crowded.
+    /// Entries filed again on a finer level because their slot was crowded.
     pub cascades: u64,
-    /// Entries filed anew because they had been moved to later.
+    /// Entries filed again because they had been moved to later.
     pub refiles: u64,
-    /// Per level, slots sorted into the due set as they stood: how coarse the filing tick was.
+    /// Per level, slots sorted into the due set as a whole: how coarse the filing tick was.
     pub sorted: [u64; LEVELS],
     /// Per level, slots cascaded.
     pub cascaded: [u64; LEVELS],

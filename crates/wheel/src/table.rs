@@ -1,6 +1,6 @@
 //! Which entry has which key: an open-addressed table of one word per place, half of it hash, half of it the entry's index.
 //!
-//! Keys are not kept here, so nothing is called; whoever probes compares. The home of a key is in the high bits of its tag, so growing
+//! Keys are not kept here, so nothing is called; the caller compares. The home of a key is in the high bits of its tag, so growing
 //! reads the old table and writes the new one in order, and no entry is touched by growing or removing.
 
 use std::marker::PhantomData;
@@ -111,7 +111,7 @@ impl<M: Memory> Table<M> {
             if moved == EMPTY {
                 break;
             }
-            // It may move into the gap unless its home lies behind that.
+            // It may move into the gap unless its home is behind that.
             let home = self.home((moved >> 32) as u32);
             if self.distance(home, at) >= self.distance(gap, at) {
                 self.places[gap] = moved;

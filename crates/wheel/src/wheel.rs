@@ -181,7 +181,7 @@ impl<P> Wheel<P> {
         entries.map(|(entry, index)| (entry.deadline, entry.sequence, index)).collect()
     }
 
-    /// Begin a turn at `now`. A clock that has gone back is no error: nothing expires before its deadline.
+    /// Begin a turn at `now`. A clock that has gone back is not an error: nothing expires before its deadline.
     #[inline]
     pub fn begin_turn(&mut self, now: u64) {
         self.turn = Some(now);
@@ -200,7 +200,7 @@ impl<P> Wheel<P> {
 
     /// Take out the next entry that is due in this turn.
     ///
-    /// `work` is lowered by one for each entry that is filed anew on the way; at zero the answer is [`Pop::Busy`], and the next call goes
+    /// `work` is lowered by one for each entry that is filed again on the way; at zero the answer is [`Pop::Busy`], and the next call goes
     /// on. Outside of a turn nothing is due.
     #[inline]
     pub fn pop(&mut self, work: &mut usize) -> Pop<P> {

@@ -51,7 +51,7 @@ class Alarm:
             if deadline is None:
                 return
             when = seconds(deadline)
-            if to_deadline(when) < deadline:  # after months of uptime a float no longer tells nanoseconds apart
+            if to_deadline(when) < deadline:  # after months of uptime a float no longer distinguishes nanoseconds
                 when = math.nextafter(when, math.inf)
             if self._timer is None or not self._timer.reschedule(when):
                 with contextlib.suppress(ClosedError):

@@ -168,7 +168,7 @@ class Flights:
             error = failure
             self.count("failed")
             raise
-        finally:  # what is no Exception ends this thread's work, not that of others: one of them loads instead
+        finally:  # what is not an Exception ends this thread's work, not that of others: one of them loads instead
             self._end(cache, loads, error)
 
     def start(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> asyncio.Task[Any]:
@@ -186,7 +186,7 @@ class Flights:
         error: BaseException | None = None
         try:
             self._keep(cache, loads, await load_all(list(loads)))
-        except Exception as failure:  # noqa: BLE001 - it is raised in all who wait
+        except Exception as failure:  # noqa: BLE001 - it is raised in every caller that waits
             error = failure
             self.count("failed")
         except asyncio.CancelledError as cancellation:  # by who gave up last, by the loop's end, or from inside

@@ -90,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each way to 
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has seen enough. What is still buffered has nowhere to go.
+        # The reader has seen enough. What is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return ExitCode.DONE
 

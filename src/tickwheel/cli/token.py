@@ -29,7 +29,7 @@ def command(access: str, file: Path | None, comment: str) -> None:
     line = f"{access} {digest_of(token)}" + (f"  # {' '.join(comment.split())}" if comment else "")
     if file is not None:
         try:
-            file.touch(mode=0o600)  # whoever may write it can add tokens of their own
+            file.touch(mode=0o600)  # write access is enough to add tokens
             with file.open("a", encoding="utf-8") as tokens:
                 tokens.write(f"{line}\n")
         except OSError as error:

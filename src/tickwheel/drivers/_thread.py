@@ -188,7 +188,7 @@ def _report(thread: threading.Thread) -> None:
     args = threading.ExceptHookArgs((*sys.exc_info(), thread))
     try:
         threading.excepthook(args)
-    except BaseException:  # noqa: BLE001 - a hook that raises is no reason to stop the timers
+    except BaseException:  # noqa: BLE001 - a hook that raises must not stop the timers
         threading.__excepthook__(args)
 
 

@@ -188,7 +188,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         Raises:
             ValueError: If *limit* is negative.
         """
-        # Engines know of a series by the wall clock when it looks at that, so as many more may stand before the rest.
+        # Engines know of a series by the wall clock when it looks at that, so as many more may precede the rest.
         count = limit if limit is None or limit < 0 else limit + len(self._by_wall)
         return listed(self._engine.pending(count))[:limit]
 

@@ -195,7 +195,7 @@ def _end_label(name: str, top: float) -> str:
 
 
 def _spread(ends: Mapping[str, float]) -> dict[str, float]:
-    # Names that would lie over each other move apart: down, and from the foot of the paper up again.
+    # Names that would overlap move apart: down, and from the foot of the paper up again.
     places = sorted(ends.items(), key=itemgetter(1))
     tops: list[float] = []
     for _, top in places:

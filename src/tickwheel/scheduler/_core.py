@@ -168,7 +168,7 @@ class Core:
             self.client.close(
                 None if deadline is None else max(_LAST_COMMIT_S, deadline - self.runtime.monotonic()), self._release
             )
-        except StoreError as error:  # it is closed all the same, and whoever owns it next takes everything up
+        except StoreError as error:  # it is closed nevertheless, and its next owner takes everything up
             _log.warning("the store was not given back in order: %s", error)
         return running
 

@@ -105,4 +105,4 @@ class _Count:
         if task.exception() is None:
             self._document = task.result()
         else:
-            self._document = None  # who asks next is told what is wrong
+            self._document = None  # the next caller gets the error

@@ -81,7 +81,7 @@ class Once:
         try:
             reply = await _answered(call, run)
         except BaseException as error:
-            # Nothing is kept, so that a retry is done; whoever waits for this answer hears what happened to it.
+            # Nothing is kept, so that a retry is done; a caller that waits for this answer hears what happened to it.
             del self._kept[place]
             cut_off = ProblemError("store_unavailable", "the first request with this Idempotency-Key was cut off")
             kept.reply.set_exception(error if isinstance(error, Exception) else cut_off)

@@ -202,7 +202,7 @@ def show(value: object) -> str:
     else:
         try:
             text = json.dumps(value, ensure_ascii=False, default=str)
-        except TypeError:  # a name that is no text
+        except TypeError:  # a name that is not text
             text = repr(value)
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."

@@ -54,7 +54,7 @@ class Operations:
         self._inserted = 0
         tick_ns = model.abilities.tick_ns or 1
         self._unit = rng.choice((tick_ns, tick_ns, tick_ns, 1_000, 2**20))
-        # How often a source is drawn from is how often it stands here.
+        # How often a source is drawn from is how often it is listed here.
         self._deadlines = (
             *[self._present, self._past, self._anything, self._instant, self._end_of_time],
             *[self._within_a_tick, self._within_a_level, self._equal_to_another] * 2,

@@ -269,7 +269,7 @@ def run_engine_machine(make_engine: MakeEngine, seed: int, operations: int) -> E
             run = replay_engine(make_engine, program)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of native code is no Exception
+        except BaseException as error:  # a panic of native code is not an Exception
             shrunk = _shrunk(make_engine, program)
             raise EngineDivergenceError(seed, shrunk, _complaint(make_engine, shrunk) or repr(error)) from error
         events += run.events
@@ -308,6 +308,6 @@ def _complaint(make_engine: MakeEngine, program: Program) -> str | None:
         replay_engine(make_engine, program)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001 - a panic of native code is no Exception
+    except BaseException as error:  # noqa: BLE001 - a panic of native code is not an Exception
         return f"{type(error).__name__}: {error}"
     return None

@@ -198,7 +198,7 @@ def run_machine(make_wheel: MakeWheel, seed: int, operations: int, check_every: 
             expired += episode.play(check_every)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of native code is no Exception
+        except BaseException as error:  # a panic of native code is not an Exception
             case = _shrunk(make_wheel, episode.failing_case())
             raise DivergenceError(seed, number, case, _complaint(make_wheel, case) or repr(error)) from error
         kinds.update(name for name, _, _ in episode.operations)
@@ -277,6 +277,6 @@ def _complaint(make_wheel: MakeWheel, case: Case) -> str | None:
         replay(make_wheel, case)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001 a panic of native code is no Exception
+    except BaseException as error:  # noqa: BLE001 a panic of native code is not an Exception
         return f"{type(error).__name__.lstrip('_')}: {error}"
     return None

@@ -91,5 +91,5 @@ class Ending:
 def _tell(call: Callable[[Reason], object], reason: Reason) -> None:
     try:
         call(reason)
-    except Exception:  # noqa: BLE001 - the others are to be told as well
+    except Exception:  # noqa: BLE001 - the others are to be called as well
         logger().exception("what a context was to call at its end raised: %r", call)

@@ -113,7 +113,7 @@ class Keyed(Unique):
             keyed = [shown(each) for each in pending if isinstance(each.callback, _Entry)]
             if limit is None or count is None or len(keyed) >= limit or len(pending) < count:
                 return keyed[:limit]
-            count = max(2 * count, 64)  # timers without a key stood before them
+            count = max(2 * count, 64)  # timers without a key came before them
 
     def end(self, end: Callable[[], list[Pending]]) -> list[Pending]:
         """

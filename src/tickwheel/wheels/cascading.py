@@ -192,7 +192,7 @@ class FiveRings:
         return True
 
     def _first_slot(self) -> tuple[int, int | None]:
-        # A finer ring lies wholly before a coarser one, so the first occupied slot is the earliest.
+        # A finer ring is wholly before a coarser one, so the first occupied slot is the earliest.
         for level, begins in self._occupied():
             return level, begins
         first = self._later.first()

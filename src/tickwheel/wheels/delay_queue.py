@@ -160,7 +160,7 @@ class DelayQueue(Unique, Generic[T]):
         self._changed.wait(None if until == NEVER else min(seconds(until - now), threading.TIMEOUT_MAX))
 
     def _wake_one(self) -> None:
-        # The leader waits for a later item: whoever wakes up, be it the leader itself, leads from now on.
+        # The leader waits for a later item: the one that wakes up, be it the leader itself, leads from now on.
         self._leader = None
         self._changed.notify()
 

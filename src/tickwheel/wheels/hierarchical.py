@@ -108,7 +108,7 @@ class Wheels:
         """
         Put *entry* into the finest wheel that reaches it.
         """
-        # In units of the wheel: a turn's worth of slots lies ahead, the pointer's own included.
+        # In units of the wheel: a turn's worth of slots is ahead, the pointer's own included.
         level, unit = 0, 1
         while entry.tick // unit - self.pointer // unit >= self._size:
             level, unit = level + 1, unit * self._size

@@ -1,7 +1,7 @@
 //! `Deadlines`: the wheel behind `tickwheel.aio.timeout`, one for each loop, with one armed handle of the loop.
 //!
 //! The handle is armed for the earliest deadline and left alone when that one ends before its time: it then finds nothing due, and is
-//! armed anew. So a timeout that is entered and left costs the loop nothing.
+//! armed again. So a timeout that is entered and left costs the loop nothing.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};

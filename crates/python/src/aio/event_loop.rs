@@ -84,7 +84,7 @@ impl TimerLoop {
         // SAFETY: `object` is null or alive.
         let object = unsafe { Borrowed::from_ptr_or_opt(py, *object) }?;
         let home = object.cast::<Self>().ok()?;
-        // SAFETY: a loop lies in its object, which lives as long as the answer is used.
+        // SAFETY: a loop is part of its object, which lives as long as the answer is used.
         Some(unsafe { &*std::ptr::from_ref(home.get()) })
     }
 

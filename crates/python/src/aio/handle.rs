@@ -1,6 +1,6 @@
 //! `tickwheel.aio.TimerHandle`: an `asyncio.TimerHandle` that knows its place in the wheel.
 //!
-//! A real subclass, made when it is first needed: the fields of the base stand where the base's own members say, and what is ours follows.
+//! A real subclass, made when it is first needed: the fields of the base are where the base's own members say, and what is ours follows.
 //!
 //! The collector does not see a handle while it is pending: its loop shows what it refers to. So a million of them do not lengthen
 //! every full collection. When it leaves the wheel it is tracked like any other object.
@@ -43,7 +43,7 @@ pub(crate) struct Tail {
     is_context_private: bool,
 }
 
-/// Where things stand that differ between versions; from the base's members, once.
+/// Where the fields are that differ between versions; from the base's members, once.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) kind: Py<PyType>,
@@ -223,7 +223,7 @@ pub(crate) unsafe fn share_context(handle: *mut HandleObject) {
     }
 }
 
-/// Show the collector what a handle refers to; a private context stands for what it refers to itself.
+/// Show the collector what a handle refers to; instead of a private context, what that refers to.
 ///
 /// # Safety
 ///

@@ -16,7 +16,7 @@ use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{plain, FastMethods};
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
 
-/// None, with a reference for whoever gets it.
+/// None, with a reference for the caller.
 fn none() -> *mut ffi::PyObject {
     // SAFETY: None is always there, and every caller holds the GIL.
     unsafe { ffi::Py_NewRef(ffi::Py_None()) }
@@ -116,7 +116,7 @@ static ATTRIBUTES: Table<ffi::PyGetSetDef, 3> = Table([
     LAST_ATTRIBUTE,
 ]);
 
-/// Where a member of a class with slots stands in its objects.
+/// Where the objects of a class with slots keep a member.
 fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
     let member = class.getattr("__dict__")?.get_item(name).map_err(|_| unknown_layout(name))?;
     if member.get_type().name()? != "member_descriptor" {
@@ -158,7 +158,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
         .slot(ffi::Py_tp_clear, clear as *mut c_void);
     // SAFETY: the functions are what their slots want, and take an object that begins as the base's do, with a `Tail` behind.
     let kind = unsafe { builder.build(py, Some(&timer))? };
-    // Below zero from 3.12 on: the list stands before the object.
+    // Below zero from 3.12 on: the list is before the object.
     // SAFETY: a fresh type object.
     let weakrefs = unsafe { (*kind.as_type_ptr()).tp_weaklistoffset };
     if weakrefs == 0 || tail % align_of::<Tail>() != 0 {

@@ -140,7 +140,7 @@ impl<'a> Arguments<'a> {
         // SAFETY: the names of a call are a tuple.
         let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
         for (at, name) in names.iter().enumerate() {
-            // SAFETY: the values lie in a row, one for each name.
+            // SAFETY: the values are in a row, one for each name.
             let value = unsafe { *values.add(at) };
             let name = name.extract::<String>()?;
             let place = match name.as_str() {

@@ -61,7 +61,7 @@ unsafe extern "C" fn make(
     timeout: *mut ffi::PyObject,
     _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a maker that stands in `Timeout` only; the list holds dead steps of this very type.
+    // SAFETY: called by the interpreter on a maker that is in `Timeout` only; the list holds dead steps of this very type.
     unsafe {
         if timeout.is_null() || timeout == ffi::Py_None() {
             return ffi::Py_NewRef(maker);
@@ -102,7 +102,7 @@ unsafe extern "C" fn call(
                     return Err(PyTypeError::new_err(text));
                 }
                 _ => {
-                    return Err(PyRuntimeError::new_err("this method of a Timeout was called before: look it up anew"))
+                    return Err(PyRuntimeError::new_err("this method of a Timeout was called before: look it up again"))
                 }
             }
             Ok(ffi::Py_NewRef(step))

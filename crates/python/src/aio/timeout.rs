@@ -53,7 +53,7 @@ pub(crate) unsafe fn at(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<*m
     }
 }
 
-/// A deadline as a float, and as it was given if that is no float.
+/// A deadline as a float, and as it was given if that is not a float.
 unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut ffi::PyObject)> {
     // SAFETY: `when` is an object.
     unsafe {

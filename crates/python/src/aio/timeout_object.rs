@@ -1,4 +1,4 @@
-//! `TimeoutObject`: how a timeout lies in memory, how it is made and freed, and how it ends its task.
+//! `TimeoutObject`: how a timeout is laid out in memory, how it is made and freed, and how it ends its task.
 
 use std::ptr::null_mut;
 
@@ -37,7 +37,7 @@ impl Phase {
 #[repr(C)]
 pub(crate) struct TimeoutObject {
     ob_base: ffi::PyObject,
-    /// The deadline where it is no float: None, or what was given.
+    /// The deadline if it is not a float: None, or what was given.
     pub(crate) given: *mut ffi::PyObject,
     pub(crate) task: *mut ffi::PyObject,
     /// The wheel of the loop that it was made on; null before `timeout_at` is entered.

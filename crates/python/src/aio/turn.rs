@@ -15,7 +15,7 @@ use crate::aio::handle::{layout, leave, share_context, tail, HandleObject};
 use crate::aio::time::Genuine;
 use crate::cpython::call::call;
 
-/// Entries that a turn may file anew before it gives way to I/O: about a millisecond's worth.
+/// Entries that a turn may file again before it gives way to I/O: about a millisecond's worth.
 const WORK: usize = 32_768;
 
 /// `TimerLoop._deliver`.
@@ -66,7 +66,7 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
         };
         state.wheel.end_turn();
         this.is_behind.store(matches!(pop, Pop::Busy), Ordering::Relaxed);
-        // A loop's own clock may stand inside a nanosecond: what is due later in the same one waits, in its order.
+        // A loop's own clock may stop inside a nanosecond: what is due later in the same one waits, in its order.
         for (handle, deadline) in early {
             let id = state.wheel.insert(deadline, Pending(handle));
             // SAFETY: the wheel has its reference to the handle back.
@@ -74,7 +74,7 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
         }
         // SAFETY: what is due keeps the reference that the wheel had.
         let when = |handle: &*mut HandleObject| unsafe { tail(*handle).when };
-        // The wheel orders by nanoseconds; floats tell finer ones apart. A stable sort keeps first set, first fired.
+        // The wheel orders by nanoseconds; floats distinguish finer ones. A stable sort keeps first set, first fired.
         if !due.is_sorted_by(|one, other| when(one) <= when(other)) {
             due.sort_by(|one, other| when(one).total_cmp(&when(other)));
         }
@@ -161,7 +161,7 @@ unsafe fn run(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, ours: *mut 
 /// Call `callback(*args)` in `context`; null with an exception set if it raised.
 #[inline]
 unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ffi::PyObject {
-    // SAFETY: a tuple's items lie in a row behind its first one; `PyContext_Enter` refuses what is no context.
+    // SAFETY: a tuple's items are in a row behind its first one; `PyContext_Enter` refuses what is not a context.
     unsafe {
         if ffi::PyContext_Enter(context) != 0 {
             return std::ptr::null_mut();
@@ -177,7 +177,7 @@ unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ff
     }
 }
 
-/// Tell the loop's exception handler, with the exception as the one being handled; let what ends the program pass.
+/// Call the loop's exception handler, with the exception as the one being handled; let what ends the program pass.
 #[cold]
 fn report(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
     let py = slf.py();

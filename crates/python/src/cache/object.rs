@@ -101,7 +101,7 @@ impl Cache {
         }
     }
 
-    /// Let Python compare. It may do anything to this cache meanwhile: an id tells whether its entry still lives, and none is compared
+    /// Let Python compare. It may do anything to this cache meanwhile: an id shows whether its entry still lives, and none is compared
     /// twice.
     #[cold]
     #[inline(never)]
@@ -189,7 +189,7 @@ impl Cache {
         Ok(value)
     }
 
-    /// Remove what is due, tell the hook, and drop it, a chunk at a time; at most what is there now, whatever the hook adds.
+    /// Remove what is due, report it to the hook, and drop it, a chunk at a time; at most what is there now, whatever the hook adds.
     pub(crate) fn sweep(&self, py: Python<'_>, now: u64, limit: usize) -> PyResult<usize> {
         let limit = self.store.with(py, |store| store.len()).min(limit);
         let mut count = 0;
@@ -207,7 +207,7 @@ impl Cache {
         Ok(count)
     }
 
-    /// Tell the hook what has left, and drop it: all of it, whatever the hook raises.
+    /// Report to the hook what has left, and drop it: all of it, whatever the hook raises.
     pub(crate) fn report(&self, py: Python<'_>, left: Vec<Left>) -> PyResult<()> {
         if left.is_empty() {
             return Ok(());
@@ -275,7 +275,7 @@ impl Cache {
         Ok(outcome)
     }
 
-    /// Tell the driver that something is due before it comes. If that raises, the next set tells it again.
+    /// Notify the driver that something is due before it comes. If that raises, the next set notifies it again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let told = self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));

@@ -48,7 +48,7 @@ pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
     }
 }
 
-/// Whether two keys of one tag are equal, where that can be told without running Python; None where it cannot.
+/// Whether two keys of one tag are equal, where that can be decided without running Python; None where it cannot.
 #[inline]
 fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
     // SAFETY: both are living objects and the GIL is held; comparing exact strings, integers or bytes with one another runs no

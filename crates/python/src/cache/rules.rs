@@ -1,4 +1,4 @@
-//! By which rules a cache keeps things: plain numbers, read once by every call, and the objects that it asks or tells.
+//! By which rules a cache keeps things: plain numbers, read once by every call, and the objects that it asks or notifies.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;

@@ -64,12 +64,12 @@ pub(crate) struct Store {
     pub(crate) counts: Counts,
     /// Nothing is due before this: a bound, which may be too low.
     pub(crate) due_from: u64,
-    /// When the driver comes; `NEVER` while none is told, 0 while there is none to tell.
+    /// When the driver comes; `NEVER` while none is armed, 0 while there is none to notify.
     armed: u64,
     random: u64,
-    /// The clock of the system that tells the time; None: some object does.
+    /// The clock of the system that gives the time; None: some object does.
     pub(crate) system_clock: Option<SystemClock>,
-    /// Whether a lookup begins a life anew.
+    /// Whether a lookup restarts an entry's life.
     pub(crate) is_sliding: bool,
     /// How long an entry is kept after its life, for `grade` alone. What the wheel has is when it leaves: the end of both.
     pub(crate) grace: u64,
@@ -107,7 +107,7 @@ impl Store {
 
     /// A time that has certainly not come yet, read in 5 ns: what lives longer than that lives. None where the exact time is needed.
     ///
-    /// Linux keeps the monotonic clock as it stood at the last tick, milliseconds ago; a second is added to it. So only entries in
+    /// Linux keeps the monotonic clock as it was at the last tick, milliseconds ago; a second is added to it. So only entries in
     /// their last second are looked at with the exact clock, which takes 20 ns, a third of a lookup.
     #[inline]
     pub(crate) fn beyond_now(&self) -> Option<u64> {
@@ -175,7 +175,7 @@ impl Store {
         former
     }
 
-    /// Begin an entry's life anew, as long as before unless `life` says otherwise; return the deadline.
+    /// Restart an entry's life, as long as before unless `life` says otherwise; return the deadline.
     #[inline]
     pub(crate) fn renew(&mut self, index: u32, now: u64, life: Option<u64>) -> u64 {
         let item = self.wheel.payload_at_mut(index);
@@ -229,19 +229,19 @@ impl Store {
         (life as f64 * (1.0 + fraction * (2.0 * unit - 1.0))) as u64
     }
 
-    /// When the driver has to come; from here on it is told of what is due before.
+    /// When the driver has to come; from here on it is notified of what is due before.
     pub(crate) fn arm(&mut self) -> Option<u64> {
         let next = self.wheel.next_expiration();
         self.armed = next.unwrap_or(NEVER);
         next
     }
 
-    /// Nobody comes any more: whatever is due next has to be told.
+    /// Nobody comes any more: whatever is due next has to be reported.
     pub(crate) fn disarm(&mut self) {
         self.armed = NEVER;
     }
 
-    /// Whether the driver has to be told of a deadline; once for each arming.
+    /// Whether the driver has to be notified of a deadline; once for each arming.
     #[inline]
     pub(crate) fn is_before_armed(&mut self, deadline: u64) -> bool {
         let is_earlier = deadline < self.armed;

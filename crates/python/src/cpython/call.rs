@@ -11,7 +11,7 @@ use crate::cpython::free_list::FreeList;
 /// Marks a pointer to a `Pack`.
 const PACKED: usize = 1;
 
-/// The head of what a tuple `(callback, *args)` would be; the words lie behind it.
+/// The head of what a tuple `(callback, *args)` would be; the words follow it.
 ///
 /// A tuple would be tracked by the collector, which knows them by their engine already: setting and firing a timer with an argument
 /// took a fifth longer with one.
@@ -155,7 +155,7 @@ impl Call {
                 return dead.as_ptr();
             }
         }
-        // From the interpreter's pools, where packs lie side by side: the system's allocator puts them into the gaps between the
+        // From the interpreter's pools, where packs are side by side: the system's allocator puts them into the gaps between the
         // wheel's blocks, each on a page of its own, which cost 120 ns to set and fire a timer with a million waiting.
         let layout = Self::layout(words);
         // SAFETY: the GIL is held, which the interpreter's pools want.
@@ -167,7 +167,7 @@ impl Call {
     }
 
     fn layout(words: usize) -> Layout {
-        Layout::array::<*mut ffi::PyObject>(1 + words).expect("arguments that were passed lie in memory")
+        Layout::array::<*mut ffi::PyObject>(1 + words).expect("arguments that were passed fit into memory")
     }
 
     /// The pack, where it is one.
@@ -206,7 +206,7 @@ impl Call {
     pub(crate) unsafe fn all_words(&self) -> &[*mut ffi::PyObject] {
         match self.pack() {
             None => std::slice::from_ref(&self.0),
-            // SAFETY: the words of a living pack lie behind its head.
+            // SAFETY: the words of a living pack follow its head.
             Some(pack) => unsafe { std::slice::from_raw_parts(pack.add(1).cast(), (*pack).words()) },
         }
     }

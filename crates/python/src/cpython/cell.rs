@@ -7,16 +7,16 @@ use pyo3::ffi;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 
-/// Refuse to be imported where nothing is a lock: by a free-threaded interpreter that was told to stay so (`PYTHON_GIL=0`).
+/// Refuse to be imported where nothing is a lock: by a free-threaded interpreter that was started to stay so (`PYTHON_GIL=0`).
 ///
-/// Without being told, such an interpreter enables its GIL for a module that says it uses it, as ours does.
+/// Unless asked not to, such an interpreter enables its GIL for a module that says it uses it, as ours does.
 #[cfg(Py_GIL_DISABLED)]
 pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     if py.import("sys")?.call_method0("_is_gil_enabled")?.is_truthy()? {
         return Ok(());
     }
     let text =
-        "tickwheel needs the GIL, which this interpreter was told to leave off: unset PYTHON_GIL, and drop -X gil=0";
+        "tickwheel needs the GIL, which this interpreter was asked to leave off: unset PYTHON_GIL, and drop -X gil=0";
     Err(pyo3::exceptions::PyImportError::new_err(text))
 }
 

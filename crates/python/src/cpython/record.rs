@@ -22,7 +22,7 @@ use crate::cpython::type_builder::KnownType;
 /// So many classes can be fast: each has a function of its own, which knows its fields without a search.
 const CLASSES: usize = 32;
 
-/// One field: where its word lies in an object, how it is called, and what it is if nobody says.
+/// One field: where an object keeps its word, how it is called, and what it is if nobody says.
 struct Field {
     offset: usize,
     name: Py<PyString>,
@@ -174,19 +174,19 @@ const OTHER_WORDS: &str = "its objects are not the fields that they are given, i
 /// Make objects of *cls* fast from now on; return the class.
 ///
 /// For a dataclass with slots whose `__init__` does nothing but store its fields. Wrong arguments get the error of `__init__`;
-/// subclasses, copies and pickles are made as ever. Objects of a frozen class whose fields can lead to no cycle (text, bytes, numbers,
+/// subclasses, copies and pickles are made as usual. Objects of a frozen class whose fields can lead to no cycle (text, bytes, numbers,
 /// members of an Enum, tuples and fast records of such) are hidden from the garbage collector. Where as many classes are fast as
 /// can be, this one stays as it is.
 ///
 /// # Errors
 ///
-/// `TypeError` if it is no such class.
+/// `TypeError` if it is another kind of class.
 #[pyfunction]
 #[pyo3(signature = (cls, /))]
 fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
     let refuse = |why: &str| PyTypeError::new_err(format!("{cls} cannot be made fast: {why}"));
     let (mut fields, probe, marks) = fields_of(cls, &refuse)?;
-    // Where the words lie is found out with an object whose fields are known.
+    // Where the words are is found out with an object whose fields are known.
     // SAFETY: the words between the head and the basic size are the object's own; the class is never freed, and its maker knows it.
     unsafe {
         let kind = cls.as_type_ptr();

@@ -61,6 +61,6 @@ pub(crate) fn checked_limit(value: &Bound<'_, PyAny>) -> PyResult<usize> {
         let text = format!("limit is {}: pass 0 or more, or None for all that is due", value.repr()?);
         return Err(PyValueError::new_err(text));
     }
-    // More than can be counted is no limit.
+    // More than can be counted is not a limit.
     Ok(value.extract().unwrap_or(usize::MAX))
 }

@@ -8,10 +8,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
-/// A table that the interpreter only reads, and for ever; zeros end it.
+/// A table that the interpreter only reads, as long as it runs; zeros end it.
 pub(crate) struct Table<T: Definition, const N: usize>(pub(crate) [T; N]);
 
-/// What stands in a table: names, functions and numbers.
+/// What a table holds: names, functions and numbers.
 pub(crate) trait Definition {}
 
 impl Definition for ffi::PyMethodDef {}
@@ -121,7 +121,7 @@ impl KnownType {
 
     #[inline]
     pub(crate) fn get(&self) -> *mut ffi::PyTypeObject {
-        self.0.load(Ordering::Relaxed) // the GIL, which whoever asks holds, orders it after `set`
+        self.0.load(Ordering::Relaxed) // the GIL, which the caller holds, orders it after `set`
     }
 
     pub(crate) fn set(&self, kind: &Bound<'_, PyType>) {

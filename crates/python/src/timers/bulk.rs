@@ -153,7 +153,7 @@ fn are_several(delays: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(delays.get_type().hasattr(intern!(delays.py(), "__iter__"))? && !is_text(delays))
 }
 
-/// Whether delays are text, whose characters and bytes are no numbers of seconds.
+/// Whether delays are text, whose characters and bytes are not numbers of seconds.
 fn is_text(delays: &Bound<'_, PyAny>) -> bool {
     delays.is_instance_of::<PyString>() || delays.is_instance_of::<PyBytes>() || delays.is_instance_of::<PyByteArray>()
 }

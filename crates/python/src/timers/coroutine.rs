@@ -15,7 +15,7 @@ extern "C" {
     fn PyMethod_Function(method: *mut ffi::PyObject) -> *mut ffi::PyObject;
 }
 
-/// How many code objects are known to be no coroutine's.
+/// How many code objects are known not to be a coroutine's.
 const KNOWN: usize = 64;
 
 /// Code objects that were looked at, by address, and found plain. Not kept alive: should one die and another, of a coroutine, take its
@@ -28,7 +28,7 @@ static PARTIAL: KnownType = KnownType::new();
 
 /// Refuse a coroutine function where nobody awaits it.
 ///
-/// Functions, methods and partials of them are told by sight; what else returns a coroutine is found out when it is called.
+/// Functions, methods and partials of them are recognized by their type; what else returns a coroutine is found out when it is called.
 ///
 /// # Safety
 ///

@@ -80,7 +80,7 @@ impl Engine {
         self.state.with(py, |state| state.wheel.cancel(id))
     }
 
-    /// File a timer that is not pending and return whether the driver has to be told; the wheel takes over a reference.
+    /// File a timer that is not pending and return whether the driver has to be notified; the wheel takes over a reference.
     #[inline]
     pub(crate) fn file(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
         let refused = self.state.with(py, |state| {
@@ -130,7 +130,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Tell the driver that something earlier has come. If that raises, the next set tells it again.
+    /// Notify the driver that something earlier has come. If that raises, the next set notifies it again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let hook = self.hooks.with(py, |hooks| hooks.on_earlier.as_ref().map(|hook| hook.clone_ref(py)));

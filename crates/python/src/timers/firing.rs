@@ -15,7 +15,7 @@ use crate::timers::id_array::{number, IdArray};
 use crate::timers::payload::{Held, Payload};
 use crate::timers::timer;
 
-/// Entries that a turn with a limit may file anew before it gives way: about a millisecond's worth.
+/// Entries that a turn with a limit may file again before it gives way: about a millisecond's worth.
 const WORK: usize = 16_384;
 
 /// The calling thread, as a number that is never 0.
@@ -114,7 +114,7 @@ impl Turn<'_, '_> {
                 let lateness = now.saturating_sub(entry.deadline);
                 state.lateness[(64 - lateness.leading_zeros()).min(63) as usize] += 1;
                 if let Held::Timer(timer) = entry.payload.held() {
-                    // SAFETY: the entry's reference keeps it. Whoever asks, before it is called, is told that it is out of the wheel.
+                    // SAFETY: the entry's reference keeps it. Until it is called, it answers that it is out of the wheel.
                     unsafe { (*timer).id = FIRING };
                 }
                 Some(entry)
@@ -199,14 +199,14 @@ impl Turn<'_, '_> {
     }
 }
 
-/// Tell a callback of ours, a `StandIn`, that the runner would not run it; it may give the timer a new life.
+/// Notify a callback of ours, a `StandIn`, that the runner would not run it; it may give the timer a new life.
 ///
 /// # Safety
 ///
 /// The caller has a reference to `timer`.
 #[cold]
 unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
-    // SAFETY: the caller's reference keeps the timer; a firing one has its call, and the callback is kept while it is told.
+    // SAFETY: the caller's reference keeps the timer; a firing one has its call, and the callback is kept while it is notified.
     unsafe {
         if (*timer).id != FIRING {
             return Ok(());

@@ -1,4 +1,4 @@
-//! `TimerObject`: how a handle lies in memory, and how its state is read.
+//! `TimerObject`: how a handle is laid out in memory, and how its state is read.
 
 use pyo3::ffi;
 
@@ -13,7 +13,7 @@ pub(crate) const CANCELLED: u64 = 2;
 
 /// The layout of a `Timer`. Every field is touched with the GIL held only.
 ///
-/// What it can do stands in `timer`, above the engine that this one knows as an object only.
+/// What it can do is in `timer`, above the engine that this one knows as an object only.
 #[repr(C)]
 pub(crate) struct TimerObject {
     ob_base: ffi::PyObject,
@@ -31,7 +31,7 @@ const SIZE_MAX: usize = if cfg!(Py_GIL_DISABLED) { 64 } else { 48 };
 const _: () = assert!(size_of::<TimerObject>() <= SIZE_MAX, "a handle fits one of the allocator's classes");
 
 impl TimerObject {
-    /// Whether the timer stands in the wheel.
+    /// Whether the timer is in the wheel.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.id > CANCELLED

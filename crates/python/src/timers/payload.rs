@@ -55,7 +55,7 @@ const AHEAD: usize = 32;
 
 /// Call `look` with every payload, in no order, until it fails.
 ///
-/// For the collector's walks over millions: the objects lie where the allocator put them, so each is asked for some steps before its
+/// For the collector's walks over millions: the objects are where the allocator put them, so each is asked for some steps before its
 /// turn. And the iterator is driven from within, which costs it a third of the instructions of a `for`.
 pub(crate) fn walk<'a, E>(
     mut payloads: impl Iterator<Item = &'a Payload>,

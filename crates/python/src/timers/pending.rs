@@ -157,7 +157,7 @@ pub(crate) fn release(py: Python<'_>, payload: &Payload) {
     }
 }
 
-/// Let go of all entries without telling anyone: what remains when an engine is collected.
+/// Let go of all entries without notifying anyone: what remains when an engine is collected.
 pub(crate) fn release_all(py: Python<'_>, entries: Vec<Expired<Payload>>) {
     for entry in entries {
         release(py, &entry.payload);

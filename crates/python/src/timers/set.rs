@@ -114,7 +114,7 @@ impl<'py> Options<'py> {
         let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
         let mut options = Self::default();
         for (at, name) in names.iter().enumerate() {
-            // SAFETY: the values lie in a row, one for each name, and are the caller's for the length of the call.
+            // SAFETY: the values are in a row, one for each name, and are the caller's for the length of the call.
             let value = unsafe { Borrowed::from_ptr(py, *values.add(at)) };
             match name.extract::<&str>()? {
                 // SAFETY: `value` is an object that is borrowed from the caller.

@@ -45,7 +45,7 @@ impl State {
         taken
     }
 
-    /// Whether the driver must be told of `deadline`; at most once for each arming.
+    /// Whether the driver must be notified of `deadline`; at most once for each arming.
     #[inline]
     pub(crate) fn is_earlier(&mut self, deadline: u64) -> bool {
         let is_earlier = deadline < self.armed;

@@ -86,7 +86,7 @@ unsafe fn shift(
 }
 
 unsafe extern "C" fn method_run(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer; whoever calls a method holds a reference to its object.
+    // SAFETY: called by the interpreter on a timer; the caller of a method holds a reference to its object.
     unsafe {
         guard(|py| {
             let timer = object.cast::<TimerObject>();
@@ -126,7 +126,7 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 
 /// The callback and the arguments that the user gave.
 unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: whoever asks for an attribute holds a reference to its timer.
+    // SAFETY: the caller, who asks for an attribute, holds a reference to its timer.
     let parts = unsafe { parts(py, object.cast()) }?;
     let given = py.import(intern!(py, "tickwheel.timers.standin"))?.call_method1(intern!(py, "given"), parts)?;
     Ok(given.get_item(at)?.unbind().into_ptr())

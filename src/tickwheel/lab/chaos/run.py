@@ -92,7 +92,7 @@ class _Run:
         self._dice = random.Random(options.seed)  # noqa: S311 no secret
         self._history = History()
         self._is_refusing = False
-        self._wall = time.time() - time.monotonic()  # one clock for all: the wall's, as it stands at the beginning
+        self._wall = time.time() - time.monotonic()  # one clock for all: the wall's, as it is at the beginning
 
     async def run(self, stack: AsyncExitStack, plan: list[PlannedFault]) -> History:
         receiver = await stack.enter_async_context(Receiver(self._arrived))

@@ -146,7 +146,7 @@ class Elapsed:
                     return era
             if not _is_interval(job):
                 return None
-            for era in range(len(self._floors) - 1, 0, -1):  # nobody told us: by when its generation was given out
+            for era in range(len(self._floors) - 1, 0, -1):  # nothing was noted: by when its generation was given out
                 if job.generation > self._floors[era]:
                     return era
             return 0

@@ -83,7 +83,7 @@ class Spans:
         while self._ended:
             try:
                 span, outcome, error, at_ns = self._ended.popleft()
-            except IndexError:  # another thread tells them, too
+            except IndexError:  # another thread exports them, too
                 return
             try:
                 span.end(outcome, error, at_ns)

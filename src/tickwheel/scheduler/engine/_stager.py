@@ -338,7 +338,7 @@ class Stager:
         """
         try:
             changes = self._store.changes(number, shard.epoch, shard.cursor[0] + 1, shard.mark)
-        except StoreError:  # a store may have told it, and not tell it again
+        except StoreError:  # a store may have reported it, and not report it again
             with self._lock:
                 shard.cursor = (0, 0)
             raise

@@ -87,12 +87,12 @@ class Listener:
             if self._ear is None:
                 with suppress(Exception):
                     self._reconnect()
-                    return True  # what was told in between was not heard
+                    return True  # what was sent in between was not heard
                 self._wait.wait(min(timeout_s, _RETRY_S))
                 return True
             try:
                 return bool(self._wait.wait(timeout_s, self._ear.fileno())) and self._ear.hear()
-            except Exception:  # noqa: BLE001 - whatever it was: the connection is made anew
+            except Exception:  # noqa: BLE001 - whatever it was: the connection is made again
                 self._drop()
                 return True
 

@@ -69,7 +69,7 @@ class Breakers:
         if left <= 0 and not place.is_probed:
             place.is_probed = True
             return None
-        return max(left, _PROBE_S) * (1 + _SPREAD * random.random())  # noqa: S311  it is no secret
+        return max(left, _PROBE_S) * (1 + _SPREAD * random.random())  # noqa: S311  it is not a secret
 
     def leave(self, name: str, *, is_up: bool | None) -> None:
         """

@@ -149,7 +149,7 @@ class Firing:
         return self.attempt >= self.job.retry.attempts
 
 
-class Abandoned(Exception):  # noqa: N818  it is no error
+class Abandoned(Exception):  # noqa: N818  it is not an error
     """
     Raised by a call that a stop has cut off: how it ended is not known, and the next owner takes the job up.
     """

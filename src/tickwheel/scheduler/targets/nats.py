@@ -106,7 +106,7 @@ class NatsTarget:
 
     async def _connect(self) -> Any:
         parts = urlsplit(self._place.url)
-        login: dict[str, str] = {}  # given apart, because the client takes what stands in a URL as it is, encoded
+        login: dict[str, str] = {}  # given apart, because the client takes parts of a URL as they are, encoded
         if parts.password is not None:
             login = {"user": unquote(parts.username or ""), "password": unquote(parts.password)}
         elif parts.username is not None:

@@ -147,7 +147,7 @@ class Asker:
             for index, job in open_.items():
                 found = self._store.get(job.key)
                 if found is None or found.state is not State.RUNNING or not _is_same(found, job):
-                    waiting.words[index] = None  # there is nothing to ask any more: it is done as it stands
+                    waiting.words[index] = None  # there is nothing to ask any more: it is done as it is
             open_ = {index: job for index, job in open_.items() if index not in waiting.words}
             if open_:
                 self._put(waiting, open_, now)

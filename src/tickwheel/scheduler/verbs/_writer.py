@@ -353,7 +353,7 @@ class Writer:
 
     def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
         if len(entries) > 1 and not _may_pass_soon(error):
-            # Something in this batch cannot be written: halve it until it stands alone, so that it harms nobody else.
+            # Something in this batch cannot be written: halve it until it is alone, so that it harms nobody else.
             middle = len(entries) // 2
             self._write(entries[:middle])
             self._write(entries[middle:])

@@ -42,7 +42,7 @@ export async function replayAll(jobs) {
   toast(`Replaying ${done}` + (refused ? `; ${refused} had changed meanwhile, and were left alone` : ""));
 }
 
-// Set the job anew as it was, unless somebody else has set one meanwhile.
+// Set the job again as it was, unless somebody else has set one meanwhile.
 async function restore({ key, due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace }) {
   const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }) };
   if (expires_at) body.expires = (Date.parse(expires_at) - Date.parse(due_at)) / 1000;

@@ -30,7 +30,7 @@ export class Dial {
     this.chart.setAttribute("aria-label", `The wheel of the next minute: ${count(total)} of ${count(pending)} pending jobs are due in it.`);
   }
 
-  // A ripple where the hand stands, for a firing.
+  // A ripple where the hand is, for a firing.
   pulse() {
     if (CALM.matches || this.pulses.childElementCount > 6) return;
     const ring = svg("circle", { class: "pulse", r: 4, transform: `rotate(${angle()}) translate(0 -96)` });

@@ -1,4 +1,4 @@
-// What fired and how late, newest first, as the stream tells it.
+// What fired and how late, newest first, as the stream reports it.
 
 import { byId, el, sync } from "./dom.js";
 import { clockTimeMs, lateness } from "./words.js";

@@ -21,7 +21,7 @@ import { setClock } from "./words.js";
 const REFRESH_MS = 500; // at most so often is a list asked for again
 const SILENT_CHANGES_MS = 10_000; // other processes may write without our service knowing
 
-// What each view asks for anew when something has changed.
+// What each view asks for again when something has changed.
 const refresh = {
   overview: () => Promise.all([jobs.refresh(), forecast()]),
   dead: () => dead.refresh(),

@@ -50,7 +50,7 @@ const rate = (n) => (n < 10 ? n.toFixed(n % 1 ? 1 : 0) : count(Math.round(n)));
 const bound = (ms) => (ms === Infinity ? "∞" : lateness(ms));
 const height = (ms) => (ms == null ? 0 : Math.log10(1 + Math.min(ms, 60_000) * 10));
 
-// The upper edge of the step in which `share` of all lie, or null of none.
+// The upper edge of the step by which `share` of all are reached, or null of none.
 function quantile(steps, share) {
   let rest = steps.reduce((sum, [, n]) => sum + n, 0) * share;
   if (!rest) return null;

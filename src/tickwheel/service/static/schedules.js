@@ -56,7 +56,7 @@ export class Schedules {
     sync(this.list, found, (schedule) => `${schedule.key}/${schedule.generation}`, (schedule) => this.make(schedule));
     const empty = byId("schedules-empty"), looked = byId("schedules-looked");
     empty.hidden = found.length > 0;
-    empty.textContent = cursor ? "None so far." : this.prefix ? "No job that comes back has such a key." : "No job comes back. Set one with “every” or “cron”.";
+    empty.textContent = cursor ? "None so far." : this.prefix ? "No recurring job has such a key." : "There are no recurring jobs. Set one with “every” or “cron”.";
     looked.hidden = !cursor;
     if (cursor) looked.replaceChildren(`Looked at all keys up to ${cursor} `, button("Look further", "quiet", () => attempt(() => this.look(asked, found, cursor))));
     this.tick();

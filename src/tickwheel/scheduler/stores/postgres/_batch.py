@@ -226,7 +226,7 @@ class Batch:
             self.has_found = not {row[0] for row in rows}.isdisjoint(sets)
         if plan.floor:
             yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
-        # Drawn while the rows are locked: a key's generations grow, whoever writes it.
+        # Drawn while the rows are locked: a key's generations grow, by any writer.
         now, draw = yield from self._draw(len(plan.careful))
         yield from self._store(plan.decide({row[0]: job_of(row[:-1]) for row in rows}, now, draw, away))
 

@@ -1,4 +1,4 @@
--- Each query has a name, under which postgres/_queries.py knows it. Columns of a job stand in the order of
+-- Each query has a name, under which postgres/_queries.py knows it. Columns of a job are in the order of
 -- `Job`, then the shard.
 
 -- name: place
@@ -23,7 +23,7 @@ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: epochs
 -- Held until the transaction ends: nobody takes a shard over while its owner writes. No two shards share an epoch, and
--- where a failover has lost one and given it again, the owner's name tells the two apart.
+-- where a failover has lost one and given it again, the owner's name distinguishes the two.
 SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner = %s ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: jobs_by_key
@@ -192,7 +192,7 @@ WHERE due_at >= %(since)s AND due_at < %(until)s AND state = 0
 GROUP BY step;
 
 -- name: take_notes
--- By the shard's owner alone: whoever was one, and has not noticed, would take them away from its successor.
+-- By the shard's owner alone: a former one that has not noticed would take them away from its successor.
 WITH note AS (
     DELETE FROM tickwheel_note WHERE shard = (
         SELECT s.shard FROM tickwheel_shard AS s
@@ -286,7 +286,7 @@ SELECT shard, running FROM tickwheel_shard WHERE (owner IS NULL OR lease_until <
 ORDER BY shard FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: rescue_jobs
--- Those that run lie at the front: the search ends at the last of them, and not at the last job.
+-- Those that run are at the front: the search ends at the last of them, and not at the last job.
 WITH rescued AS (
     UPDATE tickwheel_job SET state = 0
     WHERE key IN (

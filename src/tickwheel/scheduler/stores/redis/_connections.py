@@ -151,7 +151,7 @@ class Connections:
             self._idle.clear()
 
     def _connect(self, connection: Connection) -> None:
-        is_new = connection._sock is None  # noqa: SLF001 - the driver tells it nowhere else
+        is_new = connection._sock is None  # noqa: SLF001 - the driver shows it nowhere else
         connection.connect()
         try:
             is_stale = connection.can_read()
@@ -173,7 +173,7 @@ class Connections:
                 lines = self._ask(connection, ("INFO", section)).decode("utf-8", "replace").splitlines()
                 facts.update((name, value) for name, colon, value in (line.partition(":") for line in lines) if colon)
         except self._redis.exceptions.NoPermissionError:
-            return  # a user who may not ask is told so in the documentation
+            return  # the documentation says so to users without the right to ask
         if facts.get("role") != "master":
             return
         script = SCRIPTS["server"]

@@ -27,7 +27,7 @@ class RedisEar:
             raise
 
     def fileno(self) -> int:
-        number: int = self._connection._sock.fileno()  # noqa: SLF001 - the driver tells it nowhere else
+        number: int = self._connection._sock.fileno()  # noqa: SLF001 - the driver shows it nowhere else
         return number
 
     def hear(self) -> bool:

@@ -58,7 +58,7 @@ class Checkpointer:
         self._thread.join()
 
     def _run(self) -> None:
-        # What goes wrong here goes wrong in the next commit too, and is told there.
+        # What goes wrong here goes wrong in the next commit too, and is reported there.
         with suppress(sqlite3.Error):
             connection = self._connect()
             try:

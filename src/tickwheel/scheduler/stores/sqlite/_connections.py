@@ -181,7 +181,7 @@ def _reading_only(path: Path, url: str) -> str:
     if log.exists() and log.stat().st_size:
         what = f"{url} is on a disk that is mounted read-only, and {log.name} holds what is not in it yet"
         raise StoreError(what, "copy both to a folder that can be written")
-    return "mode=ro&immutable=1"  # nobody writes it, and there can be no log
+    return "mode=ro&immutable=1"  # nobody writes it, so it has no log
 
 
 def _check_path(path: Path, url: str) -> None:

@@ -20,7 +20,7 @@ def take_over(connection: sqlite3.Connection, owner: str) -> tuple[int, int]:
     """
     _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
     if running:
-        # They lie at the front, so that the search ends at the last one and not at the last job.
+        # They are at the front, so that the search ends at the last one and not at the last job.
         places = connection.execute(SQL["running_jobs"], (running,)).fetchall()
         connection.executemany(SQL["rescue_job"], places)
     connection.execute(SQL["take_over"], (owner,))

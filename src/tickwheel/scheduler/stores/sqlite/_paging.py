@@ -31,7 +31,7 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     """
     keys = "recurring_keys" if query.recurring else _KEYS.get(query.state, "all_keys") if query.state else "all_keys"
     values: dict[str, Any] = {
-        # No string lies between a key and the same with a NUL behind it.
+        # No string sorts between a key and the same with a NUL behind it.
         "first": query.prefix if query.cursor is None else max(query.prefix, query.cursor + "\0"),
         "end": successor(query.prefix) or _ABOVE_ALL,
         "state": CODES[query.state] if query.state else None,

@@ -1,4 +1,4 @@
--- Each query has a name, under which sqlite/_queries.py knows it. Columns of a job always stand in the order of `Job`.
+-- Each query has a name, under which sqlite/_queries.py knows it. Columns of a job are always in the order of `Job`.
 
 -- name: read_ledger
 SELECT generation, pending, running, dead, floor, epoch, owner FROM tickwheel_ledger;
@@ -144,7 +144,7 @@ SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -1 AND ke
 ORDER BY key LIMIT :reach
 
 -- name: running_keys
--- They lie at the front, and the ledger knows when the last one was met.
+-- They are at the front, and the ledger knows when the last one was met.
 SELECT shard AS shelf, key, due_at, generation FROM (
     SELECT shard, key, due_at, generation FROM tickwheel_job WHERE shard = 0 AND state = 1
     ORDER BY due_at, generation LIMIT (SELECT running FROM tickwheel_ledger)

@@ -28,7 +28,7 @@ CREATE SEQUENCE tickwheel_generation;
 -- Epochs of all shards come from one sequence: no two leases ever share one.
 CREATE SEQUENCE tickwheel_epoch;
 
--- Who may fire what, by this server's clock. `running` is never less than what runs: a rescue ends when it has
+-- Which owner may fire what, by this server's clock. `running` is never less than what runs: a rescue ends when it has
 -- met so many.
 CREATE TABLE tickwheel_shard (
     shard integer PRIMARY KEY,
@@ -39,7 +39,7 @@ CREATE TABLE tickwheel_shard (
     running bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
--- Who is there, and so how many share the shards.
+-- Which owners are there, and so how many share the shards.
 CREATE TABLE tickwheel_node (
     owner text PRIMARY KEY,
     seen_until bigint NOT NULL

@@ -1,5 +1,5 @@
 -- Which server the sequences were last drawn from. After a failover, or a restore, another one answers, or the same one
--- on another timeline: what it has may stand behind what was given out.
+-- on another timeline: what it has may be behind what was given out.
 CREATE TABLE tickwheel_server (
     system_identifier bigint NOT NULL,
     timeline text NOT NULL

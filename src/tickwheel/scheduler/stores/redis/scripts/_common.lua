@@ -100,7 +100,7 @@ local function placed(blob, shard)
         .. struct.pack('>I2', shard) .. blob:sub(rest)
 end
 
--- The set in which a pending job of that blob lies; the shard is the one that its key had at first, for a blob that names
+-- The set that has the pending job of that blob; the shard is the one that its key had at first, for a blob that names
 -- none.
 local function set_of(blob, shard)
     local state, flags = blob:byte(21, 22)

@@ -1,4 +1,4 @@
--- Tells what was set aside.
+-- Lists what was set aside.
 -- Output: of each name its target, its handler, how many jobs there are, and the place of the first
 local names, found = redis.call('SMEMBERS', at('aside')), {}
 table.sort(names)

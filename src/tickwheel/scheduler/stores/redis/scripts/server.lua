@@ -1,4 +1,4 @@
--- Looks whether it is the server of the last time. Another one, or the same one after a restart, may stand behind what
+-- Looks whether it is the server of the last time. Another one, or the same one after a restart, may be behind what
 -- was given out: then both sequences leap, and every shard is free.
 -- Input:  which server it is; how far to leap
 -- Output: 1 if it is another one

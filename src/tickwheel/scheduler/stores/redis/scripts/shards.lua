@@ -1,4 +1,4 @@
--- Tells who owns what now.
+-- Lists who owns what now.
 -- Output: of each shard its number; its owner, "" for nobody; its epoch; when its lease ends, "0" for nobody's
 local now, found = now_ms(), {}
 for _, shard in ipairs(all_shards()) do

@@ -1,4 +1,4 @@
--- Jobs lie in the order in which they fall due, so that what fires together is read, begun and deleted from the same
+-- Jobs are kept in the order in which they fall due, so that what fires together is read, begun and deleted from the same
 -- few pages, and so that a look-up of what is due costs by what it returns. Shard -1 holds the dead ones, out of its way.
 CREATE TABLE tickwheel_job (
     shard INTEGER NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE tickwheel_job (
     PRIMARY KEY (shard, due_at, generation)
 ) WITHOUT ROWID;
 
--- Where the job of a key lies. Three shelves: -1 for dead jobs, 0 for those that are due within a minute of being set,
+-- Where the job of a key is. Three shelves: -1 for dead jobs, 0 for those that are due within a minute of being set,
 -- 1 for the others. A key is on one of them. Keys come in no order, so that each costs a page of its own on a large shelf;
 -- the short-lived ones share the few pages of a small one.
 CREATE TABLE tickwheel_key (
@@ -30,7 +30,7 @@ CREATE TABLE tickwheel_key (
     PRIMARY KEY (shelf, key)
 ) WITHOUT ROWID;
 
--- What others than the owner made pending since it last looked: they know where a job lies, not what the owner has read.
+-- What others than the owner made pending since it last looked: they know where a job is, not what the owner has read.
 CREATE TABLE tickwheel_note (
     generation INTEGER PRIMARY KEY,
     due_at INTEGER NOT NULL
