@@ -24,9 +24,9 @@ from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._entry import Phase
 from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._lookout import Lookout
-from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
+from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.recurrence import Recurrence
@@ -103,7 +103,7 @@ def fires_twice() -> Any:
     """
     One in fifty firings is handed over a second time.
     """
-    fire, start = Executor.fire, Near.start
+    fire, start = Executor.fire, StagedJobs.start
     number = itertools.count(1)
 
     def careless(self: Any, entries: Any) -> Any:
@@ -112,7 +112,7 @@ def fires_twice() -> Any:
     def blind(self: Any, entry: Any) -> bool:
         return start(self, entry) or entry.phase is Phase.RUNNING
 
-    return both(mock.patch.object(Executor, "fire", careless), mock.patch.object(Near, "start", blind))
+    return both(mock.patch.object(Executor, "fire", careless), mock.patch.object(StagedJobs, "start", blind))
 
 
 def forgets_the_rescue() -> Any:
@@ -304,7 +304,7 @@ def says_cancelled() -> Any:
 
 def sees_no_step() -> Any:
     """
-    Nobody compares the clocks: what is near stays filed by a clock that was set since.
+    Nobody compares the clocks: what is staged stays filed by a clock that was set since.
     """
 
     @contextmanager
@@ -359,7 +359,7 @@ def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
     """
     What was answered about the entries of which *is_kept* says so is not done to them.
     """
-    withdraw = Near.withdraw
+    withdraw = StagedJobs.withdraw
 
     def careless(self: Any, job: Any) -> Any:
         found = withdraw(self, job)
@@ -367,7 +367,7 @@ def forgets_to_withdraw(is_kept: Callable[[Any], bool]) -> Any:
             found[0].phase = Phase.BEGUN
         return found
 
-    return mock.patch.object(Near, "withdraw", careless)
+    return mock.patch.object(StagedJobs, "withdraw", careless)
 
 
 MUTANTS: dict[str, tuple[Mutant, set[str]]] = {

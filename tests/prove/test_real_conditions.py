@@ -85,20 +85,20 @@ def test_a_hundred_thousand_sets_of_one_key(tmp_path):
 
 def test_more_due_at_once_than_memory_has_room(tmp_path):
     """
-    Jobs that are due in one moment and more than may be near all run once, and never more than that are near.
+    Jobs that are due in one moment and more than may be staged all run once, and never more than that are staged.
     """
-    count, near_max = 20_000, 1_000
+    count, staged_max = 20_000, 1_000
     ran = []
-    nears = []
+    counts = []
     is_done = threading.Event()
-    options = SchedulerOptions(near_max=near_max, running_max=500)
+    options = SchedulerOptions(staged_max=staged_max, running_max=500)
     scheduler = Scheduler(f"sqlite:///{tmp_path / 'jobs.db'}", options=options)
 
     @scheduler.handler("h")
     def handle(payload):
         ran.append(payload)
         if payload % 500 == 0:
-            nears.append(scheduler.stats()["near"])
+            counts.append(scheduler.stats()["staged"])
         if len(ran) == count:
             is_done.set()
 
@@ -107,4 +107,4 @@ def test_more_due_at_once_than_memory_has_room(tmp_path):
     assert is_done.wait(100.0), len(ran)
     scheduler.stop()
     assert sorted(ran) == list(range(count))
-    assert max(nears) <= near_max + 1_000  # a page that was being read when the room was used up
+    assert max(counts) <= staged_max + 1_000  # a page that was being read when the room was used up

@@ -90,8 +90,8 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until):
     scheduler.handler("h")(record)
     scheduler.set("begun", delay=0.4, handler="h", payload=1)
     scheduler.set("near", delay=0.8, handler="h", payload=2)
-    leases, near = scheduler._core._owner.leases, scheduler._core._owner.near
-    until(lambda: near.busy == 1)
+    leases, staged = scheduler._core._owner.leases, scheduler._core._owner.staged
+    until(lambda: staged.busy == 1)
     store.is_down = True
     leases._trusted_until = 0.0  # the time has passed, and the instant has not
     told.wait_for(lambda: any(isinstance(each, StoreFailed) for each in told.items))

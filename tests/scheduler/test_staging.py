@@ -1,5 +1,5 @@
 """
-From far to near: the horizon, lack of room, other processes' writes, and a clock that is moved by hand.
+From far to staged: the horizon, lack of room, other processes' writes, and a clock that is moved by hand.
 """
 
 from __future__ import annotations
@@ -63,35 +63,35 @@ def test_far_jobs_come_near(url, make, clock, events):
 
 def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record):
     """
-    What lies past the horizon stays in the store; with nothing near, no timer waits but the next look.
+    What lies past the horizon stays in the store; with nothing staged, no timer waits but the next look.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(horizon_s=5.0)).start()
     scheduler.handler("h")(record)
     scheduler.set_many([SetRequest(f"far{n}", delay=HOUR + n, handler="h") for n in range(100)])
     scheduler.set_many([SetRequest(f"near{n}", delay=1, handler="h", payload=n) for n in range(10)])
-    while scheduler.stats()["near"] != 10:
+    while scheduler.stats()["staged"] != 10:
         time.sleep(0.001)
     clock.advance(1.1)
     assert sorted(record.wait(10)) == list(range(10))
-    assert scheduler.stats()["near"] == 0
+    assert scheduler.stats()["staged"] == 0
 
 
 def test_more_jobs_than_room(url, make, record):
     """
-    With far more jobs due at once than may be near or running, each fires once, and the limits hold.
+    With far more jobs due at once than may be staged or running, each fires once, and the limits hold.
     """
-    scheduler = make(url, options=SchedulerOptions(near_max=100, running_max=50))
+    scheduler = make(url, options=SchedulerOptions(staged_max=100, running_max=50))
     scheduler.handler("h")(record)
     at = time.time() + 0.2
     scheduler.set_many([SetRequest(f"k{n}", at=at, handler="h", payload=n) for n in range(3000)])
     scheduler.start()
     most = [0, 0]
     while len(record.items) < 3000:
-        near = scheduler._core._owner.near
-        most = [max(most[0], near.waiting), max(most[1], near.busy)]
+        staged = scheduler._core._owner.staged
+        most = [max(most[0], staged.waiting), max(most[1], staged.busy)]
         time.sleep(0.001)
     assert sorted(record.items) == list(range(3000))
-    assert most[0] <= 1100  # near_max and one page
+    assert most[0] <= 1100  # staged_max and one page
     assert most[1] <= 50
 
 
@@ -99,7 +99,7 @@ def test_set_while_full(url, make, record):
     """
     Jobs set while there is no room are left in the store and fire all the same.
     """
-    scheduler = make(url, options=SchedulerOptions(near_max=10, running_max=5)).start()
+    scheduler = make(url, options=SchedulerOptions(staged_max=10, running_max=5)).start()
     scheduler.handler("h")(record)
     scheduler.set_many([SetRequest(f"k{n}", delay=0.2, handler="h", payload=n) for n in range(500)])
     assert sorted(record.wait(500)) == list(range(500))
@@ -158,7 +158,7 @@ def test_wall_clock_stepped_back(url, make, clock, record, events):
     told = events(scheduler)
     scheduler.handler("h")(record)
     scheduler.set("k", at=clock.wall_ns() / 1e9 + 5, handler="h", payload=1)
-    while scheduler.stats()["near"] == 0:
+    while scheduler.stats()["staged"] == 0:
         time.sleep(0.001)
     clock.step_wall(-HOUR)
     clock.advance(60)

@@ -328,7 +328,8 @@ def test_stats_of_a_client(client):
         "commits": 1,
     }
     assert {
-        stats[name] for name in ("near", "staged", "waiting", "in_flight", "fired", "succeeded", "failed", "refused")
+        stats[name]
+        for name in ("staged", "in_memory", "waiting", "in_flight", "fired", "succeeded", "failed", "refused")
     } == {0}
     assert (stats["owner"], stats["epoch"], stats["shards"], stats["lateness"]["count"]) == (None, None, [], 0)
 

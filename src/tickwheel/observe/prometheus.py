@@ -40,8 +40,8 @@ _COMMIT_COUNTERS: Final = {
     "failures": "Writes that were answered with an error.",
 }
 _GAUGES: Final = {
-    "near": "Jobs in memory, waiting for their instant.",
-    "staged": "Jobs in memory in all.",
+    "staged": "Jobs in memory, waiting for their instant.",
+    "in_memory": "Jobs in memory in all.",
     "waiting": "Jobs that are due and wait for a worker; they can still be moved and cancelled.",
     "in_flight": "Firings in their targets' hands.",
     "epoch": "The epoch under which this process fires.",

@@ -212,7 +212,9 @@ class Core:
         commits = writer.stats()
         number = max(1, commits.commits)
         leases = owner.leases.held if owner is not None else ()
-        sizes = owner.sizes() if owner is not None else dict.fromkeys(("near", "staged", "waiting", "in_flight"), 0)
+        sizes = (
+            owner.sizes() if owner is not None else dict.fromkeys(("staged", "in_memory", "waiting", "in_flight"), 0)
+        )
         counts = dict(self._figures.counts)
         counts["fired"] += sizes["in_flight"]  # the others are counted when they end
         backlog, is_tail = [] if owner is None else owner.backlog(), store.abilities.is_tail

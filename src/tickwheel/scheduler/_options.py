@@ -29,7 +29,7 @@ class SchedulerOptions:
         retry: The policy of jobs that are set without one.
         horizon_s: How far ahead jobs are staged into memory.
         timeout_s: How long an attempt may take whose handler or target has no timeout of its own; None for no limit.
-        near_max: How many may be staged at once; the others wait in the store, whatever their instant.
+        staged_max: How many may be staged at once; the others wait in the store, whatever their instant.
         workers: How many threads run sync handlers at most; they are started when there is something to run.
         coroutines: How many async handlers and webhooks may be under way at once.
         processes: How many handlers of `executor="process"` run at once; their processes are started by need.
@@ -43,7 +43,7 @@ class SchedulerOptions:
     retry: RetryPolicy = USUAL_RETRY
     horizon_s: float = 10.0
     timeout_s: float | None = 1800.0
-    near_max: int = 50_000
+    staged_max: int = 50_000
     workers: int = min(32, (os.cpu_count() or 1) + 4)
     coroutines: int = 1_000
     processes: int = ((os.cpu_count() or 1) * 4 + 2) // 3  # one handler gets three quarters: a processor each

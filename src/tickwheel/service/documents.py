@@ -209,7 +209,7 @@ class StatsDocument(TypedDict):
     expired: int
     dead_total: int
     refused: int
-    near: int
+    staged: int
     waiting: int
     in_flight: int
     lateness: LatenessDocument

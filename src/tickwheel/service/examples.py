@@ -88,7 +88,7 @@ _STATS: Final[dict[str, Any]] = {
     "pending": 1,
     "fired": 2,
     "succeeded": 2,
-    "near": 1,
+    "staged": 1,
     "commits": 5,
     "lateness": _LATENESS,
     "waiting_for_handler": [],

@@ -293,9 +293,9 @@ def test_bounds(scheduler, monkeypatch):
 
 def test_a_queue_without_workers_holds_nobody_up(url, make, record):
     """
-    More due jobs in one queue than may be near: others fire on time, and a worker that comes late gets them all.
+    More due jobs in one queue than may be staged: others fire on time, and a worker that comes late gets them all.
     """
-    scheduler = make(url, options=SchedulerOptions(near_max=100)).start()
+    scheduler = make(url, options=SchedulerOptions(staged_max=100)).start()
     scheduler.handler("h")(record)
     scheduler.set_many([due(f"k{n:03}") for n in range(500)])
     scheduler.set("other", delay=0.2, handler="h", payload="other")

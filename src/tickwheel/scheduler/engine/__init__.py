@@ -1,5 +1,5 @@
 """
-The engine: brings jobs near, fires them on time, and settles them.
+The engine: stages jobs, fires them on time, and settles them.
 
     leases -> stager -> armer -> executor -> settler -> writer -> stager (for what lives on)
               watcher ^ (what other processes wrote)

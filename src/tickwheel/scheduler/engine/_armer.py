@@ -1,7 +1,7 @@
 """
 The armer: counts attempts just before jobs are due, and sets the timers that fire them.
 
-Jobs near their instant are gathered in slots of some milliseconds. A slot's timer comes an arming window ahead of it:
+Staged jobs are gathered in slots of some milliseconds. A slot's timer comes an arming window ahead of it:
 all its attempts are counted in one write, and by the time they are due nothing comes between instant and firing.
 """
 
@@ -17,8 +17,8 @@ from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lanes import Lanes
-from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.model import Answer, Begin, Outcome
 
@@ -36,7 +36,7 @@ SLOT_BITS: Final = 4
 _CHUNK: Final = 500
 """How many attempts are counted in one write at most, so that callers' writes find room beside it."""
 
-_OUTSIDE: Final = (Phase.FAR, Phase.NEAR)
+_OUTSIDE: Final = (Phase.FAR, Phase.STAGED)
 
 _STEP_MS: Final = 1_000
 """A timer that comes so long before its instant was set by a clock that was set back since."""
@@ -47,17 +47,17 @@ _RETRY_S: Final = 0.5
 
 class Armer:
     """
-    From near to fired.
+    Begins staged jobs, and hands them over at their instants.
 
     Args:
         ground: What all roles share.
-        near: The table.
+        staged: The table.
         registry: Knows how a job's handler is limited.
         way: Gets the entries of one instant, in the order of their generations.
     """
 
-    def __init__(self, ground: Ground, near: Near, registry: Registry, way: Way) -> None:
-        self._near = near
+    def __init__(self, ground: Ground, staged: StagedJobs, registry: Registry, way: Way) -> None:
+        self._staged = staged
         self._clock = ground.clock
         self._timers = ground.timers
         self._pacer = ground.pacer
@@ -70,7 +70,7 @@ class Armer:
             registry.limits_of,
             ARMING_WINDOW_MS,
             begin=self._begin,
-            turn_away=near.turn_away,
+            turn_away=staged.turn_away,
             on_more=way.start_over,
         )
         self._lock = ground.runtime.lock()
@@ -102,7 +102,7 @@ class Armer:
             for slot in opened:
                 when = self._clock.deadline((slot << SLOT_BITS) - ARMING_WINDOW_MS)
                 self._timers.call_at(when, self._open_slot, slot)
-        except ClosedError:  # a stop overtook us: everything near stays in the store
+        except ClosedError:  # a stop overtook us: everything staged stays in the store
             return
         if at_once:
             self._begin(at_once)
@@ -155,13 +155,13 @@ class Armer:
     def _room(self) -> int:
         if self._is_stopped or not self._way.may_begin():
             return 0
-        return self._running_max - self._near.busy
+        return self._running_max - self._staged.busy
 
     def _open_slot(self, slot: int) -> None:
         with self._lock:
             entries = self._slots.pop(slot, [])
         soon = self._clock.now() + ARMING_WINDOW_MS + (1 << SLOT_BITS) + _STEP_MS
-        if any(entry.fire_at > soon for entry in entries):  # somebody set the clock back: they are not near any more
+        if any(entry.fire_at > soon for entry in entries):  # somebody set the clock back: it is too soon to begin them
             self.add(entries)
         else:
             self._begin(entries)
@@ -180,7 +180,7 @@ class Armer:
         """
         if not admitted:
             return False
-        begun, held = self._near.begin(admitted, max(0, self._room()))
+        begun, held = self._staged.begin(admitted, max(0, self._room()))
         if len(begun) < len(admitted):
             self._lanes.leave(entry for entry in admitted if entry.phase in _OUTSIDE)
             with self._lock:
@@ -197,7 +197,7 @@ class Armer:
         try:
             self._writer.post(writes, partial(self._begun, entries, is_again=is_again))
         except ClosedError:  # a stop overtook us
-            self._near.refuse(entries)
+            self._staged.refuse(entries)
 
     def _begun(self, entries: list[Entry], result: list[Answer] | Exception, *, is_again: bool) -> None:
         """
@@ -211,8 +211,8 @@ class Armer:
         if len(begun) < len(entries):
             known = set(map(id, begun))
             refused = [entry for entry in entries if id(entry) not in known]
-            self.ended(refused, self._near.refuse(refused))
-        self._set_timers(self._near.begun(begun))
+            self.ended(refused, self._staged.refuse(refused))
+        self._set_timers(self._staged.begun(begun))
 
     def _ask_again(self, entries: list[Entry], error: Exception) -> None:
         """
@@ -223,7 +223,7 @@ class Armer:
         try:
             self._pacer.call_later(_RETRY_S, partial(self._post, entries, is_again=True))
         except ClosedError:
-            self._near.refuse(entries)
+            self._staged.refuse(entries)
 
     def _set_timers(self, entries: Sequence[Entry]) -> None:
         now = self._clock.now()

@@ -18,8 +18,8 @@ from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._ground import Ground
-from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._settler import Settler
+from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Claim, Job, Outcome, Standing, State
@@ -38,7 +38,7 @@ class Claims:
 
     Args:
         ground: What all roles share.
-        near: The table, where start and withdrawal exclude each other.
+        staged: The table, where start and withdrawal exclude each other.
         settler: Gives back what nobody replaced.
         way: Goes on with what waited for them, and takes up what is pending again.
     """
@@ -46,14 +46,14 @@ class Claims:
     def __init__(
         self,
         ground: Ground,
-        near: Near,
+        staged: StagedJobs,
         settler: Settler,
         way: Way,
     ) -> None:
         self._store = ground.store
         self._pacer = ground.pacer
         self._hooks = ground.hooks
-        self._near = near
+        self._staged = staged
         self._settler = settler
         self._way = way
         self._withdrawn: dict[int, Entry] = {}
@@ -64,7 +64,7 @@ class Claims:
         """
         words: list[Claim | None] = []
         for job in jobs:
-            found = self._near.withdraw(job)
+            found = self._staged.withdraw(job)
             if found is None:
                 words.append(None)
                 continue
@@ -78,7 +78,7 @@ class Claims:
         """
         Return whether the attempt that is counted for *job* is known here and has not started.
         """
-        return self._near.is_waiting(job.generation)
+        return self._staged.is_waiting(job.generation)
 
     def resolved(self, claims: Sequence[Claim], answers: Sequence[Answer] | None) -> None:
         """
@@ -98,7 +98,7 @@ class Claims:
             if answer.outcome is Outcome.KEPT and answer.job is not None:
                 kept.append(answer.job)
         if gone:
-            self._way.settled(gone, self._near.settle(gone))
+            self._way.settled(gone, self._staged.settle(gone))
         if kept:
             self._way.written(kept)
 
@@ -110,7 +110,7 @@ class Claims:
             asked = self._store.asked(shards) if shards else []
             started: list[Job] = []
             for job in asked:
-                found = self._near.withdraw(job)
+                found = self._staged.withdraw(job)
                 if found is None:
                     continue
                 entry, standing = found

@@ -22,7 +22,7 @@ class Phase(StrEnum):
     """
 
     FAR = "far"
-    NEAR = "near"
+    STAGED = "staged"
     BEGINNING = "beginning"
     BEGUN = "begun"
     RUNNING = "running"
@@ -46,9 +46,9 @@ class Step(StrEnum):
 
 
 TABLE: Final[dict[Step, dict[Phase, Phase]]] = {
-    Step.STAGE: {Phase.FAR: Phase.NEAR},
-    Step.DROP: {Phase.NEAR: Phase.FAR},
-    Step.BEGIN: {Phase.NEAR: Phase.BEGINNING},
+    Step.STAGE: {Phase.FAR: Phase.STAGED},
+    Step.DROP: {Phase.STAGED: Phase.FAR},
+    Step.BEGIN: {Phase.STAGED: Phase.BEGINNING},
     Step.BEGUN: {Phase.BEGINNING: Phase.BEGUN},
     Step.REFUSE: {Phase.BEGINNING: Phase.FAR},
     Step.START: {Phase.BEGUN: Phase.RUNNING},
@@ -81,7 +81,7 @@ class Entry:
         is_booked: Whether the rate was asked.
         lane: Where it holds a place, if its handler is limited.
         epoch: Of the lease under which it fires.
-        phase: Where it is; changed by `Near` alone.
+        phase: Where it is; changed by `StagedJobs` alone.
         call: How to run it, from its instant on.
         late_at: When its timeout is over, by the monotonic clock.
         is_late: Whether that was so.

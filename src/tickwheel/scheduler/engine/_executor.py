@@ -20,11 +20,11 @@ from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._coroutines import Coroutines
 from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._ground import Ground
-from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
+from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._timeouts import Timeouts, too_long
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine._workers import Workers
@@ -42,14 +42,14 @@ class Executor:
     def __init__(
         self,
         ground: Ground,
-        near: Near,
+        staged: StagedJobs,
         settler: Settler,
         registry: Registry,
         loop: asyncio.AbstractEventLoop | None,
         *,
         way: Way,
     ) -> None:
-        self._near = near
+        self._staged = staged
         self._way = way
         self._clock = ground.clock
         self._elapsed = ground.elapsed
@@ -196,7 +196,7 @@ class Executor:
         Make the last check: what starts after it can be neither moved nor cancelled any more.
         """
         if self._way.covers(entry.epoch):
-            return self._near.start(entry)
+            return self._staged.start(entry)
         with suppress(ClosedError):  # a stop gives it back
             self._pacer.call_later(0, self._way.hand_over, [entry])
         return False

@@ -4,10 +4,10 @@ Lanes: handlers that may not run as often, or as many at once, as there are jobs
 Every handler has a lane. By default three quarters of what may be begun at once fits into it, so that one whose jobs
 hang, with ever more of them due, leaves room for others.
 
-A limit works before an attempt is counted. So what waits for its lane waits as a near job: it can be moved and
-cancelled, no attempt is used up, and it takes no room among the running ones. It does take room among the near ones
-(`near_max`). A lane whose places come and go may have none for days, so what is too much for it is turned away into the
-store, and read again once the lane moves: a queue without workers holds nobody else up.
+A limit works before an attempt is counted. So what waits for its lane stays staged: it can be moved and
+cancelled, no attempt is used up, and it takes no room among the running ones. It does take room among the staged ones
+(`staged_max`). A lane whose places come and go may have none for days, so what is too much for it is turned away into
+the store, and read again once the lane moves: a queue without workers holds nobody else up.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Lane(Lane):
         self.width = usual_width if limits.concurrency is USUAL else limits.concurrency or math.inf
         self.busy = 0
         self.has_more = False
-        self.waiting = Waiting(Phase.NEAR)
+        self.waiting = Waiting(Phase.STAGED)
         self.next_at = 0.0
         self.is_urgent = False
 
@@ -102,7 +102,7 @@ class Lanes:
         limits_of: The limits of a job's handler, or None.
         window_ms: How long before its instant an entry is begun.
         begin: Begins entries that are to be let through later.
-        turn_away: Takes entries out of what is near.
+        turn_away: Takes entries out of what is staged.
         on_more: Called when what was turned away is wanted.
     """
 
@@ -123,7 +123,7 @@ class Lanes:
         self._begin = begin
         self._turn_away = turn_away
         self._on_more = on_more
-        self._waiting_max = ground.options.near_max // 2
+        self._waiting_max = ground.options.staged_max // 2
         self._usual_width = share_of(ground.options.running_max)
         self._lock = ground.runtime.lock()
         self._lanes: dict[tuple[str, str], _Lane] = {}
@@ -196,7 +196,7 @@ class Lanes:
                 lane, _ = self._changed.popitem()
                 while lane.waiting and lane.is_free and len(admitted) < count:
                     entry = lane.waiting.popleft()
-                    if entry.phase is Phase.NEAR:  # and not moved or cancelled while it waited
+                    if entry.phase is Phase.STAGED:  # and not moved or cancelled while it waited
                         lane.busy += 1
                         entry.lane = lane
                         admitted.append(entry)
@@ -222,7 +222,7 @@ class Lanes:
     @property
     def _share(self) -> int:
         """
-        How many may wait in one lane whose places come and go: together half of what may be near.
+        How many may wait in one lane whose places come and go: together half of what may be staged.
         """
         crowded = sum(1 for lane in self._lanes.values() if lane.waiting or lane.has_more)
         return max(1, self._waiting_max // max(1, crowded))

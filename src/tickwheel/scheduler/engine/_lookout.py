@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from tickwheel.scheduler.engine._ground import Ground
-from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._redater import Redater
+from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.model import Job
 
@@ -33,13 +33,13 @@ class Lookout:
     Looks back. Called by one thread at a time.
     """
 
-    def __init__(self, ground: Ground, near: Near, staging: Staging, redater: Redater) -> None:
+    def __init__(self, ground: Ground, staged: StagedJobs, staging: Staging, redater: Redater) -> None:
         self._store = ground.store
-        self._near = near
+        self._staged = staged
         self._staging = staging
         self._redater = redater
         self._clock = ground.clock
-        self._near_max = ground.options.near_max
+        self._staged_max = ground.options.staged_max
         self._places: dict[int, _Place] = {}
         """Up to where each crowd of waiting jobs has been looked through."""
 
@@ -50,7 +50,7 @@ class Lookout:
         Raises:
             StoreError: If the store does not answer.
         """
-        if not epochs or self._near.waiting >= self._near_max:
+        if not epochs or self._staged.waiting >= self._staged_max:
             return
         started = self._clock.monotonic()
         until = self._clock.now_ms() - _OVERDUE_MS
@@ -68,7 +68,7 @@ class Lookout:
                     break
 
     def _stage(self, jobs: list[Job], epoch: int) -> None:
-        if jobs and self._near.waiting < self._near_max:
+        if jobs and self._staged.waiting < self._staged_max:
             right = self._redater.right(jobs, epoch, is_news=False)
             self._staging.stage(right, epoch, is_news=False)
 

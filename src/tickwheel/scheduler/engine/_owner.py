@@ -24,9 +24,9 @@ from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._leases import Leases
-from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
+from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._watcher import Watcher
 from tickwheel.scheduler.model import Job
@@ -62,13 +62,13 @@ class Owner:
         self._is_stopping = False
         self._is_quiet = ground.runtime.event()
         self._epochs: frozenset[int] = frozenset()
-        self.near = Near(ground.runtime)
+        self.staged = StagedJobs(ground.runtime)
         self.leases = Leases(ground, way=self)
-        self._settler = Settler(ground, self.near, figures, way=self)
-        self._executor = Executor(ground, self.near, self._settler, registry, loop, way=self)
-        self._armer = Armer(ground, self.near, registry, way=self)
-        self._stager = Stager(ground, self.near, self._armer, registry)
-        self.claims = Claims(ground, self.near, self._settler, way=self)
+        self._settler = Settler(ground, self.staged, figures, way=self)
+        self._executor = Executor(ground, self.staged, self._settler, registry, loop, way=self)
+        self._armer = Armer(ground, self.staged, registry, way=self)
+        self._stager = Stager(ground, self.staged, self._armer, registry)
+        self.claims = Claims(ground, self.staged, self._settler, way=self)
         self._watcher = Watcher(ground, way=self)
 
     def start(self) -> None:
@@ -109,10 +109,10 @@ class Owner:
         self._armer.stop()
         self._registry.pulls.shut()
         held = self._executor.take_held()
-        self.near.forget(held)  # their jobs are running in the store, and the next owner takes them up
-        self.give_back([*self._executor.take_back(), *self.near.take(Phase.BEGUN)])
+        self.staged.forget(held)  # their jobs are running in the store, and the next owner takes them up
+        self.give_back([*self._executor.take_back(), *self.staged.take(Phase.BEGUN)])
         self._wait(None if deadline is None else deadline - _CLOSING_S)
-        running = self.near.take(Phase.RUNNING)
+        running = self.staged.take(Phase.RUNNING)
         self._ground.timers.close()
         self._ground.pacer.close()
         self._settler.flush()
@@ -126,24 +126,24 @@ class Owner:
 
     def sizes(self) -> dict[str, int]:
         """
-        Return how many jobs are near, staged in all, and in their handlers' hands.
+        Return how many jobs are staged, in memory in all, and in their handlers' hands.
         """
-        near, busy, waiting = self.near.waiting, self.near.busy, self._executor.waiting
-        running = len(self.near.take(Phase.RUNNING))
-        return {"near": near, "staged": near + busy, "waiting": waiting, "in_flight": running}
+        staged, busy, waiting = self.staged.waiting, self.staged.busy, self._executor.waiting
+        running = len(self.staged.take(Phase.RUNNING))
+        return {"staged": staged, "in_memory": staged + busy, "waiting": waiting, "in_flight": running}
 
     def backlog(self) -> list[Job]:
         """
         Return the due jobs that wait in memory for somebody to pull them.
         """
-        return [entry.job for entry in self._armer.backlog() if entry.phase is Phase.NEAR]
+        return [entry.job for entry in self._armer.backlog() if entry.phase is Phase.STAGED]
 
     def waiting_except(self, backlog: Iterable[Job]) -> list[Job]:
         """
-        Return what is near and has not begun, but for the *backlog*.
+        Return the staged jobs, but for the *backlog*.
         """
         generations = {job.generation for job in backlog}
-        return [job for job in self.near.jobs() if job.generation not in generations]
+        return [job for job in self.staged.jobs() if job.generation not in generations]
 
     def leaked(self) -> list[dict[str, Any]]:
         """
@@ -155,7 +155,7 @@ class Owner:
         """
         Return what is in its target's hands.
         """
-        return self.near.take(Phase.RUNNING)
+        return self.staged.take(Phase.RUNNING)
 
     def wheel(self) -> dict[str, Any]:
         """
@@ -225,7 +225,7 @@ class Owner:
             self.give_back(entries)
             return
         if lost := [entry for entry in entries if entry.epoch not in self._epochs]:
-            self._armer.ended(lost, self.near.forget(lost))
+            self._armer.ended(lost, self.staged.forget(lost))
         if self.leases.is_trusted():
             self._executor.fire(entries)
         else:  # the lease is about to be renewed or lost: then we know
@@ -262,7 +262,7 @@ class Owner:
         """
         self._epochs = frozenset(lease.epoch for lease in leases)
         for epoch in lost:
-            self.near.drop_epoch(epoch)
+            self.staged.drop_epoch(epoch)
         self._stager.own(leases)
 
     def renewed(self) -> None:
@@ -275,12 +275,12 @@ class Owner:
         """
         Wait until nothing is begun any more, or until *deadline*.
         """
-        while self.near.busy:
+        while self.staged.busy:
             left = self._left(deadline)
             if left == 0:
                 return
             self._is_quiet.clear()
-            if self.near.busy:
+            if self.staged.busy:
                 self._is_quiet.wait(_LOOK_S if left is None else min(left, _LOOK_S))
 
     def _left(self, deadline: float | None) -> float | None:

@@ -32,7 +32,7 @@ _UNSURE_S: Final = 60.0
 
 class Redater:
     """
-    Between the store and what is near.
+    Between the store and the staged jobs.
 
     Args:
         ground: What all roles share.

@@ -28,7 +28,7 @@ from tickwheel.observe.events import (
 from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._ground import Ground
-from tickwheel.scheduler.engine._near import Near
+from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._verdict import Ending, Verdict
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.model import Answer, Outcome, State
@@ -56,8 +56,8 @@ class Settler:
     From ended to settled. Ends are added from any thread; answers come on the writer's.
     """
 
-    def __init__(self, ground: Ground, near: Near, figures: Figures, way: Way) -> None:
-        self._near = near
+    def __init__(self, ground: Ground, staged: StagedJobs, figures: Figures, way: Way) -> None:
+        self._staged = staged
         self._way = way
         self._clock = ground.clock
         self._pacer = ground.pacer
@@ -82,7 +82,7 @@ class Settler:
             verdict: How.
             tell: Gets the store's answer, on the writer's thread.
         """
-        if not self._near.end(entry):
+        if not self._staged.end(entry):
             return False
         if verdict.settle.due_at is not None:
             entry.era = self._clock.era
@@ -148,7 +148,7 @@ class Settler:
             writes = [verdict.settle for _, verdict in batch]
             self._writer.post(writes, partial(self._settled, batch, is_again=is_again))
         except ClosedError as error:  # a stop ran out of time: the next owner takes these up
-            self._near.settle(entry for entry, _ in batch)
+            self._staged.settle(entry for entry, _ in batch)
             self._is_posting = False
             self._tell(batch, [error] * len(batch))
 
@@ -157,7 +157,7 @@ class Settler:
             self._write_again(batch, result)
             return
         entries = [entry for entry, _ in batch]
-        freed = self._near.settle(entries)
+        freed = self._staged.settle(entries)
         self._post_after_pause()
         lives = [
             job
@@ -192,7 +192,7 @@ class Settler:
         try:
             self._pacer.call_later(_RETRY_S, partial(self._post, batch, is_again=True))
         except ClosedError:
-            self._near.settle(entry for entry, _ in batch)
+            self._staged.settle(entry for entry, _ in batch)
             self._tell(batch, [error] * len(batch))
 
     def _tell(self, batch: list[_Ended], answers: Sequence[Answer | Exception]) -> None:

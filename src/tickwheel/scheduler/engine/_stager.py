@@ -1,7 +1,7 @@
 """
-The stager: brings jobs near as their instants come into sight.
+The stager (a prefetcher): brings jobs into memory as their instants come within the horizon.
 
-For each shard that is owned there is a cursor: every pending job up to it is near, or was. A look reads on from the
+For each shard that is owned there is a cursor: every pending job up to it is staged, or was. A look reads on from the
 cursor to the horizon. Jobs that this process writes at or before the cursor are staged straight from their commit;
 those after it only pull the next look forward. What other processes write is announced by the store, and read as
 changes. Whatever is missed by all of that is found by the lookout once it is overdue. The next look is a timer, set to
@@ -18,9 +18,9 @@ from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lookout import Lookout
-from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Job
@@ -53,7 +53,7 @@ class _Shard:
 
     Attributes:
         epoch: Of its lease.
-        cursor: The (instant, generation) up to which every pending job is near, or was.
+        cursor: The (instant, generation) up to which every pending job is staged, or was.
         mark: Up to where the changes of others were read.
         checked: Up to where instants were checked since the clock was set, or None if all were.
     """
@@ -69,25 +69,25 @@ class _Shard:
 
 class Stager:
     """
-    From far to near. Runs in a thread of its own, since it reads the store.
+    Brings far jobs into memory, in a thread of its own, since it reads the store.
     """
 
-    def __init__(self, ground: Ground, near: Near, armer: Armer, registry: Registry) -> None:
+    def __init__(self, ground: Ground, staged: StagedJobs, armer: Armer, registry: Registry) -> None:
         self._store = ground.store
-        self._near = near
+        self._staged = staged
         self._armer = armer
         self._clock = ground.clock
         self._timers = ground.timers
         self._hooks = ground.hooks
         self._horizon_ms = int(ground.options.horizon_s * 1000)
-        self._near_max = ground.options.near_max
+        self._staged_max = ground.options.staged_max
         self._current_thread = ground.runtime.current_thread
         self._lock = ground.runtime.lock()
         self._shards: dict[int, _Shard] = {}
         self._wake = ground.runtime.event()
         self.redater = Redater(ground, self._redated)
-        self._staging = Staging(ground, near, armer, registry, self.redater, on_more=self.changed)
-        self._lookout = Lookout(ground, near, self._staging, self.redater)
+        self._staging = Staging(ground, staged, armer, registry, self.redater, on_more=self.changed)
+        self._lookout = Lookout(ground, staged, self._staging, self.redater)
         self._has_changes = True
         self._is_look_wanted = self._is_lookout_wanted = False
         self._is_full = False
@@ -141,7 +141,7 @@ class Stager:
         by_epoch: dict[int, list[Job]] = {}
         far: list[str] = []
         with self._lock:
-            room = self._near_max - self._near.waiting
+            room = self._staged_max - self._staged.waiting
             for job in jobs:
                 shard = self._shards.get(self._store.shard_of(job.key))
                 if shard is None:
@@ -157,8 +157,8 @@ class Stager:
                     self._is_full = True
                 elif soonest is None or job.due_at < soonest:
                     soonest = job.due_at
-            # An older generation may be near. Once the lock is free, a scan may bring this one.
-            self._near.drop(far)
+            # An older generation may be staged. Once the lock is free, a scan may bring this one.
+            self._staged.drop(far)
         for epoch, staged in by_epoch.items():
             self._staging.stage(staged, epoch, is_news=True)
         if soonest is not None:
@@ -170,7 +170,7 @@ class Stager:
         """
         Take notice of cancelled jobs.
         """
-        self._near.drop(keys)
+        self._staged.drop(keys)
 
     def changed(self) -> None:
         """
@@ -199,7 +199,7 @@ class Stager:
         """
         Go on, if staging stopped for lack of room and half of it is free again.
         """
-        if self._is_full and self._near.waiting <= self._near_max // 2:
+        if self._is_full and self._staged.waiting <= self._staged_max // 2:
             self._is_full = False
             self._want_look()
 
@@ -253,7 +253,7 @@ class Stager:
             self._elapsed.met(following)
             if following and (soonest is None or following[0].due_at < soonest):
                 soonest = following[0].due_at
-        self._is_watching = not self._clock.is_sampled and (soonest is not None or self._near.waiting > 0)
+        self._is_watching = not self._clock.is_sampled and (soonest is not None or self._staged.waiting > 0)
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
 
@@ -273,12 +273,12 @@ class Stager:
         Return whether the clock was set, or the machine slept; if not, see whether there is anything to watch for.
         """
         offset = self._clock.now() - self._clock.local()
-        self._is_watching = self._near.waiting > 0 or self._look_at is not None or self._is_full
+        self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
         return self._offset_ms is None or abs(offset - self._offset_ms) >= _STEP_MS
 
     def _notice_step(self) -> None:
         """
-        Begin again if somebody set the clock: what is near was filed by the old time.
+        Begin again if somebody set the clock: what is staged was filed by the old time.
         """
         offset, era = self._clock.now() - self._clock.local(), self._clock.era
         if self._offset_ms is not None and era == self._era and abs(offset - self._offset_ms) < _STEP_MS:
@@ -292,7 +292,7 @@ class Stager:
                 if era != self._era:
                     shard.checked = (0, 0)
             self._armer.forget()
-            self._near.drop_all()
+            self._staged.drop_all()
         self._era = era
         self.redater.stepped()
 
@@ -307,14 +307,14 @@ class Stager:
                 if shard is not None:
                     by_epoch.setdefault(shard.epoch, []).append(job)
         right = {id(job) for epoch, mine in by_epoch.items() for job in self.redater.right(mine, epoch, is_news=True)}
-        self._near.drop([job.key for job in jobs if id(job) not in right])
+        self._staged.drop([job.key for job in jobs if id(job) not in right])
         return [job for job in jobs if id(job) in right]
 
     def _redated(self, jobs: Sequence[Job]) -> None:
         """
         Stage what was redated, and go on if that was waited for; on the writer's thread.
         """
-        self._near.drop([job.key for job in jobs])  # what was read with the instant of before
+        self._staged.drop([job.key for job in jobs])  # what was read with the instant of before
         self.written(jobs)
         if self.redater.under_way < _UNDER_WAY and any(shard.checked for shard in self._shards.values()):
             self._want_look()
@@ -361,7 +361,7 @@ class Stager:
             shard.cursor = (until - 1, _LAST)
         try:
             while not self._is_stopped:
-                if self._near.waiting >= self._near_max:
+                if self._staged.waiting >= self._staged_max:
                     self._is_full = True
                     break
                 jobs = self._store.due(number, until, place, _PAGE)

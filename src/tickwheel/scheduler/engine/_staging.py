@@ -1,10 +1,10 @@
 """
-The staging: jobs that come near are filed, or set aside for a node that has their handler.
+The staging: jobs that come within the horizon are filed, or set aside for a node that has their handler.
 
-A job is looked at when it comes near, whatever process wrote it. One whose handler is missing here goes out of its
-shard's way in the store, without an attempt; all nodes are notified, and the first that has the handler moves it into a
-shard of its own. Where no node has it, it waits there for one that comes. Where all nodes have all handlers, that is
-one look into a set for each job, and one question to the store every other second.
+A job is looked at when it comes within the horizon, whatever process wrote it. One whose handler is missing here goes
+out of its shard's way in the store, without an attempt; all nodes are notified, and the first that has the handler
+moves it into a shard of its own. Where no node has it, it waits there for one that comes. Where all nodes have all
+handlers, that is one look into a set for each job, and one question to the store every other second.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tickwheel.errors import ClosedError
 from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._ground import Ground
-from tickwheel.scheduler.engine._near import Near
 from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.model import Answer, Job, SetAside
 
 __all__ = ["Staging"]
@@ -35,7 +35,7 @@ class Staging:
 
     Args:
         ground: What all roles share.
-        near: The table.
+        staged: The table.
         armer: Files what can be run.
         registry: Knows what that is.
         redater: Looks at the instants of what is taken up.
@@ -45,7 +45,7 @@ class Staging:
     def __init__(
         self,
         ground: Ground,
-        near: Near,
+        staged: StagedJobs,
         armer: Armer,
         registry: Registry,
         redater: Redater,
@@ -55,8 +55,8 @@ class Staging:
         self._store = ground.store
         self._writer = ground.writer
         self._hooks = ground.hooks
-        self._near = near
-        self._near_max = ground.options.near_max
+        self._staged = staged
+        self._staged_max = ground.options.staged_max
         self._armer = armer
         self._registry = registry
         self._redater = redater
@@ -70,11 +70,11 @@ class Staging:
         if not all(can_run(job.target, job.handler) for job in jobs):
             lacking = [job for job in jobs if not can_run(job.target, job.handler)]
             jobs = [job for job in jobs if can_run(job.target, job.handler)]
-            self._near.drop([job.key for job in lacking])  # an older life of it may be near
+            self._staged.drop([job.key for job in lacking])  # an older life of it may be staged
             for start in range(0, len(lacking), _CHUNK):
                 self._set_aside(lacking[start : start + _CHUNK], epoch)
         if jobs:
-            self._armer.add(self._near.stage(jobs, epoch, is_news=is_news))
+            self._armer.add(self._staged.stage(jobs, epoch, is_news=is_news))
 
     def take_up(self, epochs: Mapping[int, int]) -> None:
         """
@@ -84,7 +84,7 @@ class Staging:
             StoreError: If the store does not answer.
         """
         for shard, epoch in epochs.items():
-            room = min(_PAGE, self._near_max - self._near.waiting)
+            room = min(_PAGE, self._staged_max - self._staged.waiting)
             if room <= 0:
                 return
             jobs = self._store.take_up(shard, epoch, self._registry.skills(), room)

@@ -63,7 +63,7 @@ class Way(Protocol):
 
     def made_room(self) -> None:
         """
-        Stage on, where there was no room near: some jobs have been begun.
+        Stage on, where there was no room: some jobs have been begun.
         """
 
     def is_off(self, job: Job) -> bool:

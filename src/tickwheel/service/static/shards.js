@@ -25,7 +25,7 @@ function tile({ shard, owner: holder, epoch, until }, owner) {
   return el("div", { class: kind, title }, el("b", {}, String(shard)), el("span", {}, holder ?? "nobody"), el("span", {}, `epoch ${epoch}`));
 }
 
-function owned({ leases, offset_ms, near, staged, waiting, in_flight, leaked }, owner, epoch) {
+function owned({ leases, offset_ms, staged, in_memory, waiting, in_flight, leaked }, owner, epoch) {
   const lease = !leases ? "none" : leases.trusted_s == null ? "held by a lock of the system, without an end" : `trusted for another ${span(1000 * leases.trusted_s)}`;
   return [
     ["Owner", owner ?? "nobody here"],
@@ -33,7 +33,7 @@ function owned({ leases, offset_ms, near, staged, waiting, in_flight, leaked }, 
     ["Lease", lease],
     ["Renewed", leases && leases.trusted_s != null ? `${count(leases.renewals)} times, ${plural(leases.failures, "failure")}` : null],
     ["Clock", Math.abs(offset_ms) < 1 ? "as the store's" : `${lateness(Math.abs(offset_ms))} ${offset_ms > 0 ? "behind" : "ahead of"} the store's`],
-    ["In memory", `${plural(staged, "job")}, ${count(near)} near, ${count(waiting)} waiting for a worker, ${count(in_flight)} running`],
+    ["In memory", `${plural(in_memory, "job")}, ${count(staged)} staged, ${count(waiting)} waiting for a worker, ${count(in_flight)} running`],
     ["Past their timeouts", leaked.map((each) => `${each.count} of ${each.target} ${each.handler} (${each.executor})`).join(", ")],
   ];
 }

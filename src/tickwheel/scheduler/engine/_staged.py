@@ -1,11 +1,11 @@
 """
-What is near: the jobs that are in memory, and what may become of each.
+The staged jobs: those that are in memory, and what may become of each.
 
 A job, by which is meant a key with a generation, is in one state at a time. The table:
 
     state       where it is                                       event     next
-    far         in the store alone                                stage     near
-    near        filed, waiting for its attempt to be counted      begin     beginning
+    far         in the store alone                                stage     staged
+    staged      filed, waiting for its attempt to be counted      begin     beginning
                                                                   drop      far        (moved, set again, cancelled)
     beginning   the count is on its way to the store              begun     begun
                                                                   refuse    far        (somebody else was faster)
@@ -35,11 +35,11 @@ from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._entry import TABLE, Entry, Phase, Step
 from tickwheel.scheduler.model import Job, Standing
 
-__all__ = ["Near"]
+__all__ = ["StagedJobs"]
 
 
 _STAGED: Final = TABLE[Step.STAGE][Phase.FAR]
-_BEGINNING: Final = TABLE[Step.BEGIN][Phase.NEAR]
+_BEGINNING: Final = TABLE[Step.BEGIN][Phase.STAGED]
 _DROP: Final = TABLE[Step.DROP]
 _START: Final = TABLE[Step.START]
 _WITHDRAW: Final = TABLE[Step.WITHDRAW]
@@ -48,7 +48,7 @@ _END: Final = TABLE[Step.END]
 _DROPPED: Final = Job("", 0, 0)
 
 
-class Near:
+class StagedJobs:
     """
     The table's only owner. All methods may be called from any thread; each takes a batch, and is atomic.
     """
@@ -63,13 +63,13 @@ class Near:
     @property
     def waiting(self) -> int:
         """
-        How many jobs are near and not yet begun.
+        How many jobs are staged and not yet begun.
         """
         return len(self._waiting)
 
     def jobs(self) -> list[Job]:
         """
-        Return the jobs that are near and not yet begun. O(their number).
+        Return the jobs that are staged and not yet begun. O(their number).
         """
         with self._lock:
             return [entry.job for entry in self._waiting.values()]
@@ -88,8 +88,8 @@ class Near:
         Args:
             jobs: Pending jobs.
             epoch: Of their shard.
-            is_news: Whether they come from a commit of this process, and so replace what is near of their keys, unless
-                that is newer: two commits may be reported in the other order. Read rows replace only an older
+            is_news: Whether they come from a commit of this process, and so replace what is staged of their keys,
+                unless that is newer: two commits may be reported in the other order. Read rows replace only an older
                 generation, or what was staged under a lease that has ended.
         """
         new: list[Entry] = []
@@ -158,7 +158,7 @@ class Near:
         held: list[Entry] = []
         with self._lock:
             for entry in entries:
-                if entry.phase is not Phase.NEAR:
+                if entry.phase is not Phase.STAGED:
                     continue
                 if len(begun) >= room:
                     held.append(entry)
@@ -255,7 +255,7 @@ class Near:
         """
         with self._lock:
             for key, entry in self._waiting.items():
-                assert entry.phase is Phase.NEAR, (key, entry.phase)
+                assert entry.phase is Phase.STAGED, (key, entry.phase)
                 assert entry.job.key == key, (key, entry.job)
                 busy = self._busy.get(entry.job.generation)
                 assert busy is None or busy.epoch < entry.epoch, entry.job
@@ -263,7 +263,7 @@ class Near:
             assert len(self._busy_keys) == len(self._busy)
             assert set(self._queued) <= self._busy_keys
             for generation, entry in self._busy.items():
-                assert entry.phase not in (Phase.FAR, Phase.NEAR), (generation, entry.phase)
+                assert entry.phase not in (Phase.FAR, Phase.STAGED), (generation, entry.phase)
                 assert entry.job.generation == generation, (generation, entry.job)
 
     def _leave(self, entries: Iterable[Entry], step: Step) -> list[Entry]:

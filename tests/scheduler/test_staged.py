@@ -1,0 +1,280 @@
+"""
+The table of staged jobs: every event in every state, and the races it exists for.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tickwheel.scheduler._runtime import Runtime
+from tickwheel.scheduler.engine._entry import TABLE, Entry, Phase, Step
+from tickwheel.scheduler.engine._staged import StagedJobs, _step_all
+from tickwheel.scheduler.model import Job, Standing, State
+
+
+def job(key="k", generation=1, due_at=1000):
+    """
+    Return a pending job.
+    """
+    return Job(key, generation, due_at)
+
+
+def counted_job(entry):
+    """
+    Return the job of *entry* as the store has it once its attempt is counted.
+    """
+    return replace(entry.job, state=State.RUNNING, attempt=entry.attempt)
+
+
+def stage(table, *jobs, is_news=True):
+    """
+    Stage *jobs* and return the new entries.
+    """
+    return table.stage(jobs, 7, is_news=is_news)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("step", Step)
+def test_every_step_in_every_phase(phase, step):
+    """
+    A step moves an entry as the table says, and where the table says nothing it changes nothing and says so.
+    """
+    entry = Entry(job(), 7)
+    entry.phase = phase
+    following = TABLE[step].get(phase)
+    assert bool(_step_all([entry], step)) is (following is not None)
+    assert entry.phase is (following or phase)
+
+
+def test_the_whole_life():
+    """
+    A job goes from staged to settled, and nothing of it is left.
+    """
+    table = StagedJobs(Runtime())
+    (entry,) = stage(table, job())
+    assert table.begin([entry], 10) == ([entry], [])
+    table.begun([entry])
+    assert table.start(entry)
+    assert table.end(entry)
+    table.settle([entry])
+    table.check()
+    assert (table.waiting, table.busy, entry.phase) == (0, 0, Phase.FAR)
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_withdrawn_before_the_start(is_counted):
+    """
+    What is withdrawn before its start does not start, whether or not the count has come back from the store.
+    """
+    table = StagedJobs(Runtime())
+    (entry,) = stage(table, job())
+    table.begin([entry], 1)
+    if is_counted:
+        table.begun([entry])
+    assert table.withdraw(counted_job(entry)) == (entry, Standing.WITHDRAWN)
+    assert table.withdraw(counted_job(entry)) == (entry, Standing.WITHDRAWN)
+    assert table.begun([entry]) == []
+    assert not table.start(entry)
+    assert not table.end(entry)
+    table.settle([entry])
+    table.check()
+    assert table.withdraw(counted_job(entry)) is None
+
+
+def test_started_before_the_withdrawal():
+    """
+    What has started is not withdrawn, also once it has ended; another attempt of the same generation is not known.
+    """
+    table = StagedJobs(Runtime())
+    (entry,) = stage(table, job())
+    table.begin([entry], 1)
+    table.begun([entry])
+    assert table.withdraw(replace(counted_job(entry), attempt=7)) is None
+    assert table.is_waiting(entry.job.generation)
+    assert table.start(entry)
+    assert not table.is_waiting(entry.job.generation)
+    assert table.withdraw(counted_job(entry)) == (entry, Standing.STARTED)
+    assert entry.phase is Phase.RUNNING
+    assert table.end(entry)
+    assert table.withdraw(counted_job(entry)) == (entry, Standing.STARTED)
+
+
+def test_loaded_twice():
+    """
+    A row that is read again while its job is table, begun or running makes no second entry.
+    """
+    table = StagedJobs(Runtime())
+    (entry,) = stage(table, job(), is_news=False)
+    assert stage(table, job(), is_news=False) == []
+    table.begin([entry], 1)
+    assert stage(table, job(), is_news=False) == []
+    table.begun([entry])
+    table.start(entry)
+    assert stage(table, job(), is_news=False) == []
+    table.check()
+
+
+def test_a_stale_row_after_a_move():
+    """
+    A row read before a move, and arriving after it, does not bring the old generation back.
+    """
+    table = StagedJobs(Runtime())
+    (moved,) = stage(table, job(generation=2, due_at=5000))
+    assert stage(table, job(generation=1), is_news=False) == []
+    assert moved.phase is Phase.STAGED
+
+
+def test_a_move_after_loading():
+    """
+    A moved job's old entry can be begun no more.
+    """
+    table = StagedJobs(Runtime())
+    (old,) = stage(table, job(generation=1), is_news=False)
+    (new,) = stage(table, job(generation=2))
+    assert table.begin([old, new], 10) == ([new], [])
+    table.check()
+
+
+def test_set_anew_while_running():
+    """
+    A new generation waits beside the running one, and both end on their own.
+    """
+    table = StagedJobs(Runtime())
+    (first,) = stage(table, job(generation=1))
+    table.begin([first], 1)
+    table.begun([first])
+    table.start(first)
+    (second,) = stage(table, job(generation=2))
+    table.check()
+    assert table.end(first)
+    table.settle([first])
+    assert table.begin([second], 1) == ([second], [])
+    table.check()
+
+
+def test_another_attempt_replaces_a_stale_row():
+    """
+    News of the same generation, as a retry makes, replaces a row that was read before.
+    """
+    table = StagedJobs(Runtime())
+    (stale,) = stage(table, job(due_at=1000), is_news=False)
+    (again,) = stage(table, job(due_at=9000))
+    assert stale.phase is Phase.FAR
+    assert table.begin([stale, again], 10) == ([again], [])
+
+
+def test_one_end():
+    """
+    Of a result and a timeout, the first ends the attempt.
+    """
+    table = StagedJobs(Runtime())
+    (entry,) = stage(table, job())
+    table.begin([entry], 1)
+    table.begun([entry])
+    table.start(entry)
+    assert table.end(entry)
+    assert not table.end(entry)
+
+
+def test_no_room():
+    """
+    What there is no room for stays table, in order.
+    """
+    table = StagedJobs(Runtime())
+    entries = stage(table, *(job(f"k{n}", n) for n in range(5)))
+    begun, held = table.begin(entries, 2)
+    assert (begun, held) == (entries[:2], entries[2:])
+    assert (table.busy, table.waiting) == (2, 3)
+    table.check()
+
+
+def test_dropped_and_refused():
+    """
+    A dropped job cannot be begun, and a refused one is forgotten.
+    """
+    table = StagedJobs(Runtime())
+    one, two = stage(table, job("one", 1), job("two", 2))
+    table.drop(["one", "unknown"])
+    assert table.begin([one, two], 10) == ([two], [])
+    table.refuse([two])
+    assert (table.waiting, table.busy) == (0, 0)
+
+
+class Store:
+    """
+    As much of a store as the table leans on: which generation of a key is pending, and the refusal of any other.
+    """
+
+    def __init__(self):
+        self.pending = {}
+        self.generation = 0
+
+    def set(self, key):
+        """
+        Make a new generation of *key* pending.
+        """
+        self.generation += 1
+        self.pending[key] = job(key, self.generation)
+        return self.pending[key]
+
+    def begin(self, one):
+        """
+        Return whether *one* was pending, which it is no more.
+        """
+        if self.pending.get(one.key) != one:
+            return False
+        del self.pending[one.key]
+        return True
+
+
+def withdraw_some(table, dice):
+    """
+    Withdraw some of what is counted, as the store's answer to a caller would, and return their generations.
+    """
+    withdrawn = []
+    for entry in table.take(Phase.BEGUN, Phase.RUNNING):
+        found = table.withdraw(counted_job(entry)) if dice.random() < 0.3 else None
+        if found is not None and found[1] is Standing.WITHDRAWN:
+            withdrawn.append(entry.job.generation)
+            table.settle([entry])
+    return withdrawn
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_lives(seed):
+    """
+    Whatever is set, loaded late, begun, fired and dropped in whatever order, no generation fires twice.
+    """
+    dice = random.Random(seed)
+    table, store = StagedJobs(Runtime()), Store()
+    entries, written, fired, withdrawn = [], [], [], []
+    for _ in range(1500):
+        match dice.randrange(8):
+            case 0:
+                written.append(store.set(f"k{dice.randrange(5)}"))
+                entries += stage(table, written[-1])
+            case 1 if written:
+                entries += stage(table, dice.choice(written[-10:]), is_news=False)
+            case 2:
+                table.begin(dice.sample(entries, len(entries) // 2), dice.randrange(4))
+            case 3:
+                beginning = [entry for entry in table.take(Phase.BEGINNING) if dice.random() < 0.8]
+                counted = [entry for entry in beginning if store.begin(entry.job)]
+                table.begun(counted)
+                table.refuse([entry for entry in beginning if entry not in counted])
+            case 4:
+                fired += [entry.job.generation for entry in table.take(Phase.BEGUN) if table.start(entry)]
+            case 5:
+                table.settle([entry for entry in table.take(Phase.RUNNING) if table.end(entry)])
+            case 6:
+                table.drop([f"k{dice.randrange(5)}"])
+            case 7:
+                withdrawn += withdraw_some(table, dice)
+        table.check()
+    assert len(fired) > 30
+    assert len(withdrawn) > 3
+    assert not set(fired) & set(withdrawn)
+    assert len(fired) == len(set(fired))
