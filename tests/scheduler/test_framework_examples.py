@@ -45,7 +45,8 @@ def test_fastapi(load, until):
         assert client.post("/orders/18?minutes=0").json()["cancelled_at"] > 0
         until(lambda: example.cancelled == [18])
         until(lambda: client.post("/orders/18/payment").json() == {"detail": "order 18 is not_found"})
-    assert not example.scheduler.is_started
+    with pytest.raises(RuntimeError, match="no scheduler yet"):
+        assert example.jobs.scheduler.is_started
 
 
 def test_flask(load, until, caplog):

@@ -1,0 +1,9 @@
+"""
+tickwheel in web frameworks: the handlers of an application, and a scheduler that starts and stops with it.
+
+    fastapi     a lifespan and a dependency, for FastAPI and Starlette
+    flask       an extension
+    django      an application: settings, handlers found in all others, a command, a page of the admin
+
+Each loads its framework when it is used.
+"""

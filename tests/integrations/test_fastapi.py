@@ -1,0 +1,150 @@
+"""
+FastAPI and Starlette: a scheduler for each time that the application runs, and a dependency.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tickwheel.integrations.fastapi import Jobs
+from tickwheel.scheduler import AsyncScheduler, InvalidJobError, Scheduler, StoreInUseError
+
+fastapi = pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install fastapi")
+testclient = pytest.importorskip("fastapi.testclient", reason="as above")
+applications = pytest.importorskip("starlette.applications", reason="as above")
+responses = pytest.importorskip("starlette.responses", reason="as above")
+routing = pytest.importorskip("starlette.routing", reason="as above")
+
+PATIENCE_S = 20.0
+
+
+def an_app(jobs, lifespan):
+    """
+    Return an application that sets a job for now.
+    """
+    app = fastapi.FastAPI(lifespan=lifespan)
+
+    @app.post("/greetings/{name}")
+    async def greet(name: str, scheduler=fastapi.Depends(jobs)) -> str:  # noqa: B008  the name is a local one
+        return (await scheduler.set(name, delay=0, handler="greet", payload=name)).outcome
+
+    return app
+
+
+def with_handler(jobs):
+    """
+    Register a handler; return whom it greeted, and the event that it was called.
+    """
+    greeted, called = [], threading.Event()
+
+    @jobs.handler("greet")
+    async def greet(name):
+        greeted.append(name)
+        called.set()
+
+    return greeted, called
+
+
+def test_the_application_can_start_again(tmp_path):
+    """
+    Each start makes a scheduler, with the handlers, and each end stops it.
+    """
+    jobs = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
+    greeted, called = with_handler(jobs)
+    app = an_app(jobs, jobs.lifespan)
+    schedulers = set()
+    for name in ("ada", "bob"):
+        called.clear()
+        with testclient.TestClient(app) as client:
+            assert client.post(f"/greetings/{name}").json() == "created"
+            assert called.wait(PATIENCE_S)
+            schedulers.add(jobs.scheduler)
+    assert greeted == ["ada", "bob"]
+    assert [each.is_started for each in schedulers] == [False, False]
+
+
+def test_a_request_without_the_lifespan_is_refused():
+    """
+    The error says what was left out.
+    """
+    jobs = Jobs("memory://")
+    client = testclient.TestClient(an_app(jobs, None))
+    with pytest.raises(RuntimeError, match=r"pass lifespan=jobs\.lifespan"):
+        client.post("/greetings/ada")
+
+
+def test_a_dependency_is_overridden():
+    """
+    As any other of FastAPI's.
+    """
+    jobs = Jobs("memory://")
+    app = an_app(jobs, None)
+    other = AsyncScheduler("memory://")
+    app.dependency_overrides[jobs] = lambda: other
+    with testclient.TestClient(app) as client:
+        assert client.post("/greetings/ada").json() == "created"
+        client.portal.call(other.stop)
+
+
+def test_a_lifespan_of_your_own():
+    """
+    `running` starts and stops inside it; two at a time are refused.
+    """
+    jobs = Jobs("memory://")
+    _, called = with_handler(jobs)
+
+    @asynccontextmanager
+    async def lifespan(_app):
+        async with jobs.running() as scheduler:
+            assert scheduler is jobs.scheduler
+            with pytest.raises(RuntimeError, match="run already"):
+                async with jobs.running():
+                    pass
+            yield
+
+    with testclient.TestClient(an_app(jobs, lifespan)) as client:
+        client.post("/greetings/ada")
+        assert called.wait(PATIENCE_S)
+
+
+def test_starlette():
+    """
+    The state of a request has the scheduler.
+    """
+    jobs = Jobs("memory://")
+    _, called = with_handler(jobs)
+
+    async def greet(request):
+        await request.state.scheduler.set("a", delay=0, handler="greet", payload="ada")
+        return responses.PlainTextResponse("soon")
+
+    app = applications.Starlette(routes=[routing.Route("/", greet)], lifespan=jobs.lifespan)
+    with testclient.TestClient(app) as client:
+        assert client.get("/").text == "soon"
+        assert called.wait(PATIENCE_S)
+
+
+def test_a_start_that_fails(tmp_path):
+    """
+    The application does not start, and can be started once the reason is gone.
+    """
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    jobs = Jobs(url, role="owner")
+    app = an_app(jobs, jobs.lifespan)
+    with Scheduler(url), pytest.raises(StoreInUseError), testclient.TestClient(app):
+        pass
+    with testclient.TestClient(app):
+        assert jobs.scheduler.is_started
+
+
+def test_one_handler_a_name():
+    """
+    A second one is refused where it is written.
+    """
+    jobs = Jobs("memory://")
+    with_handler(jobs)
+    with pytest.raises(InvalidJobError, match="there is one of that name"):
+        with_handler(jobs)

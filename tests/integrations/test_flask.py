@@ -1,0 +1,173 @@
+"""
+Flask: a scheduler for each application, handlers in its context, and a start only where requests are served.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tickwheel.integrations.flask import Jobs
+from tickwheel.scheduler import InvalidJobError, Scheduler
+
+flask = pytest.importorskip("flask", reason="Flask is not installed: pip install flask")
+cli = pytest.importorskip("flask.cli", reason="as above")
+
+
+@pytest.fixture
+def jobs():
+    """
+    Return jobs with two handlers, which note the application whose context they see.
+    """
+    made = Jobs()
+    made.seen = []
+
+    @made.handler("sync")
+    def sync(payload):
+        made.seen.append((flask.current_app.name, payload))
+
+    @made.handler("async")
+    async def later(payload, firing):
+        made.seen.append((flask.current_app.name, payload, firing.attempt))
+
+    return made
+
+
+@pytest.fixture
+def make_app(jobs, tmp_path):
+    """
+    Return what makes applications, whose schedulers are stopped at the end.
+    """
+    made = []
+
+    def make(**config):
+        app = flask.Flask(f"app{len(made)}")
+        app.config.update({"TICKWHEEL_STORE": f"sqlite:///{tmp_path / app.name}.db", **config})
+        jobs.init_app(app)
+        made.append(app)
+        return app
+
+    yield make
+    for app in made:
+        app.extensions["tickwheel"].stop()
+
+
+def test_handlers_have_the_context(jobs, scheduler, manual_clock):
+    """
+    Sync and async ones, also with the fixture of the pytest plugin for a scheduler.
+    """
+    app = flask.Flask("shop")
+    jobs.init_app(app, scheduler)
+    with app.app_context():
+        assert jobs.scheduler is scheduler
+        jobs.scheduler.set("a", delay=60, handler="sync", payload=1)
+        jobs.scheduler.set("b", delay=60, handler="async", payload=2)
+    manual_clock.advance(60)
+    assert jobs.seen == [("shop", 1), ("shop", 2, 1)]
+
+
+def test_each_application_has_its_own(jobs, make_app):
+    """
+    Two applications of one process share the handlers, not the jobs.
+    """
+    one, other = make_app(), make_app()
+    with one.app_context():
+        jobs.scheduler.set("a", delay=60, handler="sync")
+        assert jobs.scheduler.is_started
+    with other.app_context():
+        assert jobs.scheduler.get("a") is None
+
+
+def test_a_client_does_not_fire(make_app):
+    """
+    With the role "client" another process does; another role is refused.
+    """
+    app = make_app(TICKWHEEL_ROLE="client")
+    assert not app.extensions["tickwheel"].is_started
+    with pytest.raises(InvalidJobError, match="role"):
+        make_app(TICKWHEEL_ROLE="boss")
+
+
+def test_without_init_app(jobs):
+    """
+    The error says what to call; outside of any application it is Flask's own.
+    """
+    with flask.Flask("bare").app_context(), pytest.raises(RuntimeError, match="call init_app"):
+        jobs.scheduler.get("a")
+    with pytest.raises(RuntimeError, match="application context"):
+        jobs.scheduler.get("a")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "starts"),
+    [
+        (["routes"], {}, False),
+        (["run"], {}, True),
+        (["run", "--reload"], {}, False),
+        (["run", "--reload"], {"WERKZEUG_RUN_MAIN": "true"}, True),
+        (["--debug", "run"], {}, False),
+        (["--debug", "run", "--no-reload"], {}, True),
+    ],
+)
+def test_only_what_serves_starts(make_app, monkeypatch, arguments, environment, starts):
+    """
+    The process of a reloader that watches files does not fire, since it keeps the old code; nor does `flask routes`.
+    """
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(cli, "run_simple", lambda *_args, **_kwargs: None, raising=False)
+    monkeypatch.setattr("werkzeug.serving.run_simple", lambda *_args, **_kwargs: None)
+    apps = []
+
+    def create_app():
+        apps.append(make_app())
+        return apps[-1]
+
+    before = dict(os.environ)
+    try:
+        cli.FlaskGroup(create_app=create_app, set_debug_flag=True).main(arguments, standalone_mode=False)
+    finally:  # the group leaves its own
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+    assert [app.extensions["tickwheel"].is_started for app in apps] == [starts]
+
+
+@pytest.mark.needs("os.fork")
+def test_the_command_fires_until_it_is_stopped(tmp_path):
+    """
+    `flask tickwheel` fires what web processes set, and stops at SIGTERM with exit code 0.
+    """
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    (tmp_path / "shop.py").write_text(
+        textwrap.dedent(f"""
+            from flask import Flask, current_app
+            from tickwheel.integrations.flask import Jobs
+
+            jobs = Jobs()
+            app = Flask("shop")
+            app.config.update(TICKWHEEL_STORE={url!r}, TICKWHEEL_ROLE="client")
+
+            @jobs.handler("greet")
+            def greet(name):
+                print(current_app.name, "greets", name, flush=True)
+
+            jobs.init_app(app)
+        """)
+    )
+    command = [sys.executable, "-m", "flask", "--app", "shop", "tickwheel"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stdout.readline().startswith("tickwheel fires sqlite:///")
+            client = Scheduler(url)
+            client.set("a", delay=0, handler="greet", payload="ada")
+            client.stop()
+            assert worker.stdout.readline() == "shop greets ada\n"
+            worker.send_signal(signal.SIGTERM)
+            assert (worker.stdout.readline(), worker.wait(60)) == ("stopped\n", 0)
+        finally:
+            worker.kill()
