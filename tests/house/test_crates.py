@@ -12,7 +12,7 @@ import pytest
 
 ROOMS = ("cpython", "timers", "cache", "aio")
 # Lowest first; the rooms stand above them, and beside each other.
-GROUND = ("memory", "system_clock", "clock", "cpython")
+FOUNDATION = ("memory", "system_clock", "clock", "cpython")
 NO_REASON = re.compile(r"(?i)\bas (above|below|before|the caller says)\b|\bas (in )?`\w+`[.;,]|\blikewise\b")
 
 
@@ -63,18 +63,18 @@ def test_no_module_of_the_bindings_knows_itself_by_a_detour(bindings):
 
 def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
     """
-    Timers, cache and aio know the ground and never one another; the ground knows only what lies deeper.
+    Timers, cache and aio know the foundation and never one another; the foundation knows only what lies deeper.
     """
     wrong = []
     for name, text in bindings.items():
         room = name.split("::")[0]
         if room == "lib":
             continue
-        allowed = GROUND[: GROUND.index(room)] if room in GROUND else GROUND
+        allowed = FOUNDATION[: FOUNDATION.index(room)] if room in FOUNDATION else FOUNDATION
         others = {used.split("::")[0] for used in uses(text, set(bindings))} - {room, *allowed}
         wrong += [f"{name} knows {other}" for other in sorted(others)]
     assert wrong == []
-    assert {name.split("::")[0] for name in bindings} == {*ROOMS, *GROUND, "lib"}
+    assert {name.split("::")[0] for name in bindings} == {*ROOMS, *FOUNDATION, "lib"}
 
 
 def test_every_unsafe_says_its_own_reason(root):

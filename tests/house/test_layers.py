@@ -44,7 +44,7 @@ CHOOSERS = {"scheduler.stores._open", "scheduler.stores", "scheduler.targets._op
 # Private modules that another room imports, all of them in the scheduler. The list may only become shorter: what two
 # rooms need has a public name.
 PRIVATE_IMPORTS = {
-    "scheduler._core": {"engine._elapsed", "engine._figures", "engine._ground", "engine._owner", "engine._registry"}
+    "scheduler._core": {"engine._elapsed", "engine._figures", "engine._resources", "engine._owner", "engine._registry"}
     | {"engine._storeclock", "verbs._client", "verbs._commits"},
     "scheduler.engine": {"verbs._writer"},
     "scheduler.remote": {"engine._queue", "verbs._client"},

@@ -21,9 +21,9 @@ def test_a_timer_that_fires_while_it_is_set_is_set_again():
         look()
 
     clock, timers = SimpleNamespace(monotonic=lambda: 10.0), SimpleNamespace(call_at=call_at)
-    ground = SimpleNamespace(clock=clock, timers=timers, elapsed=None, runtime=Runtime())
+    resources = SimpleNamespace(clock=clock, timers=timers, elapsed=None, runtime=Runtime())
     runner = SimpleNamespace(queue=SimpleNamespace(running=list))
-    timeouts = Timeouts(ground, runner, end=None)
+    timeouts = Timeouts(resources, runner, end=None)
     for timeout_s in (0.01, 5.0):
         timeouts.begin(SimpleNamespace(call=SimpleNamespace(timeout_s=timeout_s)))
     assert set_for == [10.01, 15.0]

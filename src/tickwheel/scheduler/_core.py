@@ -23,9 +23,9 @@ from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler._standby import Standby, check_role
 from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._figures import Figures
-from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._owner import Owner
 from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.engine.pulls import Pulls
 from tickwheel.scheduler.engine.recent import FiringRecord
@@ -113,7 +113,7 @@ class Core:
         writer = client.opened()
         timers = runtime.timers(clock=runtime.clock)
         pacer = runtime.timers() if isinstance(runtime.clock, SteppedClock) else timers
-        ground = Ground(
+        resources = Resources(
             runtime,
             self._name(),
             client.store,
@@ -126,7 +126,7 @@ class Core:
             self._options,
             self._tracer,
         )
-        owner = Owner(ground, self.registry, self._figures, loop)
+        owner = Owner(resources, self.registry, self._figures, loop)
         self._owner = owner  # commits of callers may come from here on
         try:
             owner.start()

@@ -24,7 +24,7 @@ PATIENCE_S = 40.0
 SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
 
 
-class Ground:
+class Rig:
     """
     A database of the server, and what the workers there have noted.
     """
@@ -95,91 +95,91 @@ def client(redis_server):
 
 
 @pytest.fixture
-def ground(redis_server, client, tmp_path):
+def rig(redis_server, client, tmp_path):
     """
     Return where workers can be started.
     """
     assert client.dbsize() == 0
-    made = Ground(f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/2", tmp_path)
+    made = Rig(f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/2", tmp_path)
     yield made
     made.stop()
 
 
-def check(ground, scheduler, told, set_two):
+def check(rig, scheduler, told, set_two):
     """
     Let two jobs fire, and see each run once, under the id that all its attempts would have.
     """
     jobs = set_two(scheduler)
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 2)
     expected = [f"{name} {Firing(job, 1, 0).message_id}" for name, job in zip(("one", "two"), jobs, strict=True)]
-    assert sorted(ground.wait(2)) == expected
+    assert sorted(rig.wait(2)) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.realtime
-def test_celery(ground, client, make, events):
+def test_celery(rig, client, make, events):
     """
     A Celery task is enqueued once, at its instant, however short the visibility timeout is.
     """
     celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
-    app = celery.Celery("sender", broker=ground.url)
+    app = celery.Celery("sender", broker=rig.url)
     app.conf.broker_transport_options = {"visibility_timeout": 1}
     scheduler = make("memory://", targets={"celery": CeleryTarget(app)}).start()
     told = events(scheduler)
-    ground.start("celery", "-A", "celery_worker", "worker", "--pool", "solo", "--loglevel", "warning")
+    rig.start("celery", "-A", "celery_worker", "worker", "--pool", "solo", "--loglevel", "warning")
 
     def set_two(scheduler):
         first = apply_at(scheduler, "tasks.note", ["one"], countdown=0, target="celery").job
-        assert ground.wait(1)  # the worker is up
+        assert rig.wait(1)  # the worker is up
         second = apply_at(scheduler, "tasks.note", ["two"], countdown=3, target="celery").job
         while time.time() * 1000 < second.due_at - 500:
             assert (client.llen("celery"), client.hlen("unacked")) == (0, 0)  # nobody has it who could lose it
             time.sleep(0.1)
         return first, second
 
-    check(ground, scheduler, told, set_two)
+    check(rig, scheduler, told, set_two)
 
 
 @pytest.mark.slow
 @pytest.mark.realtime
-def test_rq(ground, client, make, events):
+def test_rq(rig, client, make, events):
     """
     An RQ worker without a scheduler runs what fires.
     """
     pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
     scheduler = make("memory://", targets={"rq": RqTarget(client)}).start()
-    ground.start("rq.cli", "worker", "--url", ground.url, "--worker-class", "rq.worker.SimpleWorker")
-    check(ground, scheduler, events(scheduler), lambda scheduler: _two(scheduler, "rq_worker.note", "rq"))
+    rig.start("rq.cli", "worker", "--url", rig.url, "--worker-class", "rq.worker.SimpleWorker")
+    check(rig, scheduler, events(scheduler), lambda scheduler: _two(scheduler, "rq_worker.note", "rq"))
 
 
 @pytest.mark.slow
 @pytest.mark.realtime
-def test_dramatiq(ground, make, events):
+def test_dramatiq(rig, make, events):
     """
     A Dramatiq worker runs what fires.
     """
     pytest.importorskip("dramatiq", reason="dramatiq is not installed: pip install 'tickwheel[dramatiq]'")
     from dramatiq.brokers.redis import RedisBroker  # noqa: PLC0415 only where it is installed
 
-    broker = RedisBroker(url=ground.url)
+    broker = RedisBroker(url=rig.url)
     scheduler = make("memory://", targets={"dramatiq": DramatiqTarget(broker)}).start()
-    ground.start("dramatiq", "dramatiq_worker", "--processes", "1", "--threads", "1")
-    check(ground, scheduler, events(scheduler), lambda scheduler: _two(scheduler, "note", "dramatiq"))
+    rig.start("dramatiq", "dramatiq_worker", "--processes", "1", "--threads", "1")
+    check(rig, scheduler, events(scheduler), lambda scheduler: _two(scheduler, "note", "dramatiq"))
     scheduler.stop()
     broker.client.close()
 
 
 @pytest.mark.slow
 @pytest.mark.realtime
-def test_taskiq(ground, make, events):
+def test_taskiq(rig, make, events):
     """
     A taskiq worker runs what fires.
     """
     taskiq_redis = pytest.importorskip("taskiq_redis", reason="taskiq-redis is not installed")
-    target = TaskiqTarget(taskiq_redis.ListQueueBroker(ground.url))
+    target = TaskiqTarget(taskiq_redis.ListQueueBroker(rig.url))
     scheduler = make("memory://", targets={"taskiq": target}).start()
-    ground.start("taskiq", "worker", "taskiq_worker:broker", "--workers", "1")
-    check(ground, scheduler, events(scheduler), lambda scheduler: _two(scheduler, "tasks:note", "taskiq"))
+    rig.start("taskiq", "worker", "taskiq_worker:broker", "--workers", "1")
+    check(rig, scheduler, events(scheduler), lambda scheduler: _two(scheduler, "tasks:note", "taskiq"))
 
 
 def _two(scheduler, task, target):

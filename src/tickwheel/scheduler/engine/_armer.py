@@ -15,9 +15,9 @@ from typing import Final
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._entry import Entry, Phase
-from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lanes import Lanes
 from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.model import Answer, Begin, Outcome
@@ -50,30 +50,30 @@ class Armer:
     Begins staged jobs, and hands them over at their instants.
 
     Args:
-        ground: What all roles share.
+        resources: What all roles share.
         staged: The table.
         registry: Knows how a job's handler is limited.
         way: Gets the entries of one instant, in the order of their generations.
     """
 
-    def __init__(self, ground: Ground, staged: StagedJobs, registry: Registry, way: Way) -> None:
+    def __init__(self, resources: Resources, staged: StagedJobs, registry: Registry, way: Way) -> None:
         self._staged = staged
-        self._clock = ground.clock
-        self._timers = ground.timers
-        self._pacer = ground.pacer
-        self._writer = ground.writer
-        self._hooks = ground.hooks
+        self._clock = resources.clock
+        self._timers = resources.timers
+        self._pacer = resources.pacer
+        self._writer = resources.writer
+        self._hooks = resources.hooks
         self._way = way
-        self._running_max = ground.options.running_max
+        self._running_max = resources.options.running_max
         self._lanes = Lanes(
-            ground,
+            resources,
             registry.limits_of,
             ARMING_WINDOW_MS,
             begin=self._begin,
             turn_away=staged.turn_away,
             on_more=way.start_over,
         )
-        self._lock = ground.runtime.lock()
+        self._lock = resources.runtime.lock()
         self._slots: dict[int, list[Entry]] = {}
         self._held: deque[Entry] = deque()
         self._is_stopped = False

@@ -17,7 +17,7 @@ from tickwheel.errors import ClosedError
 from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._entry import Entry
-from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._way import Way
@@ -37,7 +37,7 @@ class Claims:
     Withdraws what has not started, when asked.
 
     Args:
-        ground: What all roles share.
+        resources: What all roles share.
         staged: The table, where start and withdrawal exclude each other.
         settler: Gives back what nobody replaced.
         way: Goes on with what waited for them, and takes up what is pending again.
@@ -45,14 +45,14 @@ class Claims:
 
     def __init__(
         self,
-        ground: Ground,
+        resources: Resources,
         staged: StagedJobs,
         settler: Settler,
         way: Way,
     ) -> None:
-        self._store = ground.store
-        self._pacer = ground.pacer
-        self._hooks = ground.hooks
+        self._store = resources.store
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
         self._staged = staged
         self._settler = settler
         self._way = way

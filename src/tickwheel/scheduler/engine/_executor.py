@@ -19,9 +19,9 @@ from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._coroutines import Coroutines
 from tickwheel.scheduler.engine._entry import Entry, Phase
-from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
 from tickwheel.scheduler.engine._staged import StagedJobs
@@ -41,7 +41,7 @@ class Executor:
 
     def __init__(
         self,
-        ground: Ground,
+        resources: Resources,
         staged: StagedJobs,
         settler: Settler,
         registry: Registry,
@@ -51,15 +51,15 @@ class Executor:
     ) -> None:
         self._staged = staged
         self._way = way
-        self._clock = ground.clock
-        self._elapsed = ground.elapsed
-        self._pacer = ground.pacer
-        self._hooks = ground.hooks
-        self._spans = None if ground.tracer is None else Spans(ground)
+        self._clock = resources.clock
+        self._elapsed = resources.elapsed
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
+        self._spans = None if resources.tracer is None else Spans(resources)
         self._settler = settler
         self._registry = registry
         self._held: set[Entry] = set()
-        options, runtime = ground.options, ground.runtime
+        options, runtime = resources.options, resources.runtime
         self._random = runtime.random
         threads, processes, tasks = (
             Queue(size, options.leaked_max, runtime)
@@ -69,8 +69,8 @@ class Executor:
         self.workers = Workers(self._run, threads, runtime)
         self.processes = Workers(self._run, processes, runtime)
         self.coroutines = Coroutines(self._run_async, tasks, loop, runtime)
-        self._of_threads = Timeouts(ground, self.workers, self._end_late)
-        self._of_tasks = Timeouts(ground, self.coroutines, self._end_late)
+        self._of_threads = Timeouts(resources, self.workers, self._end_late)
+        self._of_tasks = Timeouts(resources, self.coroutines, self._end_late)
 
     def fire(self, entries: list[Entry]) -> None:
         """

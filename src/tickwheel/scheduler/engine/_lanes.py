@@ -18,8 +18,8 @@ from typing import Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine._entry import Entry, Lane, Phase
-from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._queue import share_of
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._waiting import Waiting
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import USUAL, Limits
@@ -98,7 +98,7 @@ class Lanes:
     Lets through what may begin. From any thread.
 
     Args:
-        ground: What all roles share.
+        resources: What all roles share.
         limits_of: The limits of a job's handler, or None.
         window_ms: How long before its instant an entry is begun.
         begin: Begins entries that are to be let through later.
@@ -108,7 +108,7 @@ class Lanes:
 
     def __init__(
         self,
-        ground: Ground,
+        resources: Resources,
         limits_of: LimitsOf,
         window_ms: int,
         *,
@@ -116,16 +116,16 @@ class Lanes:
         turn_away: Callable[[list[Entry]], object],
         on_more: Callable[[], object],
     ) -> None:
-        self._clock = ground.clock
-        self._timers = ground.timers
+        self._clock = resources.clock
+        self._timers = resources.timers
         self._limits_of = limits_of
         self._window_ms: Final = window_ms
         self._begin = begin
         self._turn_away = turn_away
         self._on_more = on_more
-        self._waiting_max = ground.options.staged_max // 2
-        self._usual_width = share_of(ground.options.running_max)
-        self._lock = ground.runtime.lock()
+        self._waiting_max = resources.options.staged_max // 2
+        self._usual_width = share_of(resources.options.running_max)
+        self._lock = resources.runtime.lock()
         self._lanes: dict[tuple[str, str], _Lane] = {}
         self._changed: dict[_Lane, None] = {}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tickwheel.observe.events import OwnershipGained, OwnershipLost, StoreFailed
-from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import Lease
@@ -32,18 +32,18 @@ class Leases:
     Holds what this owner has of the store.
 
     Args:
-        ground: What all roles share.
+        resources: What all roles share.
         way: Called with what is owned whenever that changes, and with each renewal.
     """
 
-    def __init__(self, ground: Ground, way: Way) -> None:
-        self._store = ground.store
-        self._owner = ground.owner
-        self._clock = ground.clock
-        self._hooks = ground.hooks
+    def __init__(self, resources: Resources, way: Way) -> None:
+        self._store = resources.store
+        self._owner = resources.owner
+        self._clock = resources.clock
+        self._hooks = resources.hooks
         self._way = way
-        self._stopped = ground.runtime.event()
-        self._thread = ground.runtime.thread(target=self._renew, name="tickwheel-leases", daemon=True)
+        self._stopped = resources.runtime.event()
+        self._thread = resources.runtime.thread(target=self._renew, name="tickwheel-leases", daemon=True)
         self._trusted_until: float | None = None
         self.held: tuple[Lease, ...] = ()
         self.renewals = 0

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._redater import Redater
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.model import Job
@@ -33,13 +33,13 @@ class Lookout:
     Looks back. Called by one thread at a time.
     """
 
-    def __init__(self, ground: Ground, staged: StagedJobs, staging: Staging, redater: Redater) -> None:
-        self._store = ground.store
+    def __init__(self, resources: Resources, staged: StagedJobs, staging: Staging, redater: Redater) -> None:
+        self._store = resources.store
         self._staged = staged
         self._staging = staging
         self._redater = redater
-        self._clock = ground.clock
-        self._staged_max = ground.options.staged_max
+        self._clock = resources.clock
+        self._staged_max = resources.options.staged_max
         self._places: dict[int, _Place] = {}
         """Up to where each crowd of waiting jobs has been looked through."""
 

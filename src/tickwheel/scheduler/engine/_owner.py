@@ -22,9 +22,9 @@ from tickwheel.scheduler.engine._claims import Claims
 from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._figures import Figures
-from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._leases import Leases
 from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._stager import Stager
@@ -51,25 +51,25 @@ class Owner:
 
     def __init__(
         self,
-        ground: Ground,
+        resources: Resources,
         registry: Registry,
         figures: Figures,
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
-        self._ground = ground
-        self.name = ground.owner
+        self._resources = resources
+        self.name = resources.owner
         self._registry = registry
         self._is_stopping = False
-        self._is_quiet = ground.runtime.event()
+        self._is_quiet = resources.runtime.event()
         self._epochs: frozenset[int] = frozenset()
-        self.staged = StagedJobs(ground.runtime)
-        self.leases = Leases(ground, way=self)
-        self._settler = Settler(ground, self.staged, figures, way=self)
-        self._executor = Executor(ground, self.staged, self._settler, registry, loop, way=self)
-        self._armer = Armer(ground, self.staged, registry, way=self)
-        self._stager = Stager(ground, self.staged, self._armer, registry)
-        self.claims = Claims(ground, self.staged, self._settler, way=self)
-        self._watcher = Watcher(ground, way=self)
+        self.staged = StagedJobs(resources.runtime)
+        self.leases = Leases(resources, way=self)
+        self._settler = Settler(resources, self.staged, figures, way=self)
+        self._executor = Executor(resources, self.staged, self._settler, registry, loop, way=self)
+        self._armer = Armer(resources, self.staged, registry, way=self)
+        self._stager = Stager(resources, self.staged, self._armer, registry)
+        self.claims = Claims(resources, self.staged, self._settler, way=self)
+        self._watcher = Watcher(resources, way=self)
 
     def start(self) -> None:
         """
@@ -78,10 +78,13 @@ class Owner:
         Raises:
             StoreError: If they cannot be had; nothing runs then.
         """
-        ground = self._ground
+        resources = self._resources
         self.leases.acquire()
         self._registry.pulls.open(
-            ground.timers.call_later, ground.pacer.call_later, ground.clock.now_ms, partial(self._armer.widen, "pull")
+            resources.timers.call_later,
+            resources.pacer.call_later,
+            resources.clock.now_ms,
+            partial(self._armer.widen, "pull"),
         )
         self._registry.listen(self._stager.changed)
         self._stager.start()
@@ -113,15 +116,15 @@ class Owner:
         self.give_back([*self._executor.take_back(), *self.staged.take(Phase.BEGUN)])
         self._wait(None if deadline is None else deadline - _CLOSING_S)
         running = self.staged.take(Phase.RUNNING)
-        self._ground.timers.close()
-        self._ground.pacer.close()
+        self._resources.timers.close()
+        self._resources.pacer.close()
         self._settler.flush()
         self._executor.coroutines.close(self._left(deadline), self._registry.closers())
         self._executor.workers.close(0 if running or self._executor.leaked else self._left(deadline))
         self._registry.handlers.end_processes()
         self._executor.processes.close(self._left(deadline))
         self._executor.flush_spans()
-        self._ground.timers.join(self._left(deadline))
+        self._resources.timers.join(self._left(deadline))
         return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in (*held, *running)]
 
     def sizes(self) -> dict[str, int]:
@@ -161,7 +164,7 @@ class Owner:
         """
         Return the near wheel's own counts: timers, not jobs, because those of one instant share a timer.
         """
-        return self._ground.timers.stats()
+        return self._resources.timers.stats()
 
     # ---- a job's way, in order ------------------------------------------------------------------------------------
 
@@ -169,7 +172,7 @@ class Owner:
         """
         Take notice of committed jobs whose instants count elapsed time, in *era* of the clock.
         """
-        self._ground.elapsed.note(jobs, era)
+        self._resources.elapsed.note(jobs, era)
 
     def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
@@ -230,7 +233,7 @@ class Owner:
             self._executor.fire(entries)
         else:  # the lease is about to be renewed or lost: then we know
             with suppress(ClosedError):  # a stop gives them back
-                self._ground.pacer.call_later(_DOUBT_S, self.hand_over, entries)
+                self._resources.pacer.call_later(_DOUBT_S, self.hand_over, entries)
 
     def covers(self, epoch: int) -> bool:
         """
@@ -284,4 +287,4 @@ class Owner:
                 self._is_quiet.wait(_LOOK_S if left is None else min(left, _LOOK_S))
 
     def _left(self, deadline: float | None) -> float | None:
-        return None if deadline is None else max(0.0, deadline - self._ground.runtime.monotonic())
+        return None if deadline is None else max(0.0, deadline - self._resources.runtime.monotonic())

@@ -18,7 +18,7 @@ from typing import Final
 
 from tickwheel.errors import ClosedError, RecurrenceError
 from tickwheel.observe.events import StoreFailed
-from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.model import Answer, Job, Redate, State
 from tickwheel.scheduler.recurrence import Recurrence
 
@@ -35,16 +35,16 @@ class Redater:
     Between the store and the staged jobs.
 
     Args:
-        ground: What all roles share.
+        resources: What all roles share.
         on_lives: Gets what was redated, as it is now, on the writer's thread.
     """
 
-    def __init__(self, ground: Ground, on_lives: Callable[[Sequence[Job]], object]) -> None:
-        self._clock = ground.clock
-        self._writer = ground.writer
-        self._pacer = ground.pacer
-        self._hooks = ground.hooks
-        self._elapsed = ground.elapsed
+    def __init__(self, resources: Resources, on_lives: Callable[[Sequence[Job]], object]) -> None:
+        self._clock = resources.clock
+        self._writer = resources.writer
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
+        self._elapsed = resources.elapsed
         self._on_lives = on_lives
         self._sure_at = 0.0
         self._on_way: set[int] = set()

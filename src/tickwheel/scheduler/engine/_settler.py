@@ -27,7 +27,7 @@ from tickwheel.observe.events import (
 )
 from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._figures import Figures
-from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._verdict import Ending, Verdict
 from tickwheel.scheduler.engine._way import Way
@@ -56,17 +56,17 @@ class Settler:
     From ended to settled. Ends are added from any thread; answers come on the writer's.
     """
 
-    def __init__(self, ground: Ground, staged: StagedJobs, figures: Figures, way: Way) -> None:
+    def __init__(self, resources: Resources, staged: StagedJobs, figures: Figures, way: Way) -> None:
         self._staged = staged
         self._way = way
-        self._clock = ground.clock
-        self._pacer = ground.pacer
-        self._writer = ground.writer
-        self._hooks = ground.hooks
+        self._clock = resources.clock
+        self._pacer = resources.pacer
+        self._writer = resources.writer
+        self._hooks = resources.hooks
         self._figures = figures
-        self._elapsed = ground.elapsed
-        self._monotonic = ground.runtime.monotonic
-        self._lock = ground.runtime.lock()
+        self._elapsed = resources.elapsed
+        self._monotonic = resources.runtime.monotonic
+        self._lock = resources.runtime.lock()
         self._ended: list[_Ended] = []
         self._is_posting = False
         self._posted_at = 0.0

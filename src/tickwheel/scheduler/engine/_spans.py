@@ -16,7 +16,7 @@ from tickwheel.errors import ClosedError
 from tickwheel.observe.events import JobFired
 from tickwheel.observe.tracing import Span
 from tickwheel.scheduler.engine._entry import Entry
-from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._resources import Resources
 
 __all__ = ["Spans", "fired_event"]
 
@@ -37,11 +37,11 @@ class Spans:
         share: The tracer's own.
     """
 
-    def __init__(self, ground: Ground) -> None:
-        assert ground.tracer is not None
-        self._tracer = tracer = ground.tracer
-        self._pacer = ground.pacer
-        self._wall_ns = ground.runtime.clock.wall_ns
+    def __init__(self, resources: Resources) -> None:
+        assert resources.tracer is not None
+        self._tracer = tracer = resources.tracer
+        self._pacer = resources.pacer
+        self._wall_ns = resources.runtime.clock.wall_ns
         self._ended: deque[tuple[Span, str, str | None, int]] = deque()
         self._is_timed = False
         self.share = tracer.share

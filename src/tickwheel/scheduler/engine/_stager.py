@@ -16,10 +16,10 @@ from typing import Final
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._armer import Armer
-from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.errors import StoreError
@@ -72,22 +72,22 @@ class Stager:
     Brings far jobs into memory, in a thread of its own, since it reads the store.
     """
 
-    def __init__(self, ground: Ground, staged: StagedJobs, armer: Armer, registry: Registry) -> None:
-        self._store = ground.store
+    def __init__(self, resources: Resources, staged: StagedJobs, armer: Armer, registry: Registry) -> None:
+        self._store = resources.store
         self._staged = staged
         self._armer = armer
-        self._clock = ground.clock
-        self._timers = ground.timers
-        self._hooks = ground.hooks
-        self._horizon_ms = int(ground.options.horizon_s * 1000)
-        self._staged_max = ground.options.staged_max
-        self._current_thread = ground.runtime.current_thread
-        self._lock = ground.runtime.lock()
+        self._clock = resources.clock
+        self._timers = resources.timers
+        self._hooks = resources.hooks
+        self._horizon_ms = int(resources.options.horizon_s * 1000)
+        self._staged_max = resources.options.staged_max
+        self._current_thread = resources.runtime.current_thread
+        self._lock = resources.runtime.lock()
         self._shards: dict[int, _Shard] = {}
-        self._wake = ground.runtime.event()
-        self.redater = Redater(ground, self._redated)
-        self._staging = Staging(ground, staged, armer, registry, self.redater, on_more=self.changed)
-        self._lookout = Lookout(ground, staged, self._staging, self.redater)
+        self._wake = resources.runtime.event()
+        self.redater = Redater(resources, self._redated)
+        self._staging = Staging(resources, staged, armer, registry, self.redater, on_more=self.changed)
+        self._lookout = Lookout(resources, staged, self._staging, self.redater)
         self._has_changes = True
         self._is_look_wanted = self._is_lookout_wanted = False
         self._is_full = False
@@ -97,8 +97,8 @@ class Stager:
         self._offset_ms: float | None = None
         self._era = 0
         self._is_watching = False
-        self._elapsed = ground.elapsed
-        self._thread = ground.runtime.thread(target=self._run, name="tickwheel-stager", daemon=True)
+        self._elapsed = resources.elapsed
+        self._thread = resources.runtime.thread(target=self._run, name="tickwheel-stager", daemon=True)
 
     def start(self) -> None:
         """

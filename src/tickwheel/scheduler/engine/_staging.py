@@ -16,9 +16,9 @@ from typing import Final
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._armer import Armer
-from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.engine._registry import Registry
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.model import Answer, Job, SetAside
 
@@ -34,7 +34,7 @@ class Staging:
     The way from a row to the near wheel: what can be run here is filed, the rest is set aside.
 
     Args:
-        ground: What all roles share.
+        resources: What all roles share.
         staged: The table.
         armer: Files what can be run.
         registry: Knows what that is.
@@ -44,7 +44,7 @@ class Staging:
 
     def __init__(
         self,
-        ground: Ground,
+        resources: Resources,
         staged: StagedJobs,
         armer: Armer,
         registry: Registry,
@@ -52,11 +52,11 @@ class Staging:
         *,
         on_more: Callable[[], object],
     ) -> None:
-        self._store = ground.store
-        self._writer = ground.writer
-        self._hooks = ground.hooks
+        self._store = resources.store
+        self._writer = resources.writer
+        self._hooks = resources.hooks
         self._staged = staged
-        self._staged_max = ground.options.staged_max
+        self._staged_max = resources.options.staged_max
         self._armer = armer
         self._registry = registry
         self._redater = redater

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._entry import Entry, Phase
-from tickwheel.scheduler.engine._ground import Ground
 from tickwheel.scheduler.engine._queue import Queue
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.targets import USUAL
 
 __all__ = ["Leaking", "Timeouts", "too_long"]
@@ -43,19 +43,19 @@ class Timeouts:
     Watches over the attempts of one runner. From any thread.
 
     Args:
-        ground: What all roles share.
+        resources: What all roles share.
         runner: Notified of attempts that are past their timeouts.
         end: Gets what ended and how, unless it had ended before.
     """
 
-    def __init__(self, ground: Ground, runner: Leaking, end: Callable[[Entry, _verdict.Verdict], object]) -> None:
-        self._now = ground.clock.monotonic
-        self._timers = ground.timers
-        self._elapsed = ground.elapsed
+    def __init__(self, resources: Resources, runner: Leaking, end: Callable[[Entry, _verdict.Verdict], object]) -> None:
+        self._now = resources.clock.monotonic
+        self._timers = resources.timers
+        self._elapsed = resources.elapsed
         self._runner = runner
         self._end = end
-        self._random = ground.runtime.random
-        self._lock = ground.runtime.lock()
+        self._random = resources.runtime.random
+        self._lock = resources.runtime.lock()
         self._look_at = math.inf
         self._timer: Any = None
 

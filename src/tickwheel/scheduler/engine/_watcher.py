@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwheel.observe.events import StoreFailed
-from tickwheel.scheduler.engine._ground import Ground
+from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError
 
@@ -28,17 +28,17 @@ class Watcher:
     Waits in a thread of its own until others may have written.
 
     Args:
-        ground: What all roles share.
+        resources: What all roles share.
         way: Notified that others may have written, and every other second that it is time to look back.
     """
 
-    def __init__(self, ground: Ground, way: Way) -> None:
-        self._store = ground.store
-        self._hooks = ground.hooks
+    def __init__(self, resources: Resources, way: Way) -> None:
+        self._store = resources.store
+        self._hooks = resources.hooks
         self._way = way
-        self._monotonic = ground.runtime.monotonic
-        self._stopped = ground.runtime.event()
-        self._thread = ground.runtime.thread(target=self._run, name="tickwheel-watcher", daemon=True)
+        self._monotonic = resources.runtime.monotonic
+        self._stopped = resources.runtime.event()
+        self._thread = resources.runtime.thread(target=self._run, name="tickwheel-watcher", daemon=True)
 
     def start(self) -> None:
         """

@@ -16,11 +16,11 @@ from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.verbs._writer import Writer
 
-__all__ = ["Ground"]
+__all__ = ["Resources"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Resources:
     """
     The parts that every role uses and none owns.
 
