@@ -21,12 +21,12 @@ from tickwheel.scheduler._core import Core
 from tickwheel.scheduler.engine import _lanes, _queue, _stager, _storeclock, _watcher
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._elapsed import Elapsed
-from tickwheel.scheduler.engine._entry import Phase
 from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
+from tickwheel.scheduler.engine._staged_job import Phase
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.recurrence import Recurrence

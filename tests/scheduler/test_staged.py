@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._entry import TABLE, Entry, Phase, Step
 from tickwheel.scheduler.engine._staged import StagedJobs, _step_all
+from tickwheel.scheduler.engine._staged_job import TABLE, Phase, StagedJob, Step
 from tickwheel.scheduler.model import Job, Standing, State
 
 
@@ -42,7 +42,7 @@ def test_every_step_in_every_phase(phase, step):
     """
     A step moves an entry as the table says, and where the table says nothing it changes nothing and says so.
     """
-    entry = Entry(job(), 7)
+    entry = StagedJob(job(), 7)
     entry.phase = phase
     following = TABLE[step].get(phase)
     assert bool(_step_all([entry], step)) is (following is not None)

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._queue import Queue
+from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import Call
@@ -34,7 +34,7 @@ class Work:
         """
         Queue *functions*, and return their entries.
         """
-        entries = [Entry(Job("k", 1, 0), 1) for _ in functions]
+        entries = [StagedJob(Job("k", 1, 0), 1) for _ in functions]
         for entry, function in zip(entries, functions, strict=True):
             entry.call = Call(function, width=None)
         self.workers.put(entries)
@@ -190,7 +190,7 @@ def test_a_line_of_jobs_that_were_all_cancelled():
     What was cancelled while it waited for its handler's place is swept out, also while the line is let on.
     """
     queue = Queue(2, 4, Runtime())
-    entries = [Entry(Job(f"k{number}", number, 1_000 - number), 1) for number in range(102)]
+    entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1) for number in range(102)]
     for entry in entries:
         entry.call = Call(print)
     queue.put(entries[:1])

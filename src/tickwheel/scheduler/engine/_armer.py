@@ -14,11 +14,11 @@ from typing import Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import StoreFailed
-from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._lanes import Lanes
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
+from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.model import Answer, Begin, Outcome
 
@@ -74,16 +74,16 @@ class Armer:
             on_more=way.start_over,
         )
         self._lock = resources.runtime.lock()
-        self._slots: dict[int, list[Entry]] = {}
-        self._held: deque[Entry] = deque()
+        self._slots: dict[int, list[StagedJob]] = {}
+        self._held: deque[StagedJob] = deque()
         self._is_stopped = False
 
-    def add(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[StagedJob]) -> None:
         """
         File staged *entries*; what is due within the window is begun at once. From any thread.
         """
         soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << SLOT_BITS)
-        at_once: list[Entry] = []
+        at_once: list[StagedJob] = []
         opened: list[int] = []
         with self._lock:
             for entry in entries:
@@ -107,7 +107,7 @@ class Armer:
         if at_once:
             self._begin(at_once)
 
-    def ended(self, entries: Sequence[Entry], freed: list[Entry]) -> None:
+    def ended(self, entries: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
         Begin what waited for *entries* to end: *freed*, the next of their keys, and whatever finds a place now.
         """
@@ -121,7 +121,7 @@ class Armer:
         self._lanes.widen(target, handler)
         self.resume()
 
-    def backlog(self) -> list[Entry]:
+    def backlog(self) -> list[StagedJob]:
         """
         Return what waits for places that come and go.
         """
@@ -166,7 +166,7 @@ class Armer:
         else:
             self._begin(entries)
 
-    def _begin(self, entries: list[Entry]) -> None:
+    def _begin(self, entries: list[StagedJob]) -> None:
         """
         Count the attempts of *entries*, and of what was held back before; those that find no place wait.
         """
@@ -174,7 +174,7 @@ class Armer:
             self._count(self._lanes.admit(entries))
             self.resume()
 
-    def _count(self, admitted: list[Entry]) -> bool:
+    def _count(self, admitted: list[StagedJob]) -> bool:
         """
         Count the attempts of *admitted* entries as far as there is room, and return whether there were any.
         """
@@ -190,7 +190,7 @@ class Armer:
         self._way.made_room()
         return True
 
-    def _post(self, entries: list[Entry], *, is_again: bool) -> None:
+    def _post(self, entries: list[StagedJob], *, is_again: bool) -> None:
         if is_again:
             entries = [entry for entry in entries if entry.phase is Phase.BEGINNING]  # the others were withdrawn
         writes = [Begin(entry.job, entry.epoch) for entry in entries]
@@ -199,7 +199,7 @@ class Armer:
         except ClosedError:  # a stop overtook us
             self._staged.refuse(entries)
 
-    def _begun(self, entries: list[Entry], result: list[Answer] | Exception, *, is_again: bool) -> None:
+    def _begun(self, entries: list[StagedJob], result: list[Answer] | Exception, *, is_again: bool) -> None:
         """
         Sort out what the store answered; on the writer's thread.
         """
@@ -214,7 +214,7 @@ class Armer:
             self.ended(refused, self._staged.refuse(refused))
         self._set_timers(self._staged.begun(begun))
 
-    def _ask_again(self, entries: list[Entry], error: Exception) -> None:
+    def _ask_again(self, entries: list[StagedJob], error: Exception) -> None:
         """
         Count once more later: after an error it may be unknown whether the attempts are counted.
         """
@@ -225,14 +225,14 @@ class Armer:
         except ClosedError:
             self._staged.refuse(entries)
 
-    def _set_timers(self, entries: Sequence[Entry]) -> None:
+    def _set_timers(self, entries: Sequence[StagedJob]) -> None:
         now = self._clock.now()
         if self._is_stopped:  # they are given back, whatever their instant
             now = float("inf")
         elif self._clock.era:
             entries = self._without_early(entries, now)
-        due: list[Entry] = []
-        later: defaultdict[int, list[Entry]] = defaultdict(list)
+        due: list[StagedJob] = []
+        later: defaultdict[int, list[StagedJob]] = defaultdict(list)
         for entry in entries:
             (due if entry.fire_at <= now else later[entry.fire_at]).append(entry)
         if due:
@@ -241,13 +241,13 @@ class Armer:
         for fire_at, batch in later.items():
             self._set_timer(fire_at, batch)
 
-    def _set_timer(self, fire_at: int, batch: list[Entry]) -> None:
+    def _set_timer(self, fire_at: int, batch: list[StagedJob]) -> None:
         try:
             self._timers.call_at(self._clock.deadline(fire_at), self._fire, fire_at, batch)
         except ClosedError:
             return  # begun and not fired: the stop gives them back
 
-    def _fire(self, fire_at: int, batch: list[Entry]) -> None:
+    def _fire(self, fire_at: int, batch: list[StagedJob]) -> None:
         batch = [entry for entry in batch if entry.phase is Phase.BEGUN]
         now = self._clock.now()
         if self._clock.era:
@@ -257,7 +257,7 @@ class Armer:
         else:
             self._way.hand_over(batch)
 
-    def _without_early(self, entries: Sequence[Entry], now: float) -> list[Entry]:
+    def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
         """
         Give back those of *entries* that were begun by a clock that was set since, and return the others.
 

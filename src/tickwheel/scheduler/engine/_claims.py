@@ -16,10 +16,10 @@ from typing import Final
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine import _verdict
-from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
+from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Claim, Job, Outcome, Standing, State
@@ -56,7 +56,7 @@ class Claims:
         self._staged = staged
         self._settler = settler
         self._way = way
-        self._withdrawn: dict[int, Entry] = {}
+        self._withdrawn: dict[int, StagedJob] = {}
 
     def words(self, jobs: Sequence[Job]) -> list[Claim | None]:
         """
@@ -84,7 +84,7 @@ class Claims:
         """
         Forget what the writes have replaced, and give back what they have not.
         """
-        gone: list[Entry] = []
+        gone: list[StagedJob] = []
         kept: list[Job] = []
         for index, claim in enumerate(claims):
             entry = self._withdrawn.pop(claim.generation, None) if claim.standing is Standing.WITHDRAWN else None
@@ -124,7 +124,7 @@ class Claims:
             if self._hooks.is_active:
                 self._hooks.emit(StoreFailed("answering other processes", str(error)))
 
-    def _give_back(self, entry: Entry) -> None:
+    def _give_back(self, entry: StagedJob) -> None:
         self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch, rests=True), self._given_back)
 
     def _given_back(self, answer: Answer | Exception) -> None:

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._queue import Queue
+from tickwheel.scheduler.engine._staged_job import StagedJob
 
 if TYPE_CHECKING:
     import threading
@@ -36,7 +36,7 @@ class Coroutines:
 
     def __init__(
         self,
-        run: Callable[[Entry], Coroutine[Any, Any, None]],
+        run: Callable[[StagedJob], Coroutine[Any, Any, None]],
         queue: Queue,
         loop: asyncio.AbstractEventLoop | None,
         runtime: Runtime,
@@ -49,14 +49,14 @@ class Coroutines:
         self._lock = runtime.lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def put(self, entries: Sequence[Entry]) -> None:
+    def put(self, entries: Sequence[StagedJob]) -> None:
         """
         Queue *entries*. From any thread.
         """
         self.queue.put(entries)
         self._look()
 
-    def leak(self, entry: Entry) -> None:
+    def leak(self, entry: StagedJob) -> None:
         """
         Let another task run beside that of *entry*, which runs on past its timeout. From any thread.
         """
@@ -115,12 +115,12 @@ class Coroutines:
         while (entry := self.queue.take()) is not None:
             self._start(entry, loop)
 
-    def _start(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
+    def _start(self, entry: StagedJob, loop: asyncio.AbstractEventLoop) -> None:
         task = loop.create_task(self._run(entry))
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, entry))
 
-    def _ended(self, entry: Entry, task: asyncio.Task[None]) -> None:
+    def _ended(self, entry: StagedJob, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # `run` keeps its own; what is left here is a cancellation or the end of the process

@@ -18,13 +18,13 @@ from tickwheel.observe.tracing import FIRING
 from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._coroutines import Coroutines
-from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
 from tickwheel.scheduler.engine._staged import StagedJobs
+from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._timeouts import Timeouts, too_long
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine._workers import Workers
@@ -58,7 +58,7 @@ class Executor:
         self._spans = None if resources.tracer is None else Spans(resources)
         self._settler = settler
         self._registry = registry
-        self._held: set[Entry] = set()
+        self._held: set[StagedJob] = set()
         options, runtime = resources.options, resources.runtime
         self._random = runtime.random
         threads, processes, tasks = (
@@ -72,14 +72,14 @@ class Executor:
         self._of_threads = Timeouts(resources, self.workers, self._end_late)
         self._of_tasks = Timeouts(resources, self.coroutines, self._end_late)
 
-    def fire(self, entries: list[Entry]) -> None:
+    def fire(self, entries: list[StagedJob]) -> None:
         """
         Hand *entries* over, in order; those that cannot be run end at once.
         """
-        for_workers: list[Entry] = []
-        for_processes: list[Entry] = []
-        for_loop: list[Entry] = []
-        to_hold: dict[Call, list[Entry]] = {}
+        for_workers: list[StagedJob] = []
+        for_processes: list[StagedJob] = []
+        for_loop: list[StagedJob] = []
+        to_hold: dict[Call, list[StagedJob]] = {}
         begun = Phase.BEGUN  # an enum is slow to look into
         for entry in entries:
             if entry.phase is not begun:  # it was withdrawn, or taken back by a stop
@@ -104,7 +104,7 @@ class Executor:
         for call, held in to_hold.items():
             self._hold(call, held)
 
-    def take_back(self) -> list[Entry]:
+    def take_back(self) -> list[StagedJob]:
         """
         Take back what was handed over and not begun; the rest of the queue, for a stop.
         """
@@ -123,7 +123,7 @@ class Executor:
         if self._spans is not None:
             self._spans.flush()
 
-    def take_held(self) -> list[Entry]:
+    def take_held(self) -> list[StagedJob]:
         """
         Return what targets hold to end in their own time, for a stop, which does not wait for it.
         """
@@ -147,7 +147,7 @@ class Executor:
             for (target, handler), count in queue.leaked.items()
         ]
 
-    def _hold(self, call: Call, entries: list[Entry]) -> None:
+    def _hold(self, call: Call, entries: list[StagedJob]) -> None:
         """
         Hand *entries* to a target that ends them in its own time.
         """
@@ -167,7 +167,7 @@ class Executor:
         if batch:
             call.function(batch)
 
-    def start_held(self, entry: Entry) -> Callable[[], object] | None:
+    def start_held(self, entry: StagedJob) -> Callable[[], object] | None:
         """
         Start an attempt that its target holds, if it may start, and return what reports it.
         """
@@ -180,7 +180,7 @@ class Executor:
 
     def end_held(
         self,
-        entry: Entry,
+        entry: StagedJob,
         result: object,
         error: BaseException | None,
         tell: Callable[[Answer | Exception], object] | None,
@@ -191,7 +191,7 @@ class Executor:
         self._held.discard(entry)
         return self._settler.add(entry, self._judge(entry, entry.begun_at, result, error), tell)
 
-    def _may_start(self, entry: Entry) -> bool:
+    def _may_start(self, entry: StagedJob) -> bool:
         """
         Make the last check: what starts after it can be neither moved nor cancelled any more.
         """
@@ -201,7 +201,7 @@ class Executor:
             self._pacer.call_later(0, self._way.hand_over, [entry])
         return False
 
-    def _run(self, entry: Entry) -> None:
+    def _run(self, entry: StagedJob) -> None:
         """
         Run a sync handler, on a worker thread.
         """
@@ -229,7 +229,7 @@ class Executor:
                 verdict = self._judge(entry, begun, result)
         self._settler.add(entry, verdict)
 
-    async def _run_async(self, entry: Entry) -> None:
+    async def _run_async(self, entry: StagedJob) -> None:
         """
         Run an async handler, on the event loop.
         """
@@ -254,7 +254,7 @@ class Executor:
                 verdict = self._judge(entry, begun, result)
         self._settler.add(entry, verdict)
 
-    async def _await(self, entry: Entry, call: Call) -> object:
+    async def _await(self, entry: StagedJob, call: Call) -> object:
         """
         Await what an async handler returns, and cancel it at its timeout.
         """
@@ -275,7 +275,7 @@ class Executor:
         finally:
             entry.expire = None  # an entry lives until its end is written, and its task need not
 
-    def _not_worth_it(self, entry: Entry) -> _verdict.Verdict | None:
+    def _not_worth_it(self, entry: StagedJob) -> _verdict.Verdict | None:
         job, epoch = entry.job, entry.epoch
         if job.attempt >= job.retry.attempts:
             return _verdict.poison(job, epoch)
@@ -286,7 +286,7 @@ class Executor:
         except Exception as error:  # noqa: BLE001  such as a recurrence that nobody can read
             return _verdict.fatal(job, epoch, error)
 
-    def _begin(self, entry: Entry) -> float | None:
+    def _begin(self, entry: StagedJob) -> float | None:
         """
         Note and report that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
         """
@@ -296,7 +296,7 @@ class Executor:
         self._announce(entry)
         return self._clock.monotonic() if self._hooks.is_curious else None
 
-    def _announce(self, entry: Entry) -> None:
+    def _announce(self, entry: StagedJob) -> None:
         """
         Report to observers that *entry* has started.
         """
@@ -307,7 +307,7 @@ class Executor:
         if spans is not None and (job.trace is not None or self._random() < spans.share):
             entry.span = spans.begin(entry)
 
-    def _arguments(self, entry: Entry, call: Call, timeouts: Timeouts) -> tuple[Any, ...]:
+    def _arguments(self, entry: StagedJob, call: Call, timeouts: Timeouts) -> tuple[Any, ...]:
         job = entry.job
         if not call.wants_firing:
             return (decode_payload(job.payload),)
@@ -316,14 +316,14 @@ class Executor:
         return (decode_payload(job.payload), firing) if call.wants_payload else (firing,)
 
     def _judge(
-        self, entry: Entry, begun: float | None, result: object = None, error: BaseException | None = None
+        self, entry: StagedJob, begun: float | None, result: object = None, error: BaseException | None = None
     ) -> _verdict.Verdict:
         verdict = self._verdict_of(entry, begun, result, error)
         self._end_span(entry, verdict.ending, verdict.settle.error)
         return verdict
 
     def _verdict_of(
-        self, entry: Entry, begun: float | None, result: object, error: BaseException | None
+        self, entry: StagedJob, begun: float | None, result: object, error: BaseException | None
     ) -> _verdict.Verdict:
         job, epoch = entry.job, entry.epoch
         if begun is not None:
@@ -341,12 +341,12 @@ class Executor:
         except Exception as unreadable:  # noqa: BLE001  such as a recurrence that nobody can read
             return _verdict.fatal(job, epoch, unreadable)
 
-    def _end_span(self, entry: Entry, outcome: str, error: str | None = None) -> None:
+    def _end_span(self, entry: StagedJob, outcome: str, error: str | None = None) -> None:
         if entry.span is not None:
             assert self._spans is not None
             self._spans.end(entry.span, outcome, error)
 
-    def _end_late(self, entry: Entry, verdict: _verdict.Verdict) -> None:
+    def _end_late(self, entry: StagedJob, verdict: _verdict.Verdict) -> None:
         self._end_span(entry, verdict.ending, verdict.settle.error)
         self._settler.add(entry, verdict)
 
@@ -358,7 +358,7 @@ class _HeldEnd:
 
     __slots__ = ("_entry", "_executor")
 
-    def __init__(self, executor: Executor, entry: Entry) -> None:
+    def __init__(self, executor: Executor, entry: StagedJob) -> None:
         self._executor = executor
         self._entry = entry
 

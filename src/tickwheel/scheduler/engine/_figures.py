@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tickwheel.scheduler._distribution import Distribution
-from tickwheel.scheduler.engine._entry import Entry
+from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._verdict import Ending, Verdict
 from tickwheel.scheduler.engine.recent import Recent
 from tickwheel.scheduler.model import Answer, Outcome
@@ -37,7 +37,7 @@ class Figures:
         self.by_target: dict[str, dict[str, int]] = {}
         self.recent = Recent()
 
-    def settled(self, batch: Sequence[tuple[Entry, Verdict]], answers: Sequence[Answer]) -> bool:
+    def settled(self, batch: Sequence[tuple[StagedJob, Verdict]], answers: Sequence[Answer]) -> bool:
         """
         Count a settled *batch*, and return whether there is anything in it but routine.
         """

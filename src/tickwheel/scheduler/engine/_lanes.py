@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler.engine._entry import Entry, Lane, Phase
 from tickwheel.scheduler.engine._queue import share_of
 from tickwheel.scheduler.engine._resources import Resources
+from tickwheel.scheduler.engine._staged_job import Lane, Phase, StagedJob
 from tickwheel.scheduler.engine._waiting import Waiting
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import USUAL, Limits
@@ -76,14 +76,14 @@ class _Lane(Lane):
         """
         return not (self.busy or self.waiting or self.has_more) and self.limits.rate is None
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: StagedJob) -> None:
         """
         Let *entry* wait.
         """
         self.waiting.put(entry)
         self.is_urgent = self.width <= _NARROW or self.limits.places is not None
 
-    def book(self, entry: Entry, now: float) -> None:
+    def book(self, entry: StagedJob, now: float) -> None:
         """
         Give *entry* the next instant that the rate leaves.
         """
@@ -112,8 +112,8 @@ class Lanes:
         limits_of: LimitsOf,
         window_ms: int,
         *,
-        begin: Callable[[list[Entry]], object],
-        turn_away: Callable[[list[Entry]], object],
+        begin: Callable[[list[StagedJob]], object],
+        turn_away: Callable[[list[StagedJob]], object],
         on_more: Callable[[], object],
     ) -> None:
         self._clock = resources.clock
@@ -129,13 +129,13 @@ class Lanes:
         self._lanes: dict[tuple[str, str], _Lane] = {}
         self._changed: dict[_Lane, None] = {}
 
-    def admit(self, entries: list[Entry]) -> list[Entry]:
+    def admit(self, entries: list[StagedJob]) -> list[StagedJob]:
         """
         Return those of *entries* that may begin now; the others wait here, or come to `begin` at their time.
         """
-        admitted: list[Entry] = []
-        later: list[Entry] = []
-        away: list[Entry] = []
+        admitted: list[StagedJob] = []
+        later: list[StagedJob] = []
+        away: list[StagedJob] = []
         now = self._clock.now()
         lanes = self._lanes
         with self._lock:
@@ -162,7 +162,7 @@ class Lanes:
                 break
         return admitted
 
-    def leave(self, entries: Iterable[Entry]) -> None:
+    def leave(self, entries: Iterable[StagedJob]) -> None:
         """
         Note that admitted *entries* have ended, or did not begin after all.
         """
@@ -183,11 +183,11 @@ class Lanes:
             if lane is not None:
                 self._changed[lane] = None
 
-    def next(self, count: int) -> list[Entry]:
+    def next(self, count: int) -> list[StagedJob]:
         """
         Admit up to *count* of those that wait and find their lane free now.
         """
-        admitted: list[Entry] = []
+        admitted: list[StagedJob] = []
         is_wanted = False
         if not self._changed:
             return admitted
@@ -211,7 +211,7 @@ class Lanes:
             self._on_more()
         return admitted
 
-    def backlog(self) -> list[Entry]:
+    def backlog(self) -> list[StagedJob]:
         """
         Return what waits in lanes whose places come and go, some of which may be moved or cancelled meanwhile.
         """
@@ -227,7 +227,7 @@ class Lanes:
         crowded = sum(1 for lane in self._lanes.values() if lane.waiting or lane.has_more)
         return max(1, self._waiting_max // max(1, crowded))
 
-    def _books_later(self, entry: Entry, lane: _Lane, now: float) -> bool:
+    def _books_later(self, entry: StagedJob, lane: _Lane, now: float) -> bool:
         entry.is_booked = True
         lane.book(entry, now)
         return entry.fire_at - self._window_ms > now

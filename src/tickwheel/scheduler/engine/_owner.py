@@ -19,7 +19,6 @@ from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._claims import Claims
-from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._leases import Leases
@@ -27,6 +26,7 @@ from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
+from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._watcher import Watcher
 from tickwheel.scheduler.model import Job
@@ -154,7 +154,7 @@ class Owner:
         """
         return self._executor.leaked
 
-    def running(self) -> list[Entry]:
+    def running(self) -> list[StagedJob]:
         """
         Return what is in its target's hands.
         """
@@ -220,7 +220,7 @@ class Owner:
         """
         self._stager.made_room()
 
-    def hand_over(self, entries: list[Entry]) -> None:
+    def hand_over(self, entries: list[StagedJob]) -> None:
         """
         From the armer, at the instant, to the executor; unless the right to fire has ended meanwhile.
         """
@@ -241,14 +241,14 @@ class Owner:
         """
         return epoch in self._epochs and self.leases.is_trusted()
 
-    def give_back(self, entries: list[Entry]) -> None:
+    def give_back(self, entries: list[StagedJob]) -> None:
         """
         From begun to the settler, without a start.
         """
         for entry in entries:
             self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
 
-    def settled(self, ended: Sequence[Entry], freed: list[Entry]) -> None:
+    def settled(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
         From the settler to the armer: there is room for the next.
         """

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Final
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._entry import Entry, Phase
+from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._waiting import Waiting
 from tickwheel.scheduler.targets import USUAL
 
@@ -72,24 +72,24 @@ class Queue:
         self._size = size
         self._leaked_max = leaked_max
         self._lock = runtime.lock()
-        self._ready: deque[Entry] = deque()
+        self._ready: deque[StagedJob] = deque()
         self._lines: dict[tuple[str, str], _Line] = {}
         self._open: dict[_Line, None] = {}
         """Lines in which somebody waits who may go on."""
         self.places: int = size
         """How many entries may have a place now, those that have leaked among them."""
-        self._running: dict[Entry, _Line] = {}  # in the order in which they began
-        self._leaked: set[Entry] = set()
+        self._running: dict[StagedJob, _Line] = {}  # in the order in which they began
+        self._leaked: set[StagedJob] = set()
         self._suspects = 0
         """How many attempts of handlers that have leaked are running, those that have leaked among them."""
 
-    def put(self, entries: Sequence[Entry]) -> None:
+    def put(self, entries: Sequence[StagedJob]) -> None:
         """
         Queue *entries*.
         """
         self._ready.extend(entries)
 
-    def take(self, ended: Entry | None = None) -> Entry | None:
+    def take(self, ended: StagedJob | None = None) -> StagedJob | None:
         """
         Give back the place of *ended*, if it had one, and give a place to the next entry; None if that has to wait.
         """
@@ -122,7 +122,7 @@ class Queue:
                 return entry
         return None
 
-    def leak(self, entry: Entry) -> bool:
+    def leak(self, entry: StagedJob) -> bool:
         """
         Note that *entry*, whose timeout is over, still runs; return whether it does.
         """
@@ -135,7 +135,7 @@ class Queue:
             self._let_on(line)
             return True
 
-    def take_back(self) -> list[Entry]:
+    def take_back(self) -> list[StagedJob]:
         """
         Take out all that has no place.
         """
@@ -147,7 +147,7 @@ class Queue:
             self._ready.clear()
         return waiting
 
-    def running(self) -> list[Entry]:
+    def running(self) -> list[StagedJob]:
         """
         Return what has a place, and what has leaked.
         """
@@ -181,7 +181,7 @@ class Queue:
 
     # ---- under the lock --------------------------------------------------------------------------------------------
 
-    def _leave(self, entry: Entry) -> None:
+    def _leave(self, entry: StagedJob) -> None:
         line = self._running.pop(entry, None)
         if line is None:
             return
@@ -198,7 +198,7 @@ class Queue:
         if len(self._lines) > _LINES_MAX and not (line.busy or line.leaked or line.waiting):
             del self._lines[line.name]
 
-    def _add_line(self, entry: Entry) -> _Line:
+    def _add_line(self, entry: StagedJob) -> _Line:
         name = (entry.job.target, entry.job.handler)
         assert entry.call is not None
         width = entry.call.width

@@ -25,10 +25,10 @@ from tickwheel.observe.events import (
     SettleRefused,
     StoreFailed,
 )
-from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
+from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._verdict import Ending, Verdict
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.model import Answer, Outcome, State
@@ -48,7 +48,7 @@ _MANY: Final = 64
 _RETRY_S: Final = 0.5
 """After which an end that the store did not answer is written again."""
 
-_Ended = tuple[Entry, Verdict]
+_Ended = tuple[StagedJob, Verdict]
 
 
 class Settler:
@@ -71,9 +71,11 @@ class Settler:
         self._is_posting = False
         self._posted_at = 0.0
         self._pause: Timer | None = None
-        self._tells: dict[Entry, Callable[[Answer | Exception], object]] = {}
+        self._tells: dict[StagedJob, Callable[[Answer | Exception], object]] = {}
 
-    def add(self, entry: Entry, verdict: Verdict, tell: Callable[[Answer | Exception], object] | None = None) -> bool:
+    def add(
+        self, entry: StagedJob, verdict: Verdict, tell: Callable[[Answer | Exception], object] | None = None
+    ) -> bool:
         """
         Write down that *entry* ended with *verdict*, unless it ended before; return whether it had not.
 
@@ -89,7 +91,9 @@ class Settler:
         self.write(entry, verdict, tell)
         return True
 
-    def write(self, entry: Entry, verdict: Verdict, tell: Callable[[Answer | Exception], object] | None = None) -> None:
+    def write(
+        self, entry: StagedJob, verdict: Verdict, tell: Callable[[Answer | Exception], object] | None = None
+    ) -> None:
         """
         Write down that *entry*, which is settling, ended with *verdict*; as `add` otherwise.
         """
@@ -202,7 +206,7 @@ class Settler:
                 tell(answer)
 
 
-def ended_event(entry: Entry, verdict: Verdict, answer: Answer) -> Event:
+def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:
     """
     Return what hooks get for a firing that has ended.
     """

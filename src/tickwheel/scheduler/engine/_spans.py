@@ -15,8 +15,8 @@ from typing import Final
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import JobFired
 from tickwheel.observe.tracing import Span
-from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._resources import Resources
+from tickwheel.scheduler.engine._staged_job import StagedJob
 
 __all__ = ["Spans", "fired_event"]
 
@@ -46,7 +46,7 @@ class Spans:
         self._is_timed = False
         self.share = tracer.share
 
-    def begin(self, entry: Entry) -> Span | None:
+    def begin(self, entry: StagedJob) -> Span | None:
         """
         Begin the span of a firing that was drawn; of one whose job carries a trace, only if that is sampled.
         """
@@ -91,7 +91,7 @@ class Spans:
                 _log.exception("the tracer raised at the end of a firing")
 
 
-def fired_event(entry: Entry) -> JobFired:
+def fired_event(entry: StagedJob) -> JobFired:
     """
     Return what hooks and tracers get for a firing that begins.
     """

@@ -32,7 +32,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._entry import TABLE, Entry, Phase, Step
+from tickwheel.scheduler.engine._staged_job import TABLE, Phase, StagedJob, Step
 from tickwheel.scheduler.model import Job, Standing
 
 __all__ = ["StagedJobs"]
@@ -55,10 +55,10 @@ class StagedJobs:
 
     def __init__(self, runtime: Runtime) -> None:
         self._lock = runtime.lock()
-        self._waiting: dict[str, Entry] = {}
-        self._busy: dict[int, Entry] = {}
+        self._waiting: dict[str, StagedJob] = {}
+        self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
-        self._queued: dict[str, list[Entry]] = {}
+        self._queued: dict[str, list[StagedJob]] = {}
 
     @property
     def waiting(self) -> int:
@@ -81,7 +81,7 @@ class StagedJobs:
         """
         return len(self._busy)
 
-    def stage(self, jobs: Iterable[Job], epoch: int, *, is_news: bool) -> list[Entry]:
+    def stage(self, jobs: Iterable[Job], epoch: int, *, is_news: bool) -> list[StagedJob]:
         """
         Take up *jobs* and return the new entries.
 
@@ -92,7 +92,7 @@ class StagedJobs:
                 unless that is newer: two commits may be reported in the other order. Read rows replace only an older
                 generation, or what was staged under a lease that has ended.
         """
-        new: list[Entry] = []
+        new: list[StagedJob] = []
         waiting, busy = self._waiting, self._busy
         with self._lock:
             for job in jobs:
@@ -104,7 +104,7 @@ class StagedJobs:
                     continue
                 if known is not None:
                     self._drop(known)
-                entry = Entry(job, epoch)
+                entry = StagedJob(job, epoch)
                 entry.phase = _STAGED
                 waiting[job.key] = entry
                 new.append(entry)
@@ -120,7 +120,7 @@ class StagedJobs:
                 if entry is not None:
                     self._drop(entry)
 
-    def turn_away(self, entries: Iterable[Entry]) -> None:
+    def turn_away(self, entries: Iterable[StagedJob]) -> None:
         """
         Forget those of *entries* that wait; they are in the store.
         """
@@ -148,14 +148,14 @@ class StagedJobs:
                 del self._waiting[entry.job.key]
                 self._drop(entry)
 
-    def begin(self, entries: Iterable[Entry], room: int) -> tuple[list[Entry], list[Entry]]:
+    def begin(self, entries: Iterable[StagedJob], room: int) -> tuple[list[StagedJob], list[StagedJob]]:
         """
         Begin those of *entries* that still wait, at most *room*; return them, and those that there was no room for.
 
         One whose key is busy is neither: it comes back when that ends.
         """
-        begun: list[Entry] = []
-        held: list[Entry] = []
+        begun: list[StagedJob] = []
+        held: list[StagedJob] = []
         with self._lock:
             for entry in entries:
                 if entry.phase is not Phase.STAGED:
@@ -174,20 +174,20 @@ class StagedJobs:
                 begun.append(entry)
         return begun, held
 
-    def begun(self, entries: Iterable[Entry]) -> list[Entry]:
+    def begun(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
         Note that the attempts of *entries* are counted; return those that were not withdrawn meanwhile.
         """
         with self._lock:
             return _step_all(entries, Step.BEGUN)
 
-    def refuse(self, entries: Iterable[Entry]) -> list[Entry]:
+    def refuse(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
         Forget *entries*, whose attempts were not counted; return what waited for their keys.
         """
         return self._leave(entries, Step.REFUSE)
 
-    def start(self, entry: Entry) -> bool:
+    def start(self, entry: StagedJob) -> bool:
         """
         Note that *entry* starts; False if it may not: it was withdrawn or given back.
 
@@ -199,7 +199,7 @@ class StagedJobs:
             entry.has_started = True
             return True
 
-    def withdraw(self, job: Job) -> tuple[Entry, Standing] | None:
+    def withdraw(self, job: Job) -> tuple[StagedJob, Standing] | None:
         """
         Keep the counted attempt of *job* from starting, and return its entry and how far it had come.
 
@@ -223,26 +223,26 @@ class StagedJobs:
         entry = self._busy.get(generation)
         return entry is not None and not entry.has_started
 
-    def end(self, entry: Entry) -> bool:
+    def end(self, entry: StagedJob) -> bool:
         """
         Note that *entry* has ended; False if it had before, so that of a result and a timeout one counts.
         """
         with self._lock:
             return _step(entry, _END)
 
-    def settle(self, entries: Iterable[Entry]) -> list[Entry]:
+    def settle(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
         Forget *entries*, whose ends are written or were refused; return what waited for their keys.
         """
         return self._leave(entries, Step.SETTLE)
 
-    def forget(self, entries: Iterable[Entry]) -> list[Entry]:
+    def forget(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
         Forget begun *entries* without a settle: their shard has another owner, who takes them up.
         """
         return self.settle([entry for entry in entries if self.end(entry)])
 
-    def take(self, *stages: Phase) -> list[Entry]:
+    def take(self, *stages: Phase) -> list[StagedJob]:
         """
         Return the begun entries that are in one of *stages* now.
         """
@@ -266,8 +266,8 @@ class StagedJobs:
                 assert entry.phase not in (Phase.FAR, Phase.STAGED), (generation, entry.phase)
                 assert entry.job.generation == generation, (generation, entry.job)
 
-    def _leave(self, entries: Iterable[Entry], step: Step) -> list[Entry]:
-        freed: list[Entry] = []
+    def _leave(self, entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
+        freed: list[StagedJob] = []
         with self._lock:
             for entry in _step_all(entries, step):
                 key = entry.job.key
@@ -277,12 +277,12 @@ class StagedJobs:
                     freed += self._queued.pop(key)
         return freed
 
-    def _drop(self, entry: Entry) -> None:
+    def _drop(self, entry: StagedJob) -> None:
         _step(entry, _DROP)
         entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
 
 
-def _step(entry: Entry, steps: dict[Phase, Phase]) -> bool:
+def _step(entry: StagedJob, steps: dict[Phase, Phase]) -> bool:
     following = steps.get(entry.phase)
     if following is None:
         return False
@@ -290,12 +290,12 @@ def _step(entry: Entry, steps: dict[Phase, Phase]) -> bool:
     return True
 
 
-def _step_all(entries: Iterable[Entry], step: Step) -> list[Entry]:
+def _step_all(entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
     """
     Move *entries* on, and return those that *step* could move.
     """
     steps = TABLE[step]
-    moved: list[Entry] = []
+    moved: list[StagedJob] = []
     for entry in entries:
         following = steps.get(entry.phase)
         if following is not None:
@@ -304,7 +304,7 @@ def _step_all(entries: Iterable[Entry], step: Step) -> list[Entry]:
     return moved
 
 
-def _is_known(job: Job, epoch: int, busy: Entry | None, waiting: Entry | None) -> bool:
+def _is_known(job: Job, epoch: int, busy: StagedJob | None, waiting: StagedJob | None) -> bool:
     """
     Return whether a row that was read under the lease of *epoch* brings nothing new.
 

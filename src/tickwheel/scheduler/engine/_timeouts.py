@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
-from tickwheel.scheduler.engine._entry import Entry, Phase
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._resources import Resources
+from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.targets import USUAL
 
 __all__ = ["Leaking", "Timeouts", "too_long"]
@@ -32,7 +32,7 @@ class Leaking(Protocol):
 
     queue: Queue
 
-    def leak(self, entry: Entry) -> None:
+    def leak(self, entry: StagedJob) -> None:
         """
         Let another run in place of *entry*, if that still runs; from any thread.
         """
@@ -48,7 +48,9 @@ class Timeouts:
         end: Gets what ended and how, unless it had ended before.
     """
 
-    def __init__(self, resources: Resources, runner: Leaking, end: Callable[[Entry, _verdict.Verdict], object]) -> None:
+    def __init__(
+        self, resources: Resources, runner: Leaking, end: Callable[[StagedJob, _verdict.Verdict], object]
+    ) -> None:
         self._now = resources.clock.monotonic
         self._timers = resources.timers
         self._elapsed = resources.elapsed
@@ -59,7 +61,7 @@ class Timeouts:
         self._look_at = math.inf
         self._timer: Any = None
 
-    def begin(self, entry: Entry) -> None:
+    def begin(self, entry: StagedJob) -> None:
         """
         Let the timeout of *entry*, which has its place, begin now, or begin again.
         """
@@ -71,7 +73,7 @@ class Timeouts:
             if late_at < self._look_at:
                 self._look_before(late_at)
 
-    def beat(self, entry: Entry) -> bool:
+    def beat(self, entry: StagedJob) -> bool:
         """
         Let the timeout of *entry* begin again; return whether the attempt still counts.
         """
@@ -102,7 +104,7 @@ class Timeouts:
         if following < math.inf:
             self._look_before(following)
 
-    def _is_late(self, entry: Entry, now: float) -> None:
+    def _is_late(self, entry: StagedJob, now: float) -> None:
         expire, entry.expire = entry.expire, None
         entry.is_late = True
         if expire is not None:
@@ -118,14 +120,14 @@ class Timeouts:
             self._end(entry, _verdict.judge_error(entry.job, entry.epoch, too_long(entry), now_ms, self._random))
 
 
-def too_long(entry: Entry) -> TimeoutError:
+def too_long(entry: StagedJob) -> TimeoutError:
     """
     Return the error of an attempt that took too long.
     """
     return TimeoutError(f"it did not end within {_timeout_of(entry):g} s")
 
 
-def _timeout_of(entry: Entry) -> float | None:
+def _timeout_of(entry: StagedJob) -> float | None:
     call = entry.call
     assert call is not None
     assert call.timeout_s is not USUAL  # the registry put the scheduler's there

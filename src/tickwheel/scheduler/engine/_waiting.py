@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from tickwheel.scheduler.engine._entry import Entry, Phase
+from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 
 __all__ = ["Waiting"]
 
 _SWEEP_MIN: Final = 100
 
 
-class Waiting(deque[Entry]):
+class Waiting(deque[StagedJob]):
     """
     A queue from which entries may be taken back without a search: they leave the phase in which they wait.
 
@@ -31,7 +31,7 @@ class Waiting(deque[Entry]):
         self._phase = phase
         self._sweep_at = _SWEEP_MIN
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: StagedJob) -> None:
         """
         Let *entry* wait. O(1) amortised.
         """

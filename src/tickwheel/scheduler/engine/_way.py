@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tickwheel.scheduler.engine._entry import Entry
+from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
 
@@ -71,17 +71,17 @@ class Way(Protocol):
         Return whether the instant of *job* was written before the clock was set, and means another one.
         """
 
-    def hand_over(self, entries: list[Entry]) -> None:
+    def hand_over(self, entries: list[StagedJob]) -> None:
         """
         Fire *entries*, which are begun and due, or forget them if their lease has ended.
         """
 
-    def give_back(self, entries: list[Entry]) -> None:
+    def give_back(self, entries: list[StagedJob]) -> None:
         """
         Make *entries*, which are begun and have not started, pending again.
         """
 
-    def settled(self, ended: Sequence[Entry], freed: list[Entry]) -> None:
+    def settled(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
         Begin what waited for *ended*: *freed*, the next of their keys, and whatever finds a place now.
         """

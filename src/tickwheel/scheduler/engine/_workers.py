@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._queue import Queue
+from tickwheel.scheduler.engine._staged_job import StagedJob
 
 if TYPE_CHECKING:
     import threading
@@ -26,7 +26,7 @@ class Workers:
     delays nobody. The queue is bounded by what fills it: no more entries are begun than `running_max`.
     """
 
-    def __init__(self, run: Callable[[Entry], object], queue: Queue, runtime: Runtime) -> None:
+    def __init__(self, run: Callable[[StagedJob], object], queue: Queue, runtime: Runtime) -> None:
         self._run = run
         self.queue = queue
         self._runtime = runtime
@@ -38,14 +38,14 @@ class Workers:
         self._is_closed = False
         self._threads: set[threading.Thread] = set()
 
-    def put(self, entries: Sequence[Entry]) -> None:
+    def put(self, entries: Sequence[StagedJob]) -> None:
         """
         Queue *entries*, to be begun in this order.
         """
         self.queue.put(entries)
         self._wake_one()
 
-    def leak(self, entry: Entry) -> None:
+    def leak(self, entry: StagedJob) -> None:
         """
         Let another thread run in place of the one that *entry* holds past its timeout.
         """
@@ -90,7 +90,7 @@ class Workers:
     def _work(self) -> None:
         queue, run = self.queue, self._run
         self._is_waking = False
-        entry: Entry | None = None
+        entry: StagedJob | None = None
         try:
             while True:
                 entry = queue.take(entry)

@@ -16,10 +16,10 @@ from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.checks import FAR_MS, decode_payload
 from tickwheel.scheduler.engine import _verdict
-from tickwheel.scheduler.engine._entry import Entry
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import ended_event
 from tickwheel.scheduler.engine._spans import fired_event
+from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.model import Begin, Job, State
 from tickwheel.scheduler.stores import Store
@@ -85,7 +85,7 @@ class Inline:
         return next(iter(self._store.due(0, last + 1, None, 1)), None)
 
     def _fire(self, job: Job) -> None:
-        entry = Entry(job, self._epoch)
+        entry = StagedJob(job, self._epoch)
         call = self._registry.call_of(job)
         if call.is_held:
             what = f"{job.key!r} goes to {job.target!r}, which ends its firings in its own time"
@@ -111,7 +111,7 @@ class Inline:
             raise raised
 
 
-def _run(call: Call, job: Job, entry: Entry) -> object:
+def _run(call: Call, job: Job, entry: StagedJob) -> object:
     arguments: list[Any] = [decode_payload(job.payload)] if call.wants_payload else []
     if call.wants_firing:
         arguments.append(Firing(job, entry.attempt, entry.fired_at))

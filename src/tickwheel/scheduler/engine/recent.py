@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
-from tickwheel.scheduler.engine._entry import Entry
+from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._verdict import Verdict
 from tickwheel.scheduler.model import Answer, Outcome
 
@@ -58,7 +58,7 @@ class Recent:
         self.number = 0
         self._ring: deque[_Fields] = deque(maxlen=_SIZE)
 
-    def add(self, entry: Entry, verdict: Verdict, answer: Answer) -> None:
+    def add(self, entry: StagedJob, verdict: Verdict, answer: Answer) -> None:
         """
         Note the end of *entry*; its payload is let go.
         """
@@ -81,7 +81,7 @@ class Recent:
             )
         )
 
-    def after(self, number: int, running: Iterable[Entry]) -> list[FiringRecord]:
+    def after(self, number: int, running: Iterable[StagedJob]) -> list[FiringRecord]:
         """
         Return the firings that ended after that *number*, in order, and those that run now.
         """
@@ -89,7 +89,7 @@ class Recent:
         return ended + [_running(entry) for entry in running if entry.fired_at]
 
 
-def _running(entry: Entry) -> FiringRecord:
+def _running(entry: StagedJob) -> FiringRecord:
     job = entry.job
     return FiringRecord(
         0,

@@ -13,7 +13,7 @@ from tickwheel.observe.tracing import Span
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import Call
 
-__all__ = ["TABLE", "Entry", "Lane", "Phase", "Step"]
+__all__ = ["TABLE", "Lane", "Phase", "StagedJob", "Step"]
 
 
 class Phase(StrEnum):
@@ -71,7 +71,7 @@ class Lane:
     is_urgent: bool
 
 
-class Entry:
+class StagedJob:
     """
     One job in memory.
 
