@@ -20,8 +20,8 @@ from tickwheel.scheduler import _core
 from tickwheel.scheduler._core import Core
 from tickwheel.scheduler.engine import _lanes, _queue, _stager, _storeclock, _watcher
 from tickwheel.scheduler.engine._armer import Armer
+from tickwheel.scheduler.engine._dispatcher import Dispatcher
 from tickwheel.scheduler.engine._elapsed import Elapsed
-from tickwheel.scheduler.engine._executor import Executor
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
@@ -103,7 +103,7 @@ def fires_twice() -> Any:
     """
     One in fifty firings is handed over a second time.
     """
-    fire, start = Executor.fire, StagedJobs.start
+    fire, start = Dispatcher.fire, StagedJobs.start
     number = itertools.count(1)
 
     def careless(self: Any, entries: Any) -> Any:
@@ -112,7 +112,7 @@ def fires_twice() -> Any:
     def blind(self: Any, entry: Any) -> bool:
         return start(self, entry) or entry.phase is Phase.RUNNING
 
-    return both(mock.patch.object(Executor, "fire", careless), mock.patch.object(StagedJobs, "start", blind))
+    return both(mock.patch.object(Dispatcher, "fire", careless), mock.patch.object(StagedJobs, "start", blind))
 
 
 def forgets_the_rescue() -> Any:
@@ -231,7 +231,7 @@ def settles_what_never_ran() -> Any:
     """
     The end of one in fifty attempts is a success, whatever came of it.
     """
-    run = Executor._run
+    run = Dispatcher._run
     number = itertools.count(1)
 
     def careless(self: Any, entry: Any) -> None:
@@ -240,7 +240,7 @@ def settles_what_never_ran() -> Any:
         else:
             run(self, entry)
 
-    return mock.patch.object(Executor, "_run", careless)
+    return mock.patch.object(Dispatcher, "_run", careless)
 
 
 def skips_a_run() -> Any:

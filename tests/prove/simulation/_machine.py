@@ -4,7 +4,7 @@ A simulated machine: its clocks, and whether it runs.
 
 from __future__ import annotations
 
-from simulation._executor import Executor
+from simulation._interleaver import Interleaver
 
 __all__ = ["EPOCH_NS", "SimulatedMachine"]
 
@@ -20,7 +20,7 @@ class SimulatedMachine:
     may be stepped.
     """
 
-    def __init__(self, name: str, run: Executor, *, drift_ppm: int = 0, start_ns: int = 0, skew_ns: int = 0) -> None:
+    def __init__(self, name: str, run: Interleaver, *, drift_ppm: int = 0, start_ns: int = 0, skew_ns: int = 0) -> None:
         self.name = name
         self.run = run
         self.is_paused = False

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from simulation._executor import Executor
+from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
 from simulation._scheduler import SimulatedScheduler
 from simulation._store import Line, SimulatedStore
@@ -44,7 +44,7 @@ class Surroundings:
 
     def __init__(
         self,
-        run: Executor,
+        run: Interleaver,
         world: World,
         history: History,
         dice: random.Random,

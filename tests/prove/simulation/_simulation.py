@@ -17,7 +17,7 @@ from typing import Final
 
 from simulation._cluster import Cluster
 from simulation._day import Ask, Break, asks, breaks, hangs, races, series, storms, versions
-from simulation._executor import Executor, TaskKilledError
+from simulation._interleaver import Interleaver, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
 from simulation._one_file import OneFile
@@ -76,7 +76,7 @@ def simulate(plan: Plan) -> History:
     """
     history = History()
     dice = random.Random(plan.seed)
-    run = Executor(dice.getrandbits(64))
+    run = Interleaver(dice.getrandbits(64))
     chance = random.Random(dice.getrandbits(64))
     with _silence(), _no_collection(), _folder() as folder:
         day = _Day(plan, run, history, dice, chance=chance, folder=folder)
@@ -128,7 +128,14 @@ def _folder() -> Iterator[Path]:
 
 class _Day:
     def __init__(
-        self, plan: Plan, run: Executor, history: History, dice: random.Random, *, chance: random.Random, folder: Path
+        self,
+        plan: Plan,
+        run: Interleaver,
+        history: History,
+        dice: random.Random,
+        *,
+        chance: random.Random,
+        folder: Path,
     ) -> None:
         self.plan, self.run, self.history, self.dice = plan, run, history, dice
         self.server = SimulatedMachine("server", run)

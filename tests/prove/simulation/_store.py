@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from simulation._executor import Executor
+from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation._worlds import World
@@ -70,7 +70,7 @@ class SimulatedStore:
         self._failing_call, self._is_after = failing or (0, False)
         self._world = world
         self._machine = machine
-        self._run: Executor = machine.run
+        self._run: Interleaver = machine.run
         self._line = line
         self._dice = dice
         self._heard = Event()

@@ -10,29 +10,29 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from simulation._executor import Executor, Task, TaskKilledError, current
+from simulation._interleaver import Interleaver, Task, TaskKilledError, current
 from tickwheel.clock import to_delay
 
 __all__ = ["Condition", "Event", "Lock", "Semaphore", "Thread", "current_thread", "forget_threads", "monotonic"]
 
 
-def executor() -> Executor:
+def interleaver() -> Interleaver:
     """
-    Return the executor of the calling task.
+    Return the interleaver of the calling task.
     """
     found = current()
     assert found is not None, "a simulated lock was used outside of the simulation"
     return found
 
 
-def span_ns(executor: Executor, timeout: float | None) -> int | None:
+def span_ns(interleaver: Interleaver, timeout: float | None) -> int | None:
     """
     Return *timeout* in true time, as the calling task's machine measures it.
     """
     if timeout is None:
         return None
     span = to_delay(timeout)
-    machine = executor.current.machine
+    machine = interleaver.current.machine
     return span if machine is None else machine.span_ns(span)
 
 
@@ -52,7 +52,7 @@ class Lock:
         """
         Take it.
         """
-        run = executor()
+        run = interleaver()
         run.preempt()
         task = run.current
         if self._holder is task and self.is_reentrant:
@@ -82,7 +82,7 @@ class Lock:
         self._depth -= 1
         if self._depth == 0:
             self._holder = None
-            self._wake_next(executor())
+            self._wake_next(interleaver())
 
     def locked(self) -> bool:
         """
@@ -90,7 +90,7 @@ class Lock:
         """
         return self._holder is not None
 
-    def _wake_next(self, run: Executor) -> None:
+    def _wake_next(self, run: Interleaver) -> None:
         if self._waiters and self._holder is None:
             run.wake(self._waiters.popleft())
 
@@ -130,7 +130,7 @@ class Condition:
         """
         Wait to be notified.
         """
-        run = executor()
+        run = interleaver()
         task = run.current
         self._waiters.append(task)
         depth, self._lock._depth = self._lock._depth, 1
@@ -144,7 +144,7 @@ class Condition:
             self._take_back(run, depth)
         return is_notified
 
-    def _take_back(self, run: Executor, depth: int) -> None:
+    def _take_back(self, run: Interleaver, depth: int) -> None:
         if run.current.is_killed:  # its `with` gives back what it does not have any more
             self._lock._depth += 1
             return
@@ -155,7 +155,7 @@ class Condition:
         """
         Wait until *predicate* holds.
         """
-        run = executor()
+        run = interleaver()
         end = None if timeout is None else run.now_ns + to_delay(timeout)
         while not (result := predicate()):
             if end is not None and run.now_ns >= end:
@@ -167,7 +167,7 @@ class Condition:
         """
         Wake *n* of those that wait.
         """
-        run = executor()
+        run = interleaver()
         run.check()
         for _ in range(min(n, len(self._waiters))):
             run.wake(self._waiters.popleft())
@@ -198,7 +198,7 @@ class Event:
         """
         Raise the flag.
         """
-        run = executor()
+        run = interleaver()
         run.check()
         self._is_set = True
         for task in self._waiters:
@@ -209,14 +209,14 @@ class Event:
         """
         Lower the flag.
         """
-        executor().check()
+        interleaver().check()
         self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
         """
         Wait for the flag.
         """
-        run = executor()
+        run = interleaver()
         run.preempt()
         if not self._is_set:
             task = run.current
@@ -242,7 +242,7 @@ class Semaphore:
         """
         Take one permit.
         """
-        run = executor()
+        run = interleaver()
         run.preempt()
         while self._value == 0:
             self._waiters.append(run.current)
@@ -254,7 +254,7 @@ class Semaphore:
         """
         Put *n* permits there.
         """
-        run = executor()
+        run = interleaver()
         run.check()
         self._value += n
         for _ in range(min(n, len(self._waiters))):
@@ -290,7 +290,7 @@ class Thread:
         """
         Let it run.
         """
-        run = executor()
+        run = interleaver()
         run.check()
         target = self._target
         assert target is not None
@@ -311,7 +311,7 @@ class Thread:
         """
         Wait until it has ended.
         """
-        run = executor()
+        run = interleaver()
         run.check()
         if self._task is not None and not self._task.is_done:
             self._task.joiners.append(run.current)
@@ -326,7 +326,7 @@ def current_thread() -> Any:
     """
     Return the thread of the calling task.
     """
-    task = executor().current
+    task = interleaver().current
     found = _threads.get(task)
     if found is None:
         found = _threads[task] = Thread(name=task.name)
@@ -344,6 +344,6 @@ def monotonic() -> float:
     """
     Return the monotonic clock of the calling task's machine.
     """
-    run = executor()
+    run = interleaver()
     machine = run.current.machine
     return (run.now_ns if machine is None else machine.monotonic_ns()) / 1e9

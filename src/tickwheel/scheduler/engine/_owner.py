@@ -1,7 +1,7 @@
 """
 The owner: the background roles of a scheduler that fires, put together, started and stopped in order.
 
-    leases -> stager -> armer -> executor -> settler -> writer -> stager (for what lives on)
+    leases -> stager -> armer -> dispatcher -> settler -> writer -> stager (for what lives on)
               watcher ^ (what other processes wrote)
 
 The roles do not know each other's order: each hands on to the owner, which is their `Way`.
@@ -19,7 +19,7 @@ from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._claims import Claims
-from tickwheel.scheduler.engine._executor import Executor
+from tickwheel.scheduler.engine._dispatcher import Dispatcher
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._leases import Leases
 from tickwheel.scheduler.engine._registry import Registry
@@ -65,7 +65,7 @@ class Owner:
         self.staged = StagedJobs(resources.runtime)
         self.leases = Leases(resources, way=self)
         self._settler = Settler(resources, self.staged, figures, way=self)
-        self._executor = Executor(resources, self.staged, self._settler, registry, loop, way=self)
+        self._dispatcher = Dispatcher(resources, self.staged, self._settler, registry, loop, way=self)
         self._armer = Armer(resources, self.staged, registry, way=self)
         self._stager = Stager(resources, self.staged, self._armer, registry)
         self.claims = Claims(resources, self.staged, self._settler, way=self)
@@ -94,7 +94,7 @@ class Owner:
         """
         Return whether the caller runs inside one of the handlers.
         """
-        return self._executor.is_inside()
+        return self._dispatcher.is_inside()
 
     def stop(self, deadline: float | None) -> list[Firing]:
         """
@@ -111,19 +111,19 @@ class Owner:
         self._watcher.stop(self._left(deadline))
         self._armer.stop()
         self._registry.pulls.shut()
-        held = self._executor.take_held()
+        held = self._dispatcher.take_held()
         self.staged.forget(held)  # their jobs are running in the store, and the next owner takes them up
-        self.give_back([*self._executor.take_back(), *self.staged.take(Phase.BEGUN)])
+        self.give_back([*self._dispatcher.take_back(), *self.staged.take(Phase.BEGUN)])
         self._wait(None if deadline is None else deadline - _CLOSING_S)
         running = self.staged.take(Phase.RUNNING)
         self._resources.timers.close()
         self._resources.pacer.close()
         self._settler.flush()
-        self._executor.coroutines.close(self._left(deadline), self._registry.closers())
-        self._executor.workers.close(0 if running or self._executor.leaked else self._left(deadline))
+        self._dispatcher.coroutines.close(self._left(deadline), self._registry.closers())
+        self._dispatcher.workers.close(0 if running or self._dispatcher.leaked else self._left(deadline))
         self._registry.handlers.end_processes()
-        self._executor.processes.close(self._left(deadline))
-        self._executor.flush_spans()
+        self._dispatcher.processes.close(self._left(deadline))
+        self._dispatcher.flush_spans()
         self._resources.timers.join(self._left(deadline))
         return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in (*held, *running)]
 
@@ -131,7 +131,7 @@ class Owner:
         """
         Return how many jobs are staged, in memory in all, and in their handlers' hands.
         """
-        staged, busy, waiting = self.staged.waiting, self.staged.busy, self._executor.waiting
+        staged, busy, waiting = self.staged.waiting, self.staged.busy, self._dispatcher.waiting
         running = len(self.staged.take(Phase.RUNNING))
         return {"staged": staged, "in_memory": staged + busy, "waiting": waiting, "in_flight": running}
 
@@ -152,7 +152,7 @@ class Owner:
         """
         Return how many attempts run on past their timeouts, of which handlers.
         """
-        return self._executor.leaked
+        return self._dispatcher.leaked
 
     def running(self) -> list[StagedJob]:
         """
@@ -222,7 +222,7 @@ class Owner:
 
     def hand_over(self, entries: list[StagedJob]) -> None:
         """
-        From the armer, at the instant, to the executor; unless the right to fire has ended meanwhile.
+        From the armer, at the instant, to the dispatcher; unless the right to fire has ended meanwhile.
         """
         if self._is_stopping:
             self.give_back(entries)
@@ -230,14 +230,14 @@ class Owner:
         if lost := [entry for entry in entries if entry.epoch not in self._epochs]:
             self._armer.ended(lost, self.staged.forget(lost))
         if self.leases.is_trusted():
-            self._executor.fire(entries)
+            self._dispatcher.fire(entries)
         else:  # the lease is about to be renewed or lost: then we know
             with suppress(ClosedError):  # a stop gives them back
                 self._resources.pacer.call_later(_DOUBT_S, self.hand_over, entries)
 
     def covers(self, epoch: int) -> bool:
         """
-        Return whether the lease of *epoch* holds now: the executor's last check.
+        Return whether the lease of *epoch* holds now: the dispatcher's last check.
         """
         return epoch in self._epochs and self.leases.is_trusted()
 

@@ -1,5 +1,7 @@
 """
-The queue of one executor: what is due and waits for a place, and how many places the jobs of one handler may take.
+The queue of one pool: what is due and waits for a place, and how many places the jobs of one handler may take.
+
+A place is a thread, a task or a process.
 
 A handler gets three quarters of the places at most, so that one whose jobs hang leaves room for all others: a bulkhead.
 What finds its handler at that limit steps aside, and is let on, in order, once there is a place.

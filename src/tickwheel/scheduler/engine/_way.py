@@ -1,7 +1,7 @@
 """
 A job's way through this process: what the roles hand on to each other, in the order in which a job meets it.
 
-    written -> (stager) -> (armer) made_room -> hand_over -> (executor) -> (settler) settled -> written
+    written -> (stager) -> (armer) made_room -> hand_over -> (dispatcher) -> (settler) settled -> written
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 Handlers in processes of their own: what crashes there, or hangs, takes only its attempt with it.
 
-Each process runs one call at a time, for one of the executor's threads, and is kept for the next one. They are spawned,
-not forked: a fork would inherit locks that threads hold here. So a function is found by its module's name over there,
-and the main module is imported, not run: it needs its `if __name__ == "__main__":`.
+Each process runs one call at a time, for one of the dispatcher's threads, and is kept for the next one. They are
+spawned, not forked: a fork would inherit locks that threads hold here. So a function is found by its module's name over
+there, and the main module is imported, not run: it needs its `if __name__ == "__main__":`.
 """
 
 from __future__ import annotations

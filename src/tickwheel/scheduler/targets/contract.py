@@ -1,7 +1,7 @@
 """
 The protocol of a target: where a fired job goes.
 
-A target resolves the handler's name that a job carries into a `Call`, once; the executor makes it for every firing.
+A target resolves the handler's name that a job carries into a `Call`, once; the dispatcher makes it for every firing.
 What a call returns is a value, not an exception: anything means done, and the three below mean something else.
 What it raises is a failed attempt.
 """

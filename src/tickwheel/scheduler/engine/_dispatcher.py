@@ -1,5 +1,5 @@
 """
-The executor: hands jobs to their targets when their instant has come, and judges what comes back.
+The dispatcher: hands jobs to their targets when their instant has come, and judges what comes back.
 
 Between the instant and the start a job may wait for a worker. So the last check is made where it starts, on the thread
 or loop that runs it: the lease must hold still, and nobody may have withdrawn it.
@@ -31,10 +31,10 @@ from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.model import Answer
 from tickwheel.scheduler.targets import Abandoned, Call, End, Firing
 
-__all__ = ["Executor"]
+__all__ = ["Dispatcher"]
 
 
-class Executor:
+class Dispatcher:
     """
     From due to ended. `fire` may be called from any thread and does not wait for handlers.
     """
@@ -356,14 +356,14 @@ class _HeldEnd:
     What starts and ends one held attempt.
     """
 
-    __slots__ = ("_entry", "_executor")
+    __slots__ = ("_dispatcher", "_entry")
 
-    def __init__(self, executor: Executor, entry: StagedJob) -> None:
-        self._executor = executor
+    def __init__(self, dispatcher: Dispatcher, entry: StagedJob) -> None:
+        self._dispatcher = dispatcher
         self._entry = entry
 
     def start(self) -> Callable[[], object] | None:
-        return self._executor.start_held(self._entry)
+        return self._dispatcher.start_held(self._entry)
 
     def __call__(
         self,
@@ -371,7 +371,7 @@ class _HeldEnd:
         error: BaseException | None = None,
         tell: Callable[[Answer | Exception], object] | None = None,
     ) -> bool:
-        return self._executor.end_held(self._entry, result, error, tell)
+        return self._dispatcher.end_held(self._entry, result, error, tell)
 
 
 def _expire(limit: asyncio.Timeout) -> None:

@@ -1,5 +1,5 @@
 """
-The cooperative executor: threads of which one runs at a time, chosen by a seed, on time that passes only when all wait.
+The interleaver: threads of which one runs at a time, chosen by a seed, on time that passes only when all wait.
 
 Every task is a real thread that holds the baton while it runs. It gives the baton away where it would block, and, drawn
 by the seed, where a thread could be preempted. So the engine's own code runs, locks and threads and all, and two runs
@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from typing import Final, Protocol
 
-__all__ = ["Executor", "Machine", "SimulationError", "Task", "TaskKilledError", "current"]
+__all__ = ["Interleaver", "Machine", "SimulationError", "Task", "TaskKilledError", "current"]
 
 _PREEMPTED: Final = 0.04
 """How often a task is preempted where it takes a lock."""
@@ -89,7 +89,7 @@ class Task:
         self.joiners: list[Task] = []
 
 
-class Executor:
+class Interleaver:
     """
     Runs tasks by the seed. Made in the thread that is to be the first task, the script.
     """
@@ -107,7 +107,7 @@ class Executor:
         self._tasks: dict[Task, None] = {}
         self.current = self._script = Task("script", None)
         self._script.ident = threading.get_ident()
-        _of_thread.executor = self
+        _of_thread.interleaver = self
 
     # ---- what tasks do ---------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Executor:
     # ---- the baton -------------------------------------------------------------------------------------------------
 
     def _main(self, task: Task, function: Callable[[], object]) -> None:
-        _of_thread.executor = self
+        _of_thread.interleaver = self
         task.ident = threading.get_ident()
         task.baton.acquire()
         try:
@@ -245,14 +245,14 @@ def _is_paused(task: Task) -> bool:
 
 
 class _OfThread(threading.local):
-    executor: Executor | None = None
+    interleaver: Interleaver | None = None
 
 
 _of_thread: Final = _OfThread()
 
 
-def current() -> Executor | None:
+def current() -> Interleaver | None:
     """
-    Return the executor that the calling thread is a task of.
+    Return the interleaver that the calling thread is a task of.
     """
-    return _of_thread.executor
+    return _of_thread.interleaver
