@@ -19,7 +19,7 @@ from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
 from tickwheel.scheduler.model import Answer, Job, Page, Set, State, Write
 from tickwheel.scheduler.stores import Joins, Shard, Store
 from tickwheel.scheduler.verbs._asker import Asker
-from tickwheel.scheduler.verbs._guests import refuse_own_wait
+from tickwheel.scheduler.verbs._joined_connections import refuse_own_wait
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._within import Within

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tickwheel.scheduler.model import ANY_CLAIM, Answer, Set, Write
 from tickwheel.scheduler.stores import Joins
-from tickwheel.scheduler.verbs._guests import unwrapped, unwrapped_async
+from tickwheel.scheduler.verbs._joined_connections import unwrapped, unwrapped_async
 from tickwheel.scheduler.verbs.jobs import Verb, writes_of
 from tickwheel.scheduler.verbs.requests import SetRequest
 
