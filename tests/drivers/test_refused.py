@@ -124,7 +124,7 @@ def test_a_key_of_shards_is_forgotten(rig: Rig) -> None:
         sharded.set(key, key, 1)
     rig.clock.advance(1)
     assert (rig.expired, rig.refusals(), len(sharded)) == ([], 10, 0)
-    assert not sharded._places, "nothing is kept of them"
+    assert not sharded._key_shards, "nothing is kept of them"
     sharded.check()
 
 

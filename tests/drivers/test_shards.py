@@ -71,7 +71,7 @@ def test_each_key_expires_once(make_rig):
     for second in range(3):
         assert Counter(rig.advance(1)) == Counter((f"key {number}", number) for number in range(second, 1_000, 3))
     assert len(rig.wheel) == 0
-    assert rig.wheel._places == {}
+    assert rig.wheel._key_shards == {}
 
 
 def test_the_verbs(make_rig):
@@ -88,7 +88,7 @@ def test_the_verbs(make_rig):
     rig.wheel.set("a", 2, 5)
     assert [rig.wheel.cancel("a"), rig.wheel.cancel("a")] == [True, False]
     assert rig.advance(10) == []
-    assert rig.wheel._places == {}
+    assert rig.wheel._key_shards == {}
 
 
 def test_equal_keys_are_one_key(make_rig):
@@ -138,7 +138,7 @@ def test_set_while_it_expires(make_rig):
             rig.wheel.set(key, value + 1, 1)
 
     def place(key: Any) -> Any:
-        return rig.wheel._places[key]
+        return rig.wheel._key_shards[key]
 
     rig = make_rig(1, on_expire=on_expire)
     rig.wheel.set("key 5", 0, 1)
@@ -185,7 +185,7 @@ def test_bad_input(make_rig):
     for share in (0, 1 / 64, 1.5):
         with pytest.raises(ValueError, match="hot_share is"):
             make_rig(hot_share=share)
-    assert list(rig.wheel._places) == ["a"]
+    assert list(rig.wheel._key_shards) == ["a"]
     assert rig.advance(1) == [("a", 1)]
 
 
@@ -258,7 +258,7 @@ def test_a_hot_key_has_its_own_wheel(make_rig):
     assert own.closed()
     assert ("hot", "cold") in rig.advance(1)
     rig.advance(10)
-    assert rig.wheel._places == {}
+    assert rig.wheel._key_shards == {}
 
 
 def test_a_hot_wheel_ends_with_its_key(make_rig):
@@ -339,7 +339,7 @@ class Load:
         growing.join(PATIENCE_S)
         assert not any(thread.is_alive() for thread in (*workers, growing)), self.seed
         settled = threading.Event()
-        while self.wheel._places:
+        while self.wheel._key_shards:
             settled.wait(0.005)
         self.wheel.check()
         self.wheel.close()

@@ -29,9 +29,9 @@ from tickwheel.wheels.contract import Wheel
 __all__ = ["ShardedWheel"]
 
 
-class _Place:
+class _KeyShard:
     """
-    The shard of a key that is pending or expiring. Its wheel has it with (place, value) as the value.
+    The shard of a key that is pending or expiring. Its wheel has it with (`_KeyShard`, value) as the value.
 
     A life begins when the key is set, and ends when it was cancelled or its `on_expire` has returned. On its way from
     the wheel to `on_expire` a life is in no list; so lives are counted, and a key changes its wheel only without one.
@@ -108,7 +108,7 @@ class ShardedWheel(Unique):
         self._hot_max = hot_max
         self._hot: dict[Hashable, TimerWheel] = {}
         self._retiring: list[TimerWheel] = []
-        self._places: dict[Hashable, _Place] = {}
+        self._key_shards: dict[Hashable, _KeyShard] = {}
         self._lock = new_lock(OUTERMOST)
         self._is_closed = False
         self._shards = [self._new_wheel() for _ in range(shards)]
@@ -172,10 +172,10 @@ class ShardedWheel(Unique):
         Forget *key*; return True if it will never expire because of this call.
         """
         with self._lock:
-            place = self._places.get(key)
-            if place is None or not place.wheel.cancel(key):
+            key_shard = self._key_shards.get(key)
+            if key_shard is None or not key_shard.wheel.cancel(key):
                 return False
-            self._end_life(key, place)
+            self._end_life(key, key_shard)
             return True
 
     def get(self, key: Hashable, default: Any = None) -> Any:
@@ -190,8 +190,8 @@ class ShardedWheel(Unique):
         Return the value of a pending *key* and when it expires, in seconds of the shards' clock, or None.
         """
         with self._lock:
-            place = self._places.get(key)
-            found = None if place is None else place.wheel.find(key)
+            key_shard = self._key_shards.get(key)
+            found = None if key_shard is None else key_shard.wheel.find(key)
             return None if found is None else (found[0][1], found[1])
 
     def keys(self, limit: int | None = 100) -> list[Hashable]:
@@ -274,36 +274,36 @@ class ShardedWheel(Unique):
             wheels = self._wheels()
             for wheel in wheels:
                 wheel.check()
-            for key, place in self._places.items():
+            for key, key_shard in self._key_shards.items():
                 where = [wheel for wheel in wheels if key in wheel]
-                assert where in ([], [place.wheel]), f"{key!r} is on {where}, not on {place.wheel}"
-            assert len(self) <= len(self._places), "every key has a place"
+                assert where in ([], [key_shard.wheel]), f"{key!r} is on {where}, not on {key_shard.wheel}"
+            assert len(self) <= len(self._key_shards), "every key has its shard"
 
     def _set(self, key: Hashable, value: Any, delay: Seconds) -> None:
         home = self._belongs(key)
-        place = self._places.get(key)
-        if place is None:
-            place = _Place(home)
-            home.set(key, (place, value), delay)
-            self._places[key] = place
-            place.lives = 1
+        key_shard = self._key_shards.get(key)
+        if key_shard is None:
+            key_shard = _KeyShard(home)
+            home.set(key, (key_shard, value), delay)
+            self._key_shards[key] = key_shard
+            key_shard.lives = 1
             return
-        former, found = place.wheel, place.wheel.find(key)
+        former, found = key_shard.wheel, key_shard.wheel.find(key)
         was_pending = former.cancel(key)
-        place.lives -= was_pending
+        key_shard.lives -= was_pending
         # While a life is on its way to `on_expire` the key stays, as the other shard's thread might overtake.
-        wheel = former if place.lives else home
+        wheel = former if key_shard.lives else home
         try:
-            wheel.set(key, (place, value), delay)
+            wheel.set(key, (key_shard, value), delay)
         except BaseException:
             if was_pending:
                 assert found is not None
                 former.set(key, found[0], max(found[1] - former.time(), 0.0))
-                place.lives += 1
+                key_shard.lives += 1
             raise
-        place.lives += 1
+        key_shard.lives += 1
         if wheel is not former:
-            place.wheel = wheel
+            key_shard.wheel = wheel
             self._retire(former)
 
     def _belongs(self, key: Hashable) -> TimerWheel:
@@ -331,40 +331,40 @@ class ShardedWheel(Unique):
         Close a wheel that belonged to a hot key, once nothing is there any more.
         """
         if any(wheel is each for each in self._retiring) and not any(
-            place.wheel is wheel for place in self._places.values()
+            key_shard.wheel is wheel for key_shard in self._key_shards.values()
         ):
             self._retiring = [each for each in self._retiring if each is not wheel]
             wheel.close()
 
-    def _expire(self, key: Hashable, item: tuple[_Place, Any]) -> object:
-        place, value = item
+    def _expire(self, key: Hashable, item: tuple[_KeyShard, Any]) -> object:
+        key_shard, value = item
         try:
             return self._on_expire(key, value)
         finally:
             with self._lock:
-                self._end_life(key, place)
+                self._end_life(key, key_shard)
 
-    def _refuse(self, key: Hashable, item: tuple[_Place, Any]) -> None:
+    def _refuse(self, key: Hashable, item: tuple[_KeyShard, Any]) -> None:
         with self._lock:
             self._end_life(key, item[0])
 
-    def _end_life(self, key: Hashable, place: _Place) -> None:
+    def _end_life(self, key: Hashable, key_shard: _KeyShard) -> None:
         """
         Count a life that has ended; with the last one, forget where the key was.
         """
-        place.lives -= 1
-        if not place.lives and self._places.get(key) is place:
-            del self._places[key]
-            self._retire(place.wheel)
+        key_shard.lives -= 1
+        if not key_shard.lives and self._key_shards.get(key) is key_shard:
+            del self._key_shards[key]
+            self._retire(key_shard.wheel)
 
     def _end(self, end: Callable[[TimerWheel], list[Pending]]) -> list[Pending]:
         with self._lock:
             ended = [pending for wheel in self._wheels() for pending in end(wheel)]
             for pending in ended:
                 pending.args[1][0].lives -= 1
-            former = self._places
+            former = self._key_shards
             # Those with lives left are expiring, or just about to.
-            self._places = {key: place for key, place in former.items() if place.lives}
+            self._key_shards = {key: key_shard for key, key_shard in former.items() if key_shard.lives}
         del former  # the last references to keys go without the lock
         return sorted((_shown(each) for each in ended), key=lambda pending: pending.deadline)
 
@@ -378,7 +378,7 @@ class ShardedWheel(Unique):
 
 def _shown(pending: Pending) -> Pending:
     """
-    Return what a shard said of a key as the user knows it: without its place.
+    Return what a shard said of a key as the user knows it: without its shard.
     """
     key, (_, value) = pending.args
     return Pending(None, (key, value), pending.deadline, pending.remaining)

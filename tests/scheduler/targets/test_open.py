@@ -47,7 +47,7 @@ def test_options_of_the_library():
     """
     Options that are not ours stay in the URL, as they were written; for Kafka they are settings, without escapes.
     """
-    assert make_target("amqp://h/?timeout_s=3&cafile=%2Fetc%2Fa+b")._place.url == "amqp://h/?cafile=%2Fetc%2Fa+b"
+    assert make_target("amqp://h/?timeout_s=3&cafile=%2Fetc%2Fa+b")._destination.url == "amqp://h/?cafile=%2Fetc%2Fa+b"
     config = make_target("kafka://a:1,b:2?sasl.password=a%26b+c")._config
     assert (config["bootstrap.servers"], config["sasl.password"]) == ("a:1,b:2", "a&b+c")
 

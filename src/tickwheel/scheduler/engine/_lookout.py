@@ -25,7 +25,7 @@ _PAGE: Final = 200
 _BUDGET_S: Final = 0.1
 """How long one look may read on behind jobs that wait for a place; the next one goes on where it stopped."""
 
-_Place = tuple[int, int]
+_Cursor = tuple[int, int]
 
 
 class Lookout:
@@ -40,7 +40,7 @@ class Lookout:
         self._redater = redater
         self._clock = resources.clock
         self._staged_max = resources.options.staged_max
-        self._places: dict[int, _Place] = {}
+        self._cursors: dict[int, _Cursor] = {}
         """Up to where each crowd of waiting jobs has been looked through."""
 
     def look(self, epochs: Mapping[int, int]) -> None:
@@ -55,15 +55,17 @@ class Lookout:
         started = self._clock.monotonic()
         until = self._clock.now_ms() - _OVERDUE_MS
         by_shard = self._store.overdue(list(epochs), until, _PAGE)
-        self._places = {shard: place for shard, place in self._places.items() if len(by_shard.get(shard, ())) >= _PAGE}
+        self._cursors = {
+            shard: cursor for shard, cursor in self._cursors.items() if len(by_shard.get(shard, ())) >= _PAGE
+        }
         for shard, jobs in by_shard.items():
             page = jobs
             self._stage(page, epochs[shard])
             while len(page) >= _PAGE:
-                place = self._places.get(shard, _last_of(page))
-                page = self._store.due(shard, until, place, _PAGE)
+                cursor = self._cursors.get(shard, _last_of(page))
+                page = self._store.due(shard, until, cursor, _PAGE)
                 self._stage(page, epochs[shard])
-                self._places[shard] = _last_of(page) if len(page) >= _PAGE else _last_of(jobs)
+                self._cursors[shard] = _last_of(page) if len(page) >= _PAGE else _last_of(jobs)
                 if self._clock.monotonic() - started > _BUDGET_S:
                     break
 
@@ -73,5 +75,5 @@ class Lookout:
             self._staging.stage(right, epoch, is_news=False)
 
 
-def _last_of(jobs: list[Job]) -> _Place:
+def _last_of(jobs: list[Job]) -> _Cursor:
     return max((job.due_at, job.generation) for job in jobs)

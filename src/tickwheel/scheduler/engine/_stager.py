@@ -44,7 +44,7 @@ _PAGES: Final = 4
 _UNDER_WAY: Final = 4 * _PAGE
 """How many instants may be on their way to the store before more are checked."""
 
-_Place = tuple[int, int]
+_Cursor = tuple[int, int]
 
 
 class _Shard:
@@ -62,9 +62,9 @@ class _Shard:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.cursor: _Place = (0, 0)
+        self.cursor: _Cursor = (0, 0)
         self.mark: int | None = None
-        self.checked: _Place | None = None
+        self.checked: _Cursor | None = None
 
 
 class Stager:

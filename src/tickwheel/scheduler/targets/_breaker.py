@@ -20,7 +20,7 @@ from tickwheel.observe.events import CircuitClosed, CircuitOpened, Event
 
 __all__ = ["Breakers"]
 
-_PLACES_MAX: Final = 10_000
+_BREAKERS_MAX: Final = 10_000
 """How many places that fail are remembered; of more, the one that has failed first is forgotten."""
 _PROBE_S: Final = 1.0
 """How long the others wait for the one that asks, before they look again."""
@@ -29,9 +29,9 @@ _SPREAD: Final = 0.25
 
 
 @dataclass(slots=True)
-class _Place:
+class _Breaker:
     """
-    One that has failed since it last succeeded.
+    The breaker of a destination that has failed since it last succeeded.
     """
 
     failures: int = 0
@@ -42,7 +42,7 @@ class _Place:
 
 class Breakers:
     """
-    The breakers of one target, by place. Used on one thread; `figures` from any.
+    The breakers of one target, by the destination's name. Used on one thread; `figures` from any.
 
     Args:
         failures_max: How many failures in a row open one.
@@ -54,20 +54,20 @@ class Breakers:
         self._failures_max = failures_max
         self._open_s = open_s
         self._clock = clock
-        self._places: dict[str, _Place] = {}
+        self._breakers: dict[str, _Breaker] = {}
         self.emit: Callable[[Event], object] = lambda _event: None
         """Gets the events."""
 
     def enter(self, name: str) -> float | None:
         """
-        Return None if a call to the place *name* may begin, which is to `leave` then; or else how many seconds to wait.
+        Return None if a call to *name* may begin, which is to `leave` then; or else how many seconds to wait.
         """
-        place = self._places.get(name)
-        if place is None or not place.is_open:
+        breaker = self._breakers.get(name)
+        if breaker is None or not breaker.is_open:
             return None
-        left = place.open_until - self._clock()
-        if left <= 0 and not place.is_probed:
-            place.is_probed = True
+        left = breaker.open_until - self._clock()
+        if left <= 0 and not breaker.is_probed:
+            breaker.is_probed = True
             return None
         return max(left, _PROBE_S) * (1 + _SPREAD * random.random())  # noqa: S311  it is not a secret
 
@@ -75,45 +75,45 @@ class Breakers:
         """
         Note what a call to *name* has shown: that it works, that it does not, or, with None, neither.
         """
-        place = self._places.get(name)
+        breaker = self._breakers.get(name)
         if is_up:
-            if place is not None:
-                del self._places[name]
-                if place.is_open:
+            if breaker is not None:
+                del self._breakers[name]
+                if breaker.is_open:
                     self.emit(CircuitClosed(name))
             return
-        if place is None:
+        if breaker is None:
             if is_up is None:
                 return
-            if len(self._places) >= _PLACES_MAX:
-                del self._places[next(iter(self._places))]
-            place = self._places[name] = _Place()
-        place.is_probed = False
+            if len(self._breakers) >= _BREAKERS_MAX:
+                del self._breakers[next(iter(self._breakers))]
+            breaker = self._breakers[name] = _Breaker()
+        breaker.is_probed = False
         if is_up is None:
             return
-        place.failures += 1
-        if place.failures >= self._failures_max:
-            place.open_until = self._clock() + self._open_s
-            if not place.is_open:
-                place.is_open = True
-                self.emit(CircuitOpened(name, place.failures, self._open_s))
+        breaker.failures += 1
+        if breaker.failures >= self._failures_max:
+            breaker.open_until = self._clock() + self._open_s
+            if not breaker.is_open:
+                breaker.is_open = True
+                self.emit(CircuitOpened(name, breaker.failures, self._open_s))
 
     def figures(self) -> dict[str, Any]:
         """
-        Return, for each place that has failed since it last succeeded, its state, failures, and seconds left.
+        Return, for each destination that has failed since it last succeeded, its state, failures, and seconds left.
         """
         now = self._clock()
         return {
             name: {
-                "state": _state(place, now),
-                "failures": place.failures,
-                "open_s": max(0.0, place.open_until - now),
+                "state": _state(breaker, now),
+                "failures": breaker.failures,
+                "open_s": max(0.0, breaker.open_until - now),
             }
-            for name, place in self._places.copy().items()
+            for name, breaker in self._breakers.copy().items()
         }
 
 
-def _state(place: _Place, now: float) -> str:
-    if not place.is_open:
+def _state(breaker: _Breaker, now: float) -> str:
+    if not breaker.is_open:
         return "closed"
-    return "open" if now < place.open_until else "half-open"
+    return "open" if now < breaker.open_until else "half-open"

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
-from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
@@ -49,14 +49,14 @@ class AmqpTarget:
     """
 
     def __init__(self, url: str = "amqp://guest:guest@localhost:5672/", *, timeout_s: float = 10.0) -> None:
-        self._place = Place.of_url(url, ("amqp", "amqps"), "amqp://guest:guest@localhost:5672/")
+        self._destination = Destination.of_url(url, ("amqp", "amqps"), "amqp://guest:guest@localhost:5672/")
         if not timeout_s > 0:
             raise InvalidJobError("timeout_s", timeout_s, "pass seconds, more than 0")
         self._timeout_s = timeout_s
         self._link: Link[_Open] = Link(self._connect, lambda held: held.connection.close(), _is_open)
 
     def __repr__(self) -> str:
-        return f"AmqpTarget({self._place.shown!r})"
+        return f"AmqpTarget({self._destination.shown!r})"
 
     def check(self, handler: str) -> None:
         """
@@ -95,22 +95,22 @@ class AmqpTarget:
                 await exchange.publish(_message(pika, firing), routing_key, mandatory=True)
         except pika.exceptions.PublishError:
             message = f"no queue takes {firing.job.handler!r}: declare and bind one"
-            raise self._place.failed(message) from None
+            raise self._destination.failed(message) from None
         except TimeoutError:
             await self._link.drop(held)  # what was not answered on it would be waited for again
-            raise self._place.silent(self._timeout_s) from None
+            raise self._destination.silent(self._timeout_s) from None
         except pika.exceptions.ChannelPreconditionFailed as error:
             if "message size" in str(error):
-                return Cancel(f"the message is too large for {self._place.shown}: {error}")
-            raise self._place.failed(error) from None
+                return Cancel(f"the message is too large for {self._destination.shown}: {error}")
+            raise self._destination.failed(error) from None
         except (pika.exceptions.AMQPError, OSError, RuntimeError) as error:
-            raise self._place.failed(error) from None
+            raise self._destination.failed(error) from None
         return None
 
     async def _connect(self) -> _Open:
         pika = library("aio_pika", "amqp")
         connection = await pika.connect(
-            self._place.url, timeout=self._timeout_s, client_properties={"connection_name": "tickwheel"}
+            self._destination.url, timeout=self._timeout_s, client_properties={"connection_name": "tickwheel"}
         )
         try:
             return _Open(connection, await connection.channel(publisher_confirms=True, on_return_raises=True))

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
-from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._task import check_task_name, task_of
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds, text
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
@@ -92,7 +92,7 @@ class CeleryTarget:
                 **{"task_id": firing.message_id, "headers": headers(firing), "retry": False, **task.options},
             )
         except Exception as error:  # noqa: BLE001  every transport has errors of its own
-            raise Place.masking(*url.split(";")).failed(error) from None
+            raise Destination.masking(*url.split(";")).failed(error) from None
         return None
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
-from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._task import check_task_name, task_of
 from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
@@ -93,7 +93,7 @@ class DramatiqTarget:
             self._broker.declare_queue(queue)
             self._broker.enqueue(message)
         except Exception as error:  # noqa: BLE001  every broker has errors of its own
-            raise Place.masking(*_secrets(self._broker)).failed(error) from None
+            raise Destination.masking(*_secrets(self._broker)).failed(error) from None
         return None
 
 

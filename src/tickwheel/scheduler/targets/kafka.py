@@ -16,9 +16,9 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
-from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
@@ -61,7 +61,7 @@ class KafkaTarget:
         if not timeout_s > 0:
             raise InvalidJobError("timeout_s", timeout_s, "pass seconds, more than 0")
         secrets = [str(value) for name, value in config.items() if "password" in name or "secret" in name]
-        self._place = Place(servers, f"kafka at {servers}", secrets)
+        self._destination = Destination(servers, f"kafka at {servers}", secrets)
         self._config = {
             "client.id": "tickwheel",
             "message.timeout.ms": max(1, int(timeout_s * 1000)),
@@ -74,7 +74,7 @@ class KafkaTarget:
         self._producer: _Producer | None = None
 
     def __repr__(self) -> str:
-        return f"KafkaTarget({self._place.url!r})"
+        return f"KafkaTarget({self._destination.url!r})"
 
     def check(self, handler: str) -> None:
         """
@@ -92,7 +92,7 @@ class KafkaTarget:
         try:
             self._opened()
         except kafka.KafkaException as error:  # such as a setting that there is none of
-            raise InvalidJobError("config", "...", f"{self._place.failed(error.args[0].str())}") from None
+            raise InvalidJobError("config", "...", f"{self._destination.failed(error.args[0].str())}") from None
         return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
 
     async def close(self) -> None:
@@ -111,10 +111,10 @@ class KafkaTarget:
             return None
         kafka = library("confluent_kafka", "kafka")
         if error.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE:
-            return Cancel(f"the message is too large for {self._place.shown}: {error.str()}")
+            return Cancel(f"the message is too large for {self._destination.shown}: {error.str()}")
         if error.fatal():
             self._forget(producer)
-        raise self._place.failed(error.str()) from None
+        raise self._destination.failed(error.str()) from None
 
     def _opened(self) -> _Producer:
         with self._lock:

@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
-from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, flag, seconds
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
@@ -37,7 +37,7 @@ class NatsTarget:
     """
 
     def __init__(self, url: str = "nats://localhost:4222", *, jetstream: bool = True, timeout_s: float = 10.0) -> None:
-        self._place = Place.of_url(url, ("nats", "tls"), "nats://localhost:4222")
+        self._destination = Destination.of_url(url, ("nats", "tls"), "nats://localhost:4222")
         if not timeout_s > 0:
             raise InvalidJobError("timeout_s", timeout_s, "pass seconds, more than 0")
         self._is_jetstream = jetstream
@@ -45,7 +45,7 @@ class NatsTarget:
         self._link: Link[Any] = Link(self._connect, lambda client: client.close(), lambda client: client.is_connected)
 
     def __repr__(self) -> str:
-        return f"NatsTarget({self._place.shown!r}, jetstream={self._is_jetstream})"
+        return f"NatsTarget({self._destination.shown!r}, jetstream={self._is_jetstream})"
 
     def check(self, handler: str) -> None:
         """
@@ -82,7 +82,7 @@ class NatsTarget:
                 size = len(payload) + _size(fields)
                 if size > client.max_payload:
                     return Cancel(
-                        f"the message is too large for {self._place.shown}: it has {size} bytes, "
+                        f"the message is too large for {self._destination.shown}: it has {size} bytes, "
                         f"and max_payload is {client.max_payload}"
                     )
                 if self._is_jetstream:
@@ -92,20 +92,20 @@ class NatsTarget:
                     await client.flush(timeout=self._timeout_s)
         except (TimeoutError, errors.TimeoutError):
             await self._link.drop(client)  # what was not answered on it would be waited for again
-            raise self._place.silent(self._timeout_s) from None
+            raise self._destination.silent(self._timeout_s) from None
         except errors.Error as error:
             if type(error).__name__ in ("NoStreamResponseError", "NoRespondersError"):
                 message = f"no stream takes {subject!r}: add one, or pass jetstream=False"
-                raise self._place.failed(message) from None
+                raise self._destination.failed(message) from None
             await self._link.drop(client)
-            raise self._place.failed(error) from None
+            raise self._destination.failed(error) from None
         except (OSError, EOFError) as error:
             await self._link.drop(client)
-            raise self._place.failed(error) from None
+            raise self._destination.failed(error) from None
         return None
 
     async def _connect(self) -> Any:
-        parts = urlsplit(self._place.url)
+        parts = urlsplit(self._destination.url)
         login: dict[str, str] = {}  # given apart, because the client takes parts of a URL as they are, encoded
         if parts.password is not None:
             login = {"user": unquote(parts.username or ""), "password": unquote(parts.password)}

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
-from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, whole
 from tickwheel.scheduler.targets.contract import Call, Firing
 
@@ -48,7 +48,7 @@ class RedisStreamTarget:
         once_s: int = 3_600,
         timeout_s: float = 10.0,
     ) -> None:
-        self._place = Place.of_url(url, REDIS_SCHEMES, "redis://localhost:6379/0")
+        self._destination = Destination.of_url(url, REDIS_SCHEMES, "redis://localhost:6379/0")
         for name, value in (("length_max", length_max), ("once_s", once_s), ("timeout_s", timeout_s)):
             if value is not None and not value > 0:
                 raise InvalidJobError(name, value, "pass a number, more than 0")
@@ -59,7 +59,7 @@ class RedisStreamTarget:
         self._add_once: Any = None
 
     def __repr__(self) -> str:
-        return f"RedisStreamTarget({self._place.shown!r})"
+        return f"RedisStreamTarget({self._destination.shown!r})"
 
     def check(self, handler: str) -> None:
         """
@@ -94,7 +94,7 @@ class RedisStreamTarget:
             add_once = self._opened()
             await add_once([stream, _mark(stream, firing.message_id)], [self._once_s, self._length_max, *fields])
         except (redis.RedisError, OSError) as error:
-            raise self._place.failed(error) from None
+            raise self._destination.failed(error) from None
 
     def _opened(self) -> Any:
         """
@@ -103,7 +103,7 @@ class RedisStreamTarget:
         if self._client is None:
             redis = library("redis.asyncio", "redis")
             pool = redis.BlockingConnectionPool.from_url(  # who finds none free waits, and does not fail
-                self._place.url,
+                self._destination.url,
                 max_connections=_CONNECTIONS_MAX,
                 timeout=self._timeout_s,
                 socket_timeout=self._timeout_s,

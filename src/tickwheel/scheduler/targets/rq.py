@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
-from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._task import Task, check_task_name, task_of
 from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
@@ -89,7 +89,7 @@ class RqTarget:
             return None
         except Exception as error:  # noqa: BLE001  redis' own, and those of its sockets
             secret = self._connection.connection_pool.connection_kwargs.get("password") or ""
-            raise Place("redis", "redis of RQ", [secret]).failed(error) from None
+            raise Destination("redis", "redis of RQ", [secret]).failed(error) from None
         return None
 
     def _enqueue(self, firing: Firing, task: Task) -> None:

@@ -10,10 +10,10 @@ import asyncio
 from typing import Any
 
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
-from tickwheel.scheduler.targets._place import Place
 from tickwheel.scheduler.targets._task import check_task_name, task_of
 from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
 
@@ -64,7 +64,7 @@ class TaskiqTarget:
             task = task_of(firing.job.payload)
         except InvalidJobError as error:
             return Cancel(str(error))
-        place = Place.masking(str(getattr(self._broker, "url", "")), *_passwords(self._broker))
+        destination = Destination.masking(str(getattr(self._broker, "url", "")), *_passwords(self._broker))
         try:
             async with asyncio.timeout(self._timeout_s):
                 broker = await self._link.get()
@@ -72,9 +72,9 @@ class TaskiqTarget:
                 kicker = kicker.with_task_id(firing.message_id).with_labels(**headers(firing), **task.options)
                 await kicker.kiq(*task.args, **task.kwargs)
         except TimeoutError:
-            raise place.silent(self._timeout_s) from None
+            raise destination.silent(self._timeout_s) from None
         except Exception as error:  # noqa: BLE001  every broker has errors of its own
-            raise place.failed(error.__cause__ or error) from None
+            raise destination.failed(error.__cause__ or error) from None
         return None
 
     async def _start(self) -> Any:

@@ -9,12 +9,12 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from tickwheel.scheduler.errors import DeliveryError, InvalidJobError
 
-__all__ = ["Place"]
+__all__ = ["Destination"]
 
 _MASK = "***"
 
 
-class Place:
+class Destination:
     """
     Where a target sends to.
 
@@ -32,9 +32,9 @@ class Place:
         self._secrets = sorted(found, key=len, reverse=True)
 
     @classmethod
-    def of_url(cls, url: str, schemes: tuple[str, ...], example: str) -> Place:
+    def of_url(cls, url: str, schemes: tuple[str, ...], example: str) -> Destination:
         """
-        Return the place that *url* names.
+        Return the destination that *url* names.
 
         Raises:
             InvalidJobError: If it has none of *schemes*; the message shows the *example* and no secret.
@@ -54,9 +54,9 @@ class Place:
         return cls(url, shown, [*user.split(":", 1)[-1:], *hidden])
 
     @classmethod
-    def masking(cls, *secrets: str) -> Place:
+    def masking(cls, *secrets: str) -> Destination:
         """
-        Return a place that is somebody else's to know, and hides *secrets*: passwords, and those in URLs.
+        Return a destination that is somebody else's to know, and hides *secrets*: passwords, and those in URLs.
         """
         found = [urlsplit(each).password or "" if "://" in each else each for each in secrets]
         return cls("", "the queue's broker", found)
