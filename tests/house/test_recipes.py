@@ -153,7 +153,7 @@ def test_every_metric_is_shown_to_operators(root):
         (DriverSuite, "make_wheel", ()),
         (StoreSuite, "make_store", ()),
         (SharedStoreSuite, "make_peer", (None,)),
-        (TargetSuite, "make_place", ()),
+        (TargetSuite, "make_receiver", ()),
     ],
 )
 def test_a_suite_without_its_hook_is_heard(suite, hook, arguments):

@@ -7,8 +7,8 @@ A target's tests are a subclass, which pytest collects. It says how to reach a r
         library, extra = "mylib", "myextra"
         bad_handlers = ("", "no topic")
 
-        def make_place(self):
-            return MyPlace(...)         # a `Place`
+        def make_receiver(self):
+            return MyReceiver(...)         # a `Receiver`
 
 The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.target_suite")` makes it explain
 its assertions. It runs on the real clock, as its receivers do.
@@ -32,7 +32,7 @@ from tickwheel.observe.events import Event, JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, Scheduler, State, Target
 from tickwheel.scheduler.checks import PAYLOAD_BYTES_MAX
 
-__all__ = ["Place", "Received", "TargetSuite"]
+__all__ = ["Received", "Receiver", "TargetSuite"]
 
 PATIENCE_S = 30.0
 """How long to wait for what should come at once; only a failure takes that long."""
@@ -55,7 +55,7 @@ class Received(NamedTuple):
     value: Any
 
 
-class Place(Protocol):
+class Receiver(Protocol):
     """
     A real receiver, the way to it, and the target that goes there.
 
@@ -103,11 +103,11 @@ class Rig:
     A scheduler with the target, and a record of its events.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, receiver: Receiver) -> None:
+        self.receiver = receiver
         self.events: list[Event] = []
         self._grown = threading.Condition()
-        self.target = place.make_target()
+        self.target = receiver.make_target()
         self.scheduler = Scheduler("memory://", targets={"there": self.target})
         self.scheduler.subscribe(self._note)
         self.scheduler.start()
@@ -120,8 +120,8 @@ class Rig:
             key,
             delay=0,
             target="there",
-            handler=self.place.handler if handler is None else handler,
-            payload=self.place.payload(value),
+            handler=self.receiver.handler if handler is None else handler,
+            payload=self.receiver.payload(value),
             retry=retry,
         )
 
@@ -142,7 +142,7 @@ class Rig:
         Return what the receiver has once that is *count* messages; it gives no signal, so it is asked.
         """
         give_up = time.monotonic() + PATIENCE_S
-        while len(found := self.place.received()) < count:
+        while len(found := self.receiver.received()) < count:
             assert time.monotonic() < give_up, (found, self.events)
             time.sleep(_LOOK_S)
         return found
@@ -161,7 +161,7 @@ class Rig:
 
 class TargetSuite:
     """
-    The promises of every such target, as tests; a subclass says `make_place`, and what it is.
+    The promises of every such target, as tests; a subclass says `make_receiver`, and what it is.
 
     Attributes:
         library: The third-party module that it needs.
@@ -177,7 +177,7 @@ class TargetSuite:
     knows_repeats: ClassVar[bool] = False
     takes_largest: ClassVar[bool] = True
 
-    def make_place(self) -> Place:
+    def make_receiver(self) -> Receiver:
         """
         Return a receiver that has got nothing yet.
         """
@@ -188,7 +188,7 @@ class TargetSuite:
         """
         Yield a started rig, and stop it.
         """
-        rig = Rig(self.make_place())
+        rig = Rig(self.make_receiver())
         try:
             yield rig
         finally:
@@ -226,10 +226,10 @@ class TargetSuite:
         Nobody there is a failed attempt that says where; once somebody is, the job arrives.
         """
         with self.rig() as rig:
-            rig.place.go_away()
+            rig.receiver.go_away()
             rig.set("away", 1)
             rig.wait(JobFailed, 2)
-            rig.place.come_back()
+            rig.receiver.come_back()
             rig.wait(JobSucceeded)
             found = rig.arrived(1)
             assert {each.value for each in found} == {1}
@@ -242,8 +242,8 @@ class TargetSuite:
         with self.rig() as rig:
             rig.set("first", 1)
             rig.wait(JobSucceeded)
-            rig.place.go_away()
-            rig.place.come_back()
+            rig.receiver.go_away()
+            rig.receiver.come_back()
             rig.set("second", 2)
             rig.wait(JobSucceeded, 2)
             assert {each.value for each in rig.arrived(2)} == {1, 2}
@@ -255,12 +255,12 @@ class TargetSuite:
         with self.rig() as rig:
             rig.set("first", 1)
             rig.wait(JobSucceeded)
-            rig.place.lose_confirms()
+            rig.receiver.lose_confirms()
             rig.set("second", 2)
             rig.arrived(2)
-            rig.place.go_away()
+            rig.receiver.go_away()
             rig.wait(JobFailed, key="second")
-            rig.place.come_back()
+            rig.receiver.come_back()
             rig.wait(JobSucceeded, key="second")
             found = [each for each in rig.arrived(2 if self.knows_repeats else 3) if each.value == 2]
             assert len(found) == 1 if self.knows_repeats else len(found) >= 2
@@ -272,7 +272,7 @@ class TargetSuite:
         The largest payload arrives, or its job is dead with a reason that says so, at once and not after its attempts.
         """
         with self.rig() as rig:
-            size = len(json.dumps(rig.place.payload(""), separators=(",", ":")))
+            size = len(json.dumps(rig.receiver.payload(""), separators=(",", ":")))
             rig.set("large", "x" * (PAYLOAD_BYTES_MAX - size))
             if self.takes_largest:
                 rig.wait(JobSucceeded)
@@ -304,10 +304,10 @@ class TargetSuite:
         Without the library a job cannot be run, and the error names the extra.
         """
         missing = {name: None for name in sys.modules if name.partition(".")[0] == self.library}
-        place = self.make_place()
-        target = place.make_target()
+        receiver = self.make_receiver()
+        target = receiver.make_target()
         with mock.patch.dict(sys.modules, {self.library: None, **missing}):
-            error = caught(MissingExtraError, lambda: target.resolve(place.handler))
+            error = caught(MissingExtraError, lambda: target.resolve(receiver.handler))
         assert f"pip install 'tickwheel[{self.extra}]'" in str(error)
 
     def test_closed_cleanly(self) -> None:
@@ -320,7 +320,7 @@ class TargetSuite:
             rig.wait(JobSucceeded)
         left = [each.name for each in set(threading.enumerate()) - before if each.name.startswith("tickwheel")]
         assert left == []
-        asyncio.run(self.make_place().make_target().close())
+        asyncio.run(self.make_receiver().make_target().close())
 
     def test_secrets_are_masked(self) -> None:
         """
@@ -329,12 +329,12 @@ class TargetSuite:
         with self.rig() as rig:
             rig.set("one", 1)
             rig.wait(JobSucceeded)
-            rig.place.go_away()
+            rig.receiver.go_away()
             rig.set("two", 2)
             failed = rig.wait(JobFailed)
             assert failed[0].error
-            if rig.place.secret:
-                assert rig.place.secret not in rig.texts()
+            if rig.receiver.secret:
+                assert rig.receiver.secret not in rig.texts()
 
 
 def caught(kind: type[BaseException], call: Callable[[], object]) -> BaseException:

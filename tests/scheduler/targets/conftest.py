@@ -192,7 +192,7 @@ def loop():
 
 class Cut:
     """
-    The part of a place that a wire to a server makes.
+    The part of a receiver that a wire to a server makes.
     """
 
     secret = PLAIN_SECRET

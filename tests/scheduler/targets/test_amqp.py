@@ -36,14 +36,14 @@ def channel(rabbitmq, loop):
 
 
 @pytest.fixture
-def place(rabbitmq, cut, channel, loop):
+def receiver(rabbitmq, cut, channel, loop):
     """
     Return a queue of the broker's, by a wire.
     """
     name = f"queue-{next(NUMBERS)}"
     queue = loop.run(channel.declare_queue(name))
 
-    class Place(cut):
+    class Receiver(cut):
         """
         One queue.
         """
@@ -71,7 +71,7 @@ def place(rabbitmq, cut, channel, loop):
                 for each in self.messages
             ]
 
-    made = Place(Wire(rabbitmq.port))
+    made = Receiver(Wire(rabbitmq.port))
     yield made
     made.wire.close()
 
@@ -86,23 +86,23 @@ class TestAmqp(TargetSuite):
     takes_largest = False
 
     @pytest.fixture(autouse=True)
-    def _place(self, place):
-        self.make_place = lambda: place
+    def _receiver(self, receiver):
+        self.make_receiver = lambda: receiver
 
 
-def test_an_exchange_and_a_routing_key(place, channel, loop, make, events):
+def test_an_exchange_and_a_routing_key(receiver, channel, loop, make, events):
     """
     A handler with a slash goes through that exchange; what consumers need is in the message.
     """
     exchange = loop.run(channel.declare_exchange("shop", "topic"))
-    queue = loop.run(channel.get_queue(place.handler))
+    queue = loop.run(channel.get_queue(receiver.handler))
     loop.run(queue.bind(exchange, "order.*"))
-    scheduler = make("memory://", targets={"amqp": place.make_target()}).start()
+    scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
     scheduler.set("order/17", delay=0, target="amqp", handler="shop/order.unpaid", payload={"value": 17})
     told.of(JobSucceeded)
-    assert [each.value for each in place.received()] == [17]
-    (message,) = place.messages
+    assert [each.value for each in receiver.received()] == [17]
+    (message,) = receiver.messages
     assert message.delivery_mode == 2
     assert message.content_type == "application/json"
     assert message.app_id == "tickwheel"
@@ -111,18 +111,18 @@ def test_an_exchange_and_a_routing_key(place, channel, loop, make, events):
 
 
 @pytest.mark.parametrize("handler", ["nobody", "no-exchange/key"])
-def test_nowhere_to_go(place, make, events, handler):
+def test_nowhere_to_go(receiver, make, events, handler):
     """
     A message that no queue takes, or to an exchange that is not there, is a failed attempt and harms no other.
     """
-    scheduler = make("memory://", targets={"amqp": place.make_target()}).start()
+    scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
     told = events(scheduler)
     scheduler.set("lost", delay=0, target="amqp", handler=handler, payload={"value": 1})
     error = told.of(JobFailed, "lost")[0].error
     assert "declare and bind one" in error or "NOT_FOUND" in error
-    scheduler.set("found", delay=0, target="amqp", handler=place.handler, payload={"value": 2})
+    scheduler.set("found", delay=0, target="amqp", handler=receiver.handler, payload={"value": 2})
     told.of(JobSucceeded, "found")
-    assert [each.value for each in place.received()] == [2]
+    assert [each.value for each in receiver.received()] == [2]
 
 
 def test_wrong_password(rabbitmq, make, events):

@@ -12,7 +12,7 @@ import pytest
 from tickwheel.observe.events import CircuitClosed, CircuitOpened, JobFailed, JobSnoozed, JobSucceeded
 from tickwheel.observe.prometheus import exposition
 from tickwheel.scheduler import InvalidJobError, RetryPolicy
-from tickwheel.scheduler.targets._breaker import _PLACES_MAX, Breakers
+from tickwheel.scheduler.targets._breaker import _BREAKERS_MAX, Breakers
 from tickwheel.scheduler.targets.webhook import WebhookTarget
 
 LEFT_ALONE = ("open", "half-open")
@@ -110,9 +110,9 @@ def test_places_are_apart_and_bounded():
     bench = Bench()
     bench.fail(3)
     assert bench.call(is_up=True, name="elsewhere") is None
-    for number in range(_PLACES_MAX):
+    for number in range(_BREAKERS_MAX):
         bench.fail(1, name=f"other {number}")
-    assert len(bench.breakers.figures()) == _PLACES_MAX
+    assert len(bench.breakers.figures()) == _BREAKERS_MAX
     assert "there" not in bench.breakers.figures()
 
 

@@ -92,7 +92,7 @@ def cluster():
     made.close()
 
 
-class Place:
+class Receiver:
     """
     One topic.
     """
@@ -178,11 +178,11 @@ class Place:
 
 
 @pytest.fixture
-def place(cluster):
+def receiver(cluster):
     """
     Return an empty topic.
     """
-    made = Place(cluster)
+    made = Receiver(cluster)
     yield made
     made.close()
 
@@ -197,19 +197,19 @@ class TestKafka(TargetSuite):
     takes_largest = False
 
     @pytest.fixture(autouse=True)
-    def _place(self, place):
-        self.make_place = lambda: place
+    def _receiver(self, receiver):
+        self.make_receiver = lambda: receiver
 
 
-def test_the_key_is_the_jobs(place, make, events):
+def test_the_key_is_the_jobs(receiver, make, events):
     """
     A record has its job's key, so that one key's firings stay in order.
     """
-    scheduler = make("memory://", targets={"kafka": place.make_target()}).start()
+    scheduler = make("memory://", targets={"kafka": receiver.make_target()}).start()
     told = events(scheduler)
-    scheduler.set("kä/y", delay=0, target="kafka", handler=place.handler, payload={"value": 1})
+    scheduler.set("kä/y", delay=0, target="kafka", handler=receiver.handler, payload={"value": 1})
     told.of(JobSucceeded)
-    while not (records := place.records):
+    while not (records := receiver.records):
         pass  # the consumer is on its way
     assert [record.key().decode() for record in records] == ["kä/y"]
 
@@ -230,26 +230,26 @@ def test_bad_options(options, message):
         KafkaTarget(**options)
 
 
-def test_an_unknown_setting(place, make, events):
+def test_an_unknown_setting(receiver, make, events):
     """
     A setting that librdkafka has not parks the job with its name, and shows no password.
     """
-    target = place.make_target(config={"sasl.pasword": "hunter2"})
+    target = receiver.make_target(config={"sasl.pasword": "hunter2"})
     scheduler = make("memory://", targets={"kafka": target}).start()
     told = events(scheduler)
-    scheduler.set("one", delay=0, target="kafka", handler=place.handler)
+    scheduler.set("one", delay=0, target="kafka", handler=receiver.handler)
     error = told.of(JobDied)[0].error
     assert "sasl.pasword" in error
     assert "hunter2" not in error
 
 
-def test_served(place, serve, tmp_path):
+def test_served(receiver, serve, tmp_path):
     """
     `tickwheel serve` produces to a Kafka that an option names, with its settings.
     """
-    client = Scheduler(f"sqlite:///{tmp_path}/tickwheel.db", targets={"bus": place.make_target()})
-    client.set("one", delay=0, target="bus", handler=place.handler, payload={"value": 17})
+    client = Scheduler(f"sqlite:///{tmp_path}/tickwheel.db", targets={"bus": receiver.make_target()})
+    client.set("one", delay=0, target="bus", handler=receiver.handler, payload={"value": 17})
     client.stop()
-    serve("--target", f"bus=kafka://{place.servers}?linger.ms=1&timeout_s=20")
-    found = next(filter(None, (place.received() for _ in range(1_000))), [])  # each look waits for a record
+    serve("--target", f"bus=kafka://{receiver.servers}?linger.ms=1&timeout_s=20")
+    found = next(filter(None, (receiver.received() for _ in range(1_000))), [])  # each look waits for a record
     assert [each.value for each in found] == [17]

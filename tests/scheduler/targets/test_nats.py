@@ -33,13 +33,13 @@ def client(nats_server, loop):
 
 
 @pytest.fixture(params=[True, False], ids=["jetstream", "core"])
-def place(request, nats_server, cut, client, loop):
+def receiver(request, nats_server, cut, client, loop):
     """
     Return a subject of the server's, by a wire, with somebody who listens.
     """
     number = next(NUMBERS)
 
-    class Place(cut):
+    class Receiver(cut):
         """
         One subject.
         """
@@ -66,7 +66,7 @@ def place(request, nats_server, cut, client, loop):
                 for each in list(self.messages)
             ]
 
-    made = Place(Wire(nats_server.port))
+    made = Receiver(Wire(nats_server.port))
 
     async def listen():
         async def note(message):
@@ -75,9 +75,9 @@ def place(request, nats_server, cut, client, loop):
         if request.param:
             jetstream = client.jetstream()
             await jetstream.add_stream(name=f"stream{number}", subjects=[f"orders{number}.>"])
-            await jetstream.subscribe(Place.handler, cb=note)
+            await jetstream.subscribe(Receiver.handler, cb=note)
         else:
-            await client.subscribe(Place.handler, cb=note)
+            await client.subscribe(Receiver.handler, cb=note)
             await client.flush()
 
     loop.run(listen())
@@ -95,9 +95,9 @@ class TestNats(TargetSuite):
     takes_largest = False
 
     @pytest.fixture(autouse=True)
-    def _place(self, place, request):
-        self.make_place = lambda: place
-        self.knows_repeats = request.node.callspec.params["place"]
+    def _receiver(self, receiver, request):
+        self.make_receiver = lambda: receiver
+        self.knows_repeats = request.node.callspec.params["receiver"]
 
 
 def test_no_stream(nats_server, make, events):

@@ -34,9 +34,9 @@ def client(redis_server):
 
 
 @pytest.fixture
-def queue_place(redis_server, cut, client):
+def queue_receiver(redis_server, cut, client):
     """
-    Return the class of a queue's place, by a wire, and close what it makes.
+    Return the class of a queue's receiver, by a wire, and close what it makes.
     """
     wire = Wire(redis_server.port)
 
@@ -72,10 +72,10 @@ class TestCelery(TargetSuite):
     bad_handlers = ("", "a b", "a\n")
 
     @pytest.fixture(autouse=True)
-    def _place(self, queue_place):
+    def _receiver(self, queue_receiver):
         celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
 
-        class Place(queue_place):
+        class Receiver(queue_receiver):
             def make_target(self):
                 app = celery.Celery("suite", broker=self.url)
                 app.conf.task_default_queue = "jobs"
@@ -89,7 +89,7 @@ class TestCelery(TargetSuite):
                 (value,), _, _ = json.loads(base64.b64decode(entry["body"]))
                 return Received(entry["headers"]["id"], entry["headers"]["tickwheel-fire-id"], value)
 
-        self.make_place = Place
+        self.make_receiver = Receiver
 
 
 class TestRq(TargetSuite):
@@ -102,13 +102,13 @@ class TestRq(TargetSuite):
     knows_repeats = True
 
     @pytest.fixture(autouse=True)
-    def _place(self, queue_place):
+    def _receiver(self, queue_receiver):
         rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
         import redis  # noqa: PLC0415 only where it is installed
 
         made = []
 
-        class Place(queue_place):
+        class Receiver(queue_receiver):
             def make_target(self):
                 connection = redis.Redis.from_url(self.url, retry=None, retry_on_error=[])
                 made.append(connection)
@@ -121,7 +121,7 @@ class TestRq(TargetSuite):
                 jobs = rq.Queue("jobs", connection=self.client).get_jobs()
                 return [Received(each.id, each.meta["tickwheel-fire-id"], each.args[0]) for each in jobs]
 
-        self.make_place = Place
+        self.make_receiver = Receiver
         yield
         for connection in made:
             connection.close()
@@ -136,13 +136,13 @@ class TestDramatiq(TargetSuite):
     bad_handlers = ("", "a b")
 
     @pytest.fixture(autouse=True)
-    def _place(self, queue_place):
+    def _receiver(self, queue_receiver):
         pytest.importorskip("dramatiq", reason="dramatiq is not installed: pip install 'tickwheel[dramatiq]'")
         from dramatiq.brokers.redis import RedisBroker  # noqa: PLC0415 only where it is installed
 
         made = []
 
-        class Place(queue_place):
+        class Receiver(queue_receiver):
             def make_target(self):
                 broker = RedisBroker(url=self.url)
                 made.append(broker)
@@ -158,7 +158,7 @@ class TestDramatiq(TargetSuite):
                     entry["message_id"], entry["options"]["tickwheel"]["tickwheel-fire-id"], entry["args"][0]
                 )
 
-        self.make_place = Place
+        self.make_receiver = Receiver
         yield
         for broker in made:
             broker.client.close()
@@ -173,10 +173,10 @@ class TestTaskiq(TargetSuite):
     bad_handlers = ("", "a b")
 
     @pytest.fixture(autouse=True)
-    def _place(self, queue_place):
+    def _receiver(self, queue_receiver):
         taskiq_redis = pytest.importorskip("taskiq_redis", reason="taskiq-redis is not installed")
 
-        class Place(queue_place):
+        class Receiver(queue_receiver):
             def make_target(self):
                 return TaskiqTarget(taskiq_redis.ListQueueBroker(self.url, queue_name="jobs"))
 
@@ -186,4 +186,4 @@ class TestTaskiq(TargetSuite):
             def _read(self, entry):
                 return Received(entry["task_id"], entry["labels"]["tickwheel-fire-id"], entry["args"][0])
 
-        self.make_place = Place
+        self.make_receiver = Receiver

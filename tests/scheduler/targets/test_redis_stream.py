@@ -31,12 +31,12 @@ def client(redis_server):
 
 
 @pytest.fixture
-def place(redis_server, cut, client):
+def receiver(redis_server, cut, client):
     """
     Return a stream of the server's, by a wire.
     """
 
-    class Place(cut):
+    class Receiver(cut):
         """
         One stream.
         """
@@ -58,7 +58,7 @@ def place(redis_server, cut, client):
                 for _, entry in client.xrange(self.handler)
             ]
 
-    made = Place(Wire(redis_server.port))
+    made = Receiver(Wire(redis_server.port))
     yield made
     made.wire.close()
 
@@ -73,30 +73,30 @@ class TestRedisStream(TargetSuite):
     knows_repeats = True
 
     @pytest.fixture(autouse=True)
-    def _place(self, place):
-        self.make_place = lambda: place
+    def _receiver(self, receiver):
+        self.make_receiver = lambda: receiver
 
 
-def test_streams_are_trimmed(place, client, make, events):
+def test_streams_are_trimmed(receiver, client, make, events):
     """
     A bounded stream forgets its oldest entries, about.
     """
-    scheduler = make("memory://", targets={"redis": place.make_target(length_max=10)}).start()
+    scheduler = make("memory://", targets={"redis": receiver.make_target(length_max=10)}).start()
     told = events(scheduler)
     for number in range(500):
-        scheduler.set(str(number), delay=0, target="redis", handler=place.handler, payload={"value": number})
+        scheduler.set(str(number), delay=0, target="redis", handler=receiver.handler, payload={"value": number})
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 500)
-    assert 10 <= client.xlen(place.handler) < 300
+    assert 10 <= client.xlen(receiver.handler) < 300
 
 
-def test_a_key_of_another_kind(place, client, make, events):
+def test_a_key_of_another_kind(receiver, client, make, events):
     """
     Where the stream's name is taken by something else, the attempt fails with what Redis says.
     """
-    client.set(place.handler, "text")
-    scheduler = make("memory://", targets={"redis": place.make_target()}).start()
+    client.set(receiver.handler, "text")
+    scheduler = make("memory://", targets={"redis": receiver.make_target()}).start()
     told = events(scheduler)
-    scheduler.set("one", delay=0, target="redis", handler=place.handler)
+    scheduler.set("one", delay=0, target="redis", handler=receiver.handler)
     assert "WRONGTYPE" in told.of(JobFailed)[0].error
 
 

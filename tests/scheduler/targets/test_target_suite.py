@@ -208,7 +208,7 @@ class MemorySuite(TargetSuite):
     takes_largest = False
     fault = None
 
-    def make_place(self):
+    def make_receiver(self):
         """
         Return a new one.
         """

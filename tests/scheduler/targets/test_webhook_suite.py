@@ -47,7 +47,7 @@ class Keeping(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def place(cut):
+def receiver(cut):
     """
     Return a listening receiver, by a wire.
     """
@@ -57,7 +57,7 @@ def place(cut):
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
 
-    class Place(cut):
+    class Receiver(cut):
         """
         One receiver.
         """
@@ -80,7 +80,7 @@ def place(cut):
             """
             return list(server.kept)
 
-    made = Place(Wire(server.server_address[1]))
+    made = Receiver(Wire(server.server_address[1]))
     yield made
     made.wire.close()
     server.shutdown()
@@ -98,5 +98,5 @@ class TestWebhook(TargetSuite):
     takes_largest = False
 
     @pytest.fixture(autouse=True)
-    def _place(self, place):
-        self.make_place = lambda: place
+    def _receiver(self, receiver):
+        self.make_receiver = lambda: receiver
