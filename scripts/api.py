@@ -12,7 +12,7 @@ from typing import Any
 
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service import Service, ServiceOptions
-from tickwheel.service.problems import KINDS
+from tickwheel.service.problems import PROBLEM_TYPES
 
 Schema = Mapping[str, Any]
 HEAD = """# HTTP API
@@ -122,7 +122,7 @@ def main() -> None:
         print(f"\n### {name}\n\n{described}")
         print(*fields("field", schema.get("properties", {}), frozenset(schema.get("required", ()))), sep="\n")
     print("\n## Problems\n\n| type | status | what happened | what to do |\n|---|---|---|---|")
-    for kind in KINDS.values():
+    for kind in PROBLEM_TYPES.values():
         print(f"| `{kind.name}` | {int(kind.status)} | {cell(kind.title)} | {cell(kind.remedy)} |")
 
 

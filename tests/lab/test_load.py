@@ -12,7 +12,7 @@ import pytest
 from tickwheel.lab.load.figures import StageFigures, Tally, lateness_between, ranked
 from tickwheel.lab.load.page import COLUMNS, render_load, stage_rows
 from tickwheel.lab.load.run import LoadError, LoadResult, Mix, run_load
-from tickwheel.lab.load.stages import METRICS, Stage, Threshold, misses
+from tickwheel.lab.load.stages import METRICS, LoadStage, Threshold, misses
 from tickwheel.lab.wire import Client, Delivery, Receiver, UrlError
 
 
@@ -149,7 +149,7 @@ def test_nobody_answers() -> None:
 
     async def load(url: str) -> None:
         async with Client(url) as client:
-            await run_load(client, [Stage(10, 1)], Mix(), lambda *_: None)
+            await run_load(client, [LoadStage(10, 1)], Mix(), lambda *_: None)
 
     async def both() -> None:
         async with Receiver(lambda _: 401) as receiver:

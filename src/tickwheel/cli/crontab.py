@@ -16,7 +16,7 @@ from typing import Final
 from tickwheel.calendar import Cron
 from tickwheel.errors import RecurrenceError
 
-__all__ = ["BadLine", "Entry", "parse"]
+__all__ = ["BadLine", "CrontabLine", "parse"]
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 _ZONES: Final = frozenset({"CRON_TZ", "TZ"})
@@ -24,7 +24,7 @@ _FIELDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CrontabLine:
     """
     One job of a crontab.
     """
@@ -46,7 +46,7 @@ class BadLine:
     reason: str
 
 
-def parse(lines: Iterable[str], *, has_user: bool, tz: str) -> Iterator[Entry | BadLine]:
+def parse(lines: Iterable[str], *, has_user: bool, tz: str) -> Iterator[CrontabLine | BadLine]:
     """
     Read *lines*.
 
@@ -70,11 +70,11 @@ def parse(lines: Iterable[str], *, has_user: bool, tz: str) -> Iterator[Entry | 
             yield BadLine(number, str(error))
 
 
-def _entry(number: int, line: str, tz: str, *, has_user: bool) -> Entry:
+def _entry(number: int, line: str, tz: str, *, has_user: bool) -> CrontabLine:
     count = 1 if line.startswith("@") else _FIELDS
     words = line.split(None, count + has_user)
     cron = " ".join(words[:count])
     Cron.parse(cron, tz)
     rest = words[count:]
     user = rest.pop(0) if has_user and rest else None
-    return Entry(number, cron, tz, rest[0] if rest else "", user)
+    return CrontabLine(number, cron, tz, rest[0] if rest else "", user)

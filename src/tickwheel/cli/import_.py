@@ -68,7 +68,9 @@ def import_crontab(
     _report(bad, is_fatal=not skip_bad)
     stem = f"{_name_of(file)}/" if prefix is None else prefix
     requests = [
-        (entry.line, _request(entry, stem, target, handler)) for entry in found if isinstance(entry, crontab.Entry)
+        (entry.line, _request(entry, stem, target, handler))
+        for entry in found
+        if isinstance(entry, crontab.CrontabLine)
     ]
     _set_all(requests, store)
     _tell(len(requests), len(bad), as_json=as_json)
@@ -154,7 +156,7 @@ def _tell(imported: int, left_out: int, *, as_json: bool) -> None:
         )
 
 
-def _request(entry: crontab.Entry, stem: str, target: str, handler: str | None) -> SetRequest:
+def _request(entry: crontab.CrontabLine, stem: str, target: str, handler: str | None) -> SetRequest:
     payload = {"command": entry.command} | ({"user": entry.user} if entry.user else {})
     key = f"{stem}{entry.line}"
     return SetRequest(key, cron=entry.cron, tz=entry.tz, target=target, handler=handler, payload=payload)

@@ -18,7 +18,7 @@ from tickwheel.cli.output import print_rows, progress
 from tickwheel.cli.values import DURATION
 from tickwheel.lab.load.page import COLUMNS, render_load, stage_rows
 from tickwheel.lab.load.run import LoadResult, Mix, run_load
-from tickwheel.lab.load.stages import METRICS, Stage, Threshold, misses
+from tickwheel.lab.load.stages import METRICS, LoadStage, Threshold, misses
 from tickwheel.lab.wire import Client
 
 __all__ = ["command"]
@@ -26,14 +26,14 @@ __all__ = ["command"]
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
-class _Stage(click.ParamType[Stage]):
+class _StageOption(click.ParamType[LoadStage]):
     """
     A rate and how long: `500:30s`.
     """
 
     name = "stage"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Stage:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LoadStage:
         """
         Return the stage.
         """
@@ -43,7 +43,7 @@ class _Stage(click.ParamType[Stage]):
         seconds = DURATION.convert(length, param, ctx)
         if not 0 < seconds <= 86_400:  # noqa: PLR2004 a day
             self.fail(f"{value!r} is not a stage: it may last up to a day, as in 500:30s", param, ctx)
-        return Stage(float(rate), seconds)
+        return LoadStage(float(rate), seconds)
 
 
 class _Threshold(click.ParamType[Threshold]):
@@ -72,7 +72,7 @@ class _Threshold(click.ParamType[Threshold]):
 @click.option(
     "--stage",
     "stages",
-    type=_Stage(),
+    type=_StageOption(),
     multiple=True,
     default=["500:10s"],
     show_default=True,
@@ -106,7 +106,7 @@ class _Threshold(click.ParamType[Threshold]):
 def command(
     *,
     url: str,
-    stages: tuple[Stage, ...],
+    stages: tuple[LoadStage, ...],
     thresholds: tuple[Threshold, ...],
     moves: float,
     cancels: float,
@@ -146,7 +146,7 @@ def command(
         raise Refused(ExitCode.BROKEN, "\n".join(found))
 
 
-async def _run(client: Client, stages: tuple[Stage, ...], mix: Mix, *, keep: bool) -> LoadResult:
+async def _run(client: Client, stages: tuple[LoadStage, ...], mix: Mix, *, keep: bool) -> LoadResult:
     total = sum(max(1, round(stage.rate * stage.seconds)) for stage in stages)
     with progress("load", total) as advance:
         async with client:

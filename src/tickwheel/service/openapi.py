@@ -13,7 +13,7 @@ from msgspec.json import schema_components
 
 from tickwheel.service.examples import ANSWERS, BODIES, FIELDS
 from tickwheel.service.msgpack import MEDIA_TYPE
-from tickwheel.service.problems import KINDS
+from tickwheel.service.problems import PROBLEM_TYPES
 from tickwheel.service.routes import Operation
 
 __all__ = ["openapi"]
@@ -190,7 +190,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
             }
         found[str(status)] = {"description": "Created." if status == 201 else "Done.", "content": content}  # noqa: PLR2004 its name
     for name in operation.problems:
-        kind = KINDS[name]
+        kind = PROBLEM_TYPES[name]
         status_text = str(int(kind.status))
         if status_text in found:
             found[status_text]["description"] += f" Or: {kind.title}."

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from tickwheel.service.http import Call, Reply
-from tickwheel.service.problems import KINDS, ProblemError, show
+from tickwheel.service.problems import PROBLEM_TYPES, ProblemError, show
 from tickwheel.service.replies import document_reply
 
 __all__ = ["PAGE_HEADERS", "Files", "page", "problem_page"]
@@ -71,7 +71,7 @@ async def problem_page(call: Call) -> Reply:
     Explain the problem whose `type` has led here.
     """
     name = call.path.rpartition("/")[2]
-    kind = KINDS.get(name)
+    kind = PROBLEM_TYPES.get(name)
     if kind is None:
         raise ProblemError("page_not_found", f"no problem is called {show(name)}", value=name)
     return document_reply({"name": kind.name, "status": kind.status, "title": kind.title, "remedy": kind.remedy})

@@ -35,14 +35,14 @@ from typing import Final
 
 from msgspec import Raw
 
-__all__ = ["KINDS", "Kind", "ProblemError", "show"]
+__all__ = ["PROBLEM_TYPES", "ProblemError", "ProblemType", "show"]
 
 SHOWN_MAX: Final = 100
 """How many characters of a refused value are shown: enough to find it, too few to echo a body."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemType:
     """
     One line of the table.
 
@@ -59,126 +59,126 @@ class Kind:
     remedy: str
 
 
-def _table(*kinds: Kind) -> dict[str, Kind]:
+def _table(*kinds: ProblemType) -> dict[str, ProblemType]:
     return {kind.name: kind for kind in kinds}
 
 
-KINDS: Final = _table(
-    Kind(
+PROBLEM_TYPES: Final = _table(
+    ProblemType(
         "malformed_request",
         HTTPStatus.BAD_REQUEST,
         "The request cannot be read",
         "mend the part that the detail names",
     ),
-    Kind(
+    ProblemType(
         "malformed_json",
         HTTPStatus.BAD_REQUEST,
         "The body is not strict JSON",
         "send one complete JSON object in UTF-8, without NaN, repeated names or deep nesting",
     ),
-    Kind(
+    ProblemType(
         "unauthorized",
         HTTPStatus.UNAUTHORIZED,
         "A token is needed",
         "send the header 'Authorization: Bearer TOKEN' with a token of this service",
     ),
-    Kind(
+    ProblemType(
         "forbidden",
         HTTPStatus.FORBIDDEN,
         "This is not allowed",
         "use a write token, from a client of this service's own origin",
     ),
-    Kind(
+    ProblemType(
         "job_not_found",
         HTTPStatus.NOT_FOUND,
         "There is no such job",
         "look at its firings, or set it again: it was never set, has run, or was cancelled",
     ),
-    Kind(
+    ProblemType(
         "page_not_found",
         HTTPStatus.NOT_FOUND,
         "There is nothing at this address",
         "see /openapi.json for what there is",
     ),
-    Kind(
+    ProblemType(
         "method_not_allowed",
         HTTPStatus.METHOD_NOT_ALLOWED,
         "This address does not take this method",
         "use one of the methods in the Allow header",
     ),
-    Kind(
+    ProblemType(
         "slow_request",
         HTTPStatus.REQUEST_TIMEOUT,
         "The request did not arrive in time",
         "send the whole request at once",
     ),
-    Kind(
+    ProblemType(
         "too_late",
         HTTPStatus.CONFLICT,
         "It is too late: the job is running",
         "wait until it has ended, or set the key again for another firing",
     ),
-    Kind(
+    ProblemType(
         "lease_ended",
         HTTPStatus.CONFLICT,
         "The lease has ended",
         "drop the work, whose firing is repeated or superseded; take longer leases, or extend them in time",
     ),
-    Kind(
+    ProblemType(
         "wrong_generation",
         HTTPStatus.PRECONDITION_FAILED,
         "The job has another generation",
         "read the job again before you decide",
     ),
-    Kind(
+    ProblemType(
         "too_large",
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "The body is too large",
         "send less; keep large data elsewhere and its address in the payload",
     ),
-    Kind(
+    ProblemType(
         "unsupported_media_type",
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         "The body has a type that is not read here",
         "send JSON with the header 'Content-Type: application/json'",
     ),
-    Kind(
+    ProblemType(
         "wrong_host",
         HTTPStatus.MISDIRECTED_REQUEST,
         "The request names a host that this service is not",
         "use the address that the service printed, or start it with --allow-host NAME",
     ),
-    Kind(
+    ProblemType(
         "invalid_value",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "A value cannot be used",
         "mend the value that the detail names",
     ),
-    Kind(
+    ProblemType(
         "unknown_handler",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "No such handler is registered",
         "start the service with --handlers MODULE that registers it, or use the target 'log' or 'webhook'",
     ),
-    Kind(
+    ProblemType(
         "idempotency_key_reused",
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "The Idempotency-Key was used for another request",
         "take a new key for each request, and the same one only to send the same request again",
     ),
-    Kind(
+    ProblemType(
         "too_many_requests",
         HTTPStatus.TOO_MANY_REQUESTS,
         "Too much at once",
         "wait as long as the Retry-After header says",
     ),
-    Kind(
+    ProblemType(
         "internal_error",
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "A fault of the service",
         "see the service's log",
     ),
-    Kind(
+    ProblemType(
         "store_unavailable",
         HTTPStatus.SERVICE_UNAVAILABLE,
         "The store did not answer",
@@ -227,7 +227,7 @@ class ProblemError(Exception):
         Take the kind's *name*, a *detail* in one sentence, the refused *value* and the *job* where there are such.
         """
         super().__init__(detail)
-        self.kind = KINDS[name]
+        self.kind = PROBLEM_TYPES[name]
         self.detail = detail
         self.value = value
         self.remedy = remedy or self.kind.remedy

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tickwheel.errors import TickwheelError
 from tickwheel.lab.load.figures import StageFigures, Tally, lateness_between
-from tickwheel.lab.load.stages import Stage
+from tickwheel.lab.load.stages import LoadStage
 from tickwheel.lab.wire import Answer, Client
 
 __all__ = ["LoadError", "LoadResult", "Mix", "run_load"]
@@ -83,7 +83,7 @@ class LoadResult:
 
 
 async def run_load(
-    client: Client, stages: Sequence[Stage], mix: Mix, progress: Callable[[int, str], object], *, keep: bool = False
+    client: Client, stages: Sequence[LoadStage], mix: Mix, progress: Callable[[int, str], object], *, keep: bool = False
 ) -> LoadResult:
     """
     Run *stages* through an open *client*, and return the figures.
@@ -121,7 +121,7 @@ class _Load:
         )
         self._body = json.dumps(kind)[1:]
 
-    async def stage(self, stage: Stage) -> StageFigures:
+    async def stage(self, stage: LoadStage) -> StageFigures:
         before = await self._stats()
         loop = asyncio.get_running_loop()
         tally = Tally(stage.rate, stage.seconds, loop.time())

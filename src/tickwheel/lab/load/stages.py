@@ -11,11 +11,11 @@ from typing import Final
 from tickwheel.lab._quantities import duration
 from tickwheel.lab.load.figures import StageFigures
 
-__all__ = ["METRICS", "Stage", "Threshold", "misses"]
+__all__ = ["METRICS", "LoadStage", "Threshold", "misses"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class LoadStage:
     """
     So many requests a second for so long.
     """

@@ -12,13 +12,13 @@ from struct import Struct, pack
 from struct import error as StructError  # noqa: N812 - a class like others
 from typing import Any, ClassVar, Final, NamedTuple
 
-__all__ = ["COLUMNS", "KINDS", "Array", "Byteas", "Int2s", "Int4s", "Int8s", "Kind", "Texts"]
+__all__ = ["ARRAY_TYPES", "COLUMNS", "Array", "ArrayType", "Byteas", "Int2s", "Int4s", "Int8s", "Texts"]
 
 _NULL: Final = b"\xff\xff\xff\xff"
 _LENGTH: Final = Struct(">i").pack
 
 
-class Kind(NamedTuple):
+class ArrayType(NamedTuple):
     """
     What an array consists of.
 
@@ -39,7 +39,7 @@ class Array(bytes):
     """
 
     __slots__ = ()
-    kind: ClassVar[Kind]
+    array_type: ClassVar[ArrayType]
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Array:
@@ -51,8 +51,8 @@ class Array(bytes):
             UnicodeError: If a text has a lone surrogate.
         """
         if not values:
-            return cls(pack(">iii", 0, 0, cls.kind.element_oid))
-        encode = cls.kind.encode
+            return cls(pack(">iii", 0, 0, cls.array_type.element_oid))
+        encode = cls.array_type.encode
         first = values[0]
         try:
             if values.count(first) == len(values):
@@ -61,7 +61,7 @@ class Array(bytes):
                 body = b"".join([_NULL if value is None else encode(value) for value in values])
         except StructError as failure:
             raise OverflowError(str(failure)) from failure
-        return cls(pack(">iiiii", 1, 1, cls.kind.element_oid, len(values), 1) + body)
+        return cls(pack(">iiiii", 1, 1, cls.array_type.element_oid, len(values), 1) + body)
 
 
 def _bytes(value: bytes) -> bytes:
@@ -84,7 +84,7 @@ class Int2s(Array):
     An array of 16-bit integers.
     """
 
-    kind = Kind(1005, 21, _integer("h"))
+    array_type = ArrayType(1005, 21, _integer("h"))
 
 
 class Int4s(Array):
@@ -92,7 +92,7 @@ class Int4s(Array):
     An array of 32-bit integers.
     """
 
-    kind = Kind(1007, 23, _integer("i"))
+    array_type = ArrayType(1007, 23, _integer("i"))
 
 
 class Int8s(Array):
@@ -100,7 +100,7 @@ class Int8s(Array):
     An array of 64-bit integers.
     """
 
-    kind = Kind(1016, 20, _integer("q"))
+    array_type = ArrayType(1016, 20, _integer("q"))
 
 
 class Texts(Array):
@@ -108,7 +108,7 @@ class Texts(Array):
     An array of texts.
     """
 
-    kind = Kind(1009, 25, _text)
+    array_type = ArrayType(1009, 25, _text)
 
 
 class Byteas(Array):
@@ -116,10 +116,10 @@ class Byteas(Array):
     An array of byte strings.
     """
 
-    kind = Kind(1001, 17, _bytes)
+    array_type = ArrayType(1001, 17, _bytes)
 
 
-KINDS: Final = (Int2s, Int4s, Int8s, Texts, Byteas)
+ARRAY_TYPES: Final = (Int2s, Int4s, Int8s, Texts, Byteas)
 
 COLUMNS: Final[tuple[type[Array], ...]] = (
     Texts,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._standing import Standing
-from tickwheel.scheduler.stores.postgres._arrays import KINDS, Array
+from tickwheel.scheduler.stores.postgres._arrays import ARRAY_TYPES, Array
 from tickwheel.scheduler.stores.postgres._errors import state_of_refusal, told
 from tickwheel.scheduler.stores.postgres._join_check import check
 
@@ -33,7 +33,7 @@ def _dumper(kind: type[Array]) -> Any:
 
     class ArrayDumper(Dumper):
         format = Format.BINARY
-        oid = kind.kind.oid
+        oid = kind.array_type.oid
 
         def dump(self, obj: bytes) -> bytes:
             return obj
@@ -87,7 +87,7 @@ class Connections:
             library = "psycopg" if find_spec("psycopg") is None else "libpq, which psycopg needs,"
             raise MissingExtraError(library, "postgres-binary") from error
         self._psycopg = psycopg
-        self._dumpers = [(kind, _dumper(kind)) for kind in KINDS]
+        self._dumpers = [(kind, _dumper(kind)) for kind in ARRAY_TYPES]
         self._conninfo, self._url = conninfo, url
         settings = {**_SETTINGS, _IDLE: str(int(idle_s * 1000))}
         self._is_pooled = is_pooled
