@@ -132,7 +132,7 @@ def test_another_process_wakes_an_idle_owner(file_url, make, clock, record):
     job = client.set("k", delay=HOUR, handler="h", payload=1).job
     assert job is not None
     waited = time.monotonic()
-    while owner._core._owner._ground.timers.next_expiration() is None:
+    while owner._core._owner._resources.timers.next_expiration() is None:
         assert time.monotonic() - waited < 20
         time.sleep(0.001)
     clock.advance(HOUR + 1)
