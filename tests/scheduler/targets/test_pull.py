@@ -196,6 +196,27 @@ def test_a_stop_ends_every_wait(scheduler):
         scheduler.lease("q")
 
 
+def test_a_wait_cancelled_as_it_is_served(url, until):
+    """
+    What was leased to an `await` that is cancelled before it sees it goes to the next worker, as its first attempt.
+    """
+
+    async def main():
+        async with AsyncScheduler(url) as scheduler:
+            waiting = asyncio.ensure_future(scheduler.lease("q"))
+            await scheduler.set_many([due("k")])
+            until(lambda: scheduler._core.registry.pulls.figures().get("q", {}).get("leased"))  # this loop stands still
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            (lease,) = await scheduler.lease("q")
+            assert (lease.job.key, lease.attempt) == ("k", 1)
+            await scheduler.ack(lease.fire_id)
+            assert await scheduler.get("k") is None
+
+    asyncio.run(main())
+
+
 def test_a_cancelled_wait_loses_nothing(url):
     """
     What an `await` that was cancelled would have got goes to the next worker.

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.targets import Cancel, Retry
+from tickwheel.scheduler.targets import Cancel, Retry, Snooze
 from tickwheel.scheduler.targets.pull import JobLease, PullTarget
 from tickwheel.typing import Duration
 
@@ -35,6 +35,17 @@ class Pulls:
         Lease what is due.
         """
         return self._target.lease(*check_lease(queue, limit, wait, seconds))
+
+    def abandon(self, found: Future[list[JobLease]]) -> None:
+        """
+        Leave to others what *found* brings or has brought: nobody waits for it any more. No attempt is used up.
+        """
+        if not found.cancel():
+            found.add_done_callback(self._give_back)
+
+    def _give_back(self, found: Future[list[JobLease]]) -> None:
+        for lease in found.result():
+            self._target.settle(lease.fire_id, Snooze(0))
 
     def ack(self, fire_id: str) -> Future[None]:
         """

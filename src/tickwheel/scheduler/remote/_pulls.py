@@ -39,6 +39,12 @@ class RemotePulls:
         body = _wire.to_json({"queue": queue, "limit": limit, "wait": wait, "seconds": seconds})
         return self._transport.submit(self._lease(body, wait))
 
+    def abandon(self, found: Future[list[JobLease]]) -> None:
+        """
+        Leave to others what *found* would bring; what it has brought is theirs when the lease is over.
+        """
+        found.cancel()
+
     def ack(self, fire_id: str) -> Future[None]:
         """
         End a firing as done.

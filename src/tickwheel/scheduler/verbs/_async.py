@@ -196,8 +196,12 @@ class AsyncScheduler(Common):
         """
         Return due firings for this caller to run: see `Scheduler.lease`. A cancelled `await` leaves them to others.
         """
-        # `wrap_future`, since its cancellation has to reach the queue
-        return await asyncio.wrap_future(self._core.pulls.lease(queue, limit, wait, seconds))
+        found = self._core.pulls.lease(queue, limit, wait, seconds)
+        try:
+            return await asyncio.wrap_future(found)
+        except asyncio.CancelledError:  # it may have been served in this very moment
+            self._core.pulls.abandon(found)
+            raise
 
     async def ack(self, fire_id: str) -> None:
         """
