@@ -18,6 +18,7 @@ from simulation._table import Table
 
 from tickwheel.scheduler import _core
 from tickwheel.scheduler._core import Core
+from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler.engine import _lanes, _queue, _stager, _storeclock, _watcher
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._dispatcher import Dispatcher
@@ -29,6 +30,7 @@ from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._staging import Staging
+from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.stores.contract import Changes
 from tickwheel.scheduler.verbs import _writer
@@ -257,6 +259,20 @@ def skips_a_run() -> Any:
     return mock.patch.object(Recurrence, "following", careless)
 
 
+def ends_with_its_thread() -> Any:
+    """
+    What no store should raise ends the thread that asked.
+    """
+    failed = Hooks.failed
+
+    def careless(self: Any, action: str, error: Exception) -> None:
+        if not isinstance(error, StoreError):
+            raise error
+        failed(self, action, error)
+
+    return mock.patch.object(Hooks, "failed", careless)
+
+
 def loses_an_end() -> Any:
     """
     One in fifty ends is never written.
@@ -390,6 +406,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "answers_before_the_commit": (answers_before_the_commit, {"answer"}),
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),
     "skips_a_run": (skips_a_run, {"series"}),
+    "ends_with_its_thread": (ends_with_its_thread, {"lost", "late", "silent"}),
     "loses_an_end": (loses_an_end, {"lost"}),
     "starts_what_is_armed": (starts_what_is_armed, {"overtaken"}),
     "starts_what_is_queued": (starts_what_is_queued, {"overtaken"}),

@@ -33,6 +33,7 @@ from tickwheel.scheduler import (
     StoreError,
     UnsupportedError,
 )
+from tickwheel.scheduler.remote._pulls import RemotePulls
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
@@ -298,6 +299,38 @@ def test_handlers_pull(client):
     assert sorted(seen) == [("again", 1), ("again", 2), ("fine", 1), ("poison", 1), ("raises", 1), ("raises", 2)]
     with pytest.raises(ClosedError):
         client.get("m-poison")
+
+
+def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog):
+    """
+    An error that no transport should raise ends neither a handler's pulling nor the report of an end.
+    """
+    trips, is_done = {"lease": 1, "ack": 1}, threading.Event()
+
+    def tripping(name, real):
+        def ask(*arguments):
+            if trips[name]:
+                trips[name] -= 1
+                raise ZeroDivisionError(name)
+            return real(*arguments)
+
+        return ask
+
+    for name in trips:
+        monkeypatch.setattr(RemotePulls, name, tripping(name, getattr(RemotePulls, name)))
+    monkeypatch.setattr("tickwheel.scheduler.remote._puller._PAUSE_S", 0.01)
+    client = Scheduler(url_of(server))
+    client.handler("trips")(lambda payload: is_done.set() if payload == "last" else None)
+    with client:
+        client.set("trips-1", delay=0, target="pull", handler="trips", retry=AT_ONCE)
+        while trips["ack"]:
+            time.sleep(0.01)
+        client.set("trips-2", delay=0, target="pull", handler="trips", payload="last")
+        assert is_done.wait(20)
+    assert trips == {"lease": 0, "ack": 0}
+    said = [line.getMessage() for line in caplog.records]
+    assert any("pulling for handler 'trips' failed" in each for each in said)
+    assert any("could not be reported, and it will be fired again: ack" in each for each in said)
 
 
 def test_a_handler_that_hangs(server):

@@ -19,8 +19,10 @@ from tickwheel.observe.events import (
     JobSet,
     JobSnoozed,
     JobSucceeded,
+    StoreFailed,
 )
 from tickwheel.scheduler._runtime import Runtime
+from tickwheel.scheduler.errors import StoreError, error_text
 
 __all__ = ["Hooks"]
 
@@ -68,6 +70,15 @@ class Hooks:
                 self._curious = (*self._curious, told)
                 self.is_curious = True
         return unsubscribe
+
+    def failed(self, action: str, error: Exception) -> None:
+        """
+        Report that *action* failed, and will be tried again; an *error* that no store should raise is logged as well.
+        """
+        if not isinstance(error, StoreError):
+            _log.error("%s failed unexpectedly; it will be tried again", action, exc_info=error)
+        if self.is_active:
+            self.emit(StoreFailed(action, error_text(error)))
 
     def emit(self, event: Event) -> None:
         """

@@ -11,7 +11,7 @@ from typing import Any, Final
 from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
 from simulation._scheduler import SimulatedScheduler
-from simulation._store import Line, SimulatedStore
+from simulation._store import Line, SimulatedStore, TripError
 from simulation._worlds import World
 from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, History
 from tickwheel.errors import ClosedError
@@ -166,7 +166,7 @@ class Node:
             except StoreError as error:
                 outcome = "unknown" if error.is_unknown else "refused"
                 history.add(Answered(run.now_ns, number, outcome, 0, 0))
-            except ClosedError:
+            except (ClosedError, TripError):
                 history.add(Answered(run.now_ns, number, "unknown", 0, 0))
             else:
                 job = answer.job
@@ -184,7 +184,7 @@ class Node:
         while True:
             try:
                 scheduler.get("nobody")  # a client first: it can be asked even while another owns everything
-            except StoreError:
+            except (StoreError, TripError):
                 run.sleep(_S)
             else:
                 break
@@ -258,7 +258,7 @@ def _act(what: str, firing: Firing) -> object:
 def _fails_to_start(scheduler: Scheduler) -> bool:
     try:
         scheduler.start()
-    except StoreError:
+    except (StoreError, TripError):
         return True
     except ClosedError:  # it was stopped meanwhile
         return False

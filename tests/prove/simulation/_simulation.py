@@ -30,7 +30,7 @@ __all__ = ["Plan", "simulate"]
 
 _S: Final = 10**9
 _RACES: Final = 3
-_CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0)
+_CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _UNWINDING: Final = 1000
 _LAST_S: Final = 7200
 """How long the healed nodes get to fire what is left."""
@@ -282,12 +282,12 @@ class _Day:
         line, dice = node.line, self.dice
         line.slow, line.failing, line.failing_after = (dice.choice((0.0, 0.05, 0.3)) for _ in range(3))
         line.late = dice.choice((0.0, 0.1)) if self.plan.is_cluster else 0.0
-        line.repeated = 0.2
+        line.repeated, line.tripping = 0.2, 0.3
         line.is_bad = True
 
     def _clear(self, node: Node) -> None:
         line = node.line
-        line.slow, line.failing, line.failing_after, line.late, line.repeated = _CALM_WEATHER
+        line.slow, line.failing, line.failing_after, line.late, line.repeated, line.tripping = _CALM_WEATHER
         line.is_bad = False
 
     def _mend(self) -> None:

@@ -27,10 +27,16 @@ _MS: Final = 1_000_000
 _LOST_AT_START: Final = 0.25
 
 
+class TripError(Exception):
+    """
+    What no store should raise, as a driver that trips over a lost connection.
+    """
+
+
 @dataclass(slots=True)
 class Line:
     """
-    How bad the line of one machine is: shares of all calls.
+    How bad the line of one machine is: shares of all calls; `tripping` of those that fail.
     """
 
     slow: float = 0.0
@@ -38,6 +44,7 @@ class Line:
     failing_after: float = 0.0
     late: float = 0.0
     repeated: float = 0.0
+    tripping: float = 0.0
     is_cut: bool = False
     is_bad: bool = False
 
@@ -150,6 +157,8 @@ class SimulatedStore:
     def _fail(self, name: str, *, is_unknown: bool) -> None:
         is_write = name == "apply"
         what = f"{name} failed"
+        if self._line.tripping and self._dice.random() < self._line.tripping:
+            raise TripError(what)
         raise StoreError(what, "try again", is_transient=True, is_unknown=is_unknown and is_write)
 
     def _give_up(self, name: str, *, is_unknown: bool) -> None:

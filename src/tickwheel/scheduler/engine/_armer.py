@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._lanes import Lanes
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._resources import Resources
@@ -218,8 +217,7 @@ class Armer:
         """
         Count once more later: after an error it may be unknown whether the attempts are counted.
         """
-        if self._hooks.is_active:
-            self._hooks.emit(StoreFailed("counting attempts", str(error)))
+        self._hooks.failed("counting attempts", error)
         try:
             self._pacer.call_later(_RETRY_S, partial(self._post, entries, is_again=True))
         except ClosedError:

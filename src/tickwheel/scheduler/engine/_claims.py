@@ -14,7 +14,6 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
@@ -121,8 +120,7 @@ class Claims:
             if started:
                 self._store.tell_started(started)
         except StoreError as error:  # those who ask remind us
-            if self._hooks.is_active:
-                self._hooks.emit(StoreFailed("answering other processes", str(error)))
+            self._hooks.failed("answering other processes", error)
 
     def _give_back(self, entry: StagedJob) -> None:
         self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch, rests=True), self._given_back)

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tickwheel.observe.events import OwnershipGained, OwnershipLost, StoreFailed
+from tickwheel.observe.events import OwnershipGained, OwnershipLost
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._way import Way
-from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import Lease
 
 __all__ = ["Leases"]
@@ -90,10 +89,9 @@ class Leases:
         while not self._stopped.wait(self._pause_s()):
             try:
                 self._take(self._renewed)
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
                 self.failures += 1
-                if self._hooks.is_active:
-                    self._hooks.emit(StoreFailed("renewing leases", str(error)))
+                self._hooks.failed("renewing leases", error)
             else:
                 self.renewals += 1
                 self._way.renewed()
@@ -115,10 +113,9 @@ class Leases:
         old = {(lease.shard, lease.epoch) for lease in self.held}
         new = {(lease.shard, lease.epoch) for lease in leases}
         rescued = {lease.shard: lease.rescued for lease in leases}
-        self.held = leases
-        if old == new:
-            return
-        self._way.owns(leases, {epoch for _, epoch in old - new})
+        if old != new:
+            self._way.owns(leases, {epoch for _, epoch in old - new})
+        self.held = leases  # only now: if that raised, the next renewal says it again
         for shard, epoch in sorted(new - old):
             self._hooks.emit(OwnershipGained(shard, epoch, rescued[shard]))
         for shard, epoch in sorted(old - new):

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError, RecurrenceError
-from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.model import Answer, Job, Redate, State
 from tickwheel.scheduler.recurrence import Recurrence
@@ -138,8 +137,7 @@ class Redater:
 
     def _written(self, writes: list[Redate], era: int | None, result: list[Answer] | Exception) -> None:
         if isinstance(result, Exception):
-            if self._hooks.is_active:
-                self._hooks.emit(StoreFailed("redating jobs", str(result)))
+            self._hooks.failed("redating jobs", result)
             with suppress(ClosedError):
                 self._pacer.call_later(_RETRY_S, self._post, writes, era)
             return

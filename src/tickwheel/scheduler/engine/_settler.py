@@ -23,7 +23,6 @@ from tickwheel.observe.events import (
     JobSnoozed,
     JobSucceeded,
     SettleRefused,
-    StoreFailed,
 )
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._resources import Resources
@@ -191,8 +190,7 @@ class Settler:
 
         What became of its jobs was not reported in that case, and has to be read: next runs, next attempts.
         """
-        if self._hooks.is_active:
-            self._hooks.emit(StoreFailed("settling firings", str(error)))
+        self._hooks.failed("settling firings", error)
         try:
             self._pacer.call_later(_RETRY_S, partial(self._post, batch, is_again=True))
         except ClosedError:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._redater import Redater
@@ -22,7 +21,6 @@ from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staging import Staging
-from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
 from tickwheel.timers.contract import Timer
@@ -219,9 +217,8 @@ class Stager:
                     self._look()
                 if is_lookout:
                     self._look_back()
-            except StoreError as error:
-                if self._hooks.is_active:
-                    self._hooks.emit(StoreFailed("staging jobs", str(error)))
+            except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
+                self._hooks.failed("staging jobs", error)
                 if is_look:
                     self._has_changes = True
                     self._set_timer(self._clock.monotonic() + _RETRY_S)
@@ -338,7 +335,7 @@ class Stager:
         """
         try:
             changes = self._store.changes(number, shard.epoch, shard.cursor[0] + 1, shard.mark)
-        except StoreError:  # a store may have reported it, and not report it again
+        except Exception:  # a store may have reported it, and not report it again
             with self._lock:
                 shard.cursor = (0, 0)
             raise

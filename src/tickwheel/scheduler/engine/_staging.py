@@ -14,7 +14,6 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.engine._registry import Registry
@@ -103,7 +102,6 @@ class Staging:
         See to what came between; on the writer's thread. What the store did not answer is found by the lookout.
         """
         if isinstance(result, Exception):
-            if self._hooks.is_active:
-                self._hooks.emit(StoreFailed("setting jobs aside", str(result)))
+            self._hooks.failed("setting jobs aside", result)
         elif any(self._registry.can_run(job.target, job.handler) for job in jobs):  # the handler has come meanwhile
             self._on_more()

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._way import Way
-from tickwheel.scheduler.errors import StoreError
 
 __all__ = ["Watcher"]
 
@@ -65,12 +63,11 @@ class Watcher:
         while not self._stopped.is_set():
             try:
                 has_changes = self._store.wait_for_change(max(0.0, min(changes_at, look_at) - self._monotonic()))
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
                 if self._stopped.wait(_RETRY_S):
                     return
                 has_changes = True
-                if self._hooks.is_active:
-                    self._hooks.emit(StoreFailed("waiting for changes", str(error)))
+                self._hooks.failed("waiting for changes", error)
             now = self._monotonic()
             if self._stopped.is_set():
                 return

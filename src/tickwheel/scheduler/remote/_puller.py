@@ -19,10 +19,10 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tickwheel.errors import ClosedError, TickwheelError
+from tickwheel.errors import ClosedError
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.engine._queue import share_of
-from tickwheel.scheduler.errors import LeaseEndedError
+from tickwheel.scheduler.errors import LeaseEndedError, error_text
 from tickwheel.scheduler.remote._pulls import RemotePulls
 from tickwheel.scheduler.targets import USUAL, Call, Cancel, Firing, Retry, Snooze
 from tickwheel.scheduler.targets.handler import HandlerTarget
@@ -143,7 +143,7 @@ class Puller:
             return poll.result()
         except (CancelledError, ClosedError):
             return []
-        except TickwheelError as error:
+        except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would be pulled any more
             _log.warning("pulling for handler %r failed, and is tried again: %s", name, error)
             self._stopped.wait(_PAUSE_S)
             return []
@@ -160,7 +160,7 @@ class Puller:
                 self._settle(lease, answer)
         except LeaseEndedError as error:
             _log.warning("%s", error)
-        except TickwheelError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the lease is over in time
             _log.warning("the end of %r could not be reported, and it will be fired again: %s", lease.fire_id, error)
         finally:
             with self._lock:
@@ -204,8 +204,7 @@ class Puller:
         fire_id = lease.fire_id
         match answer:
             case BaseException():
-                text = str(answer) if isinstance(answer, TickwheelError) else f"{type(answer).__name__}: {answer}"
-                done = self._pulls.nack(fire_id, None, text, is_dead=False)
+                done = self._pulls.nack(fire_id, None, error_text(answer), is_dead=False)
             case Cancel():
                 done = self._pulls.nack(fire_id, None, answer.reason, is_dead=True)
             case Snooze():
@@ -235,7 +234,7 @@ class Puller:
                         self._pulls.nack(fire_id, None, text, is_dead=False).result()
                     elif is_beat:
                         self._pulls.extend(fire_id, _LEASE_S).result()
-                except TickwheelError as error:
+                except Exception as error:  # noqa: BLE001 - this thread must not end: all leases would
                     _log.warning("the lease of %r could not be extended or ended: %s", fire_id, error)
 
     def _is_late(self, attempt: _Attempt, now: float) -> bool:

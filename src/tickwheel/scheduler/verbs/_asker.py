@@ -151,8 +151,8 @@ class Asker:
             open_ = {index: job for index, job in open_.items() if index not in waiting.words}
             if open_:
                 self._put(waiting, open_, now)
-        except StoreError as error:
-            if not error.is_transient:
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
+            if not (isinstance(error, StoreError) and error.is_transient):
                 part.finish(error)
                 return True
         if len(waiting.words) == len(part.indexes):

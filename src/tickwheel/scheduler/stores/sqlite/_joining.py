@@ -156,15 +156,15 @@ class Follower:
         self._thread.join()
 
     def _run(self) -> None:
-        with suppress(sqlite3.Error):  # a hint that is lost is allowed; the owner looks from time to time
-            connection = self._connect()
-            try:
-                while not self._is_closing:
-                    self._wanted.wait()
-                    self._wanted.clear()
-                    self._watch(connection)
-            finally:
-                connection.close()
+        connection: sqlite3.Connection | None = None
+        while not self._is_closing:
+            self._wanted.wait()
+            self._wanted.clear()
+            with suppress(Exception):  # a hint that is lost is allowed; the owner looks from time to time
+                connection = connection or self._connect()
+                self._watch(connection)
+        if connection is not None:
+            connection.close()
 
     def _watch(self, connection: sqlite3.Connection) -> None:
         pause_s, seen = _FIRST_S, -1

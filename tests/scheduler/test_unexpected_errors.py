@@ -1,0 +1,147 @@
+"""
+An error that no store should raise, as from a driver that trips over a lost connection, stops nothing for good.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from dataclasses import replace
+
+import pytest
+
+from tickwheel.observe.events import StoreFailed
+from tickwheel.scheduler import SchedulerOptions
+from tickwheel.scheduler.stores import Abilities, MemoryStore
+from tickwheel.scheduler.stores.sqlite import _checkpointer
+from tickwheel.scheduler.stores.sqlite._joining import Follower
+
+LEASE_MS = 150
+
+
+class Tripping(MemoryStore):
+    """
+    A store of many owners, whose leases end, and which raises what it should not when it is asked *trips_at*.
+    """
+
+    abilities = Abilities(has_many_owners=True)
+
+    def __init__(self, trips_at):
+        super().__init__()
+        self.trips_at = trips_at
+        self.trips = 0
+        self.calls = 0
+
+    def _may_trip(self, name):
+        if name == self.trips_at:
+            self.calls += 1
+            if self.trips < 2 and (name != "acquire" or self.calls > 1):  # the first is `start`'s, which may raise it
+                self.trips += 1
+                what = "file descriptor cannot be a negative integer (-1)"
+                raise ValueError(what)
+
+    def acquire(self, owner):
+        """
+        Take or keep the lease.
+        """
+        self._may_trip("acquire")
+        leases = super().renew(owner) if self._owner == owner else super().acquire(owner)
+        return [replace(lease, until=self.now_ms() + LEASE_MS) for lease in leases]
+
+    def renew(self, owner):
+        """
+        Extend the lease.
+        """
+        self._may_trip("renew")
+        return self.acquire(owner)
+
+    def due(self, shard, until_ms, after, limit):
+        """
+        Read what is due.
+        """
+        self._may_trip("due")
+        return super().due(shard, until_ms, after, limit)
+
+    def changes(self, shard, epoch, before_ms, mark):
+        """
+        Read what others wrote.
+        """
+        self._may_trip("changes")
+        return super().changes(shard, epoch, before_ms, mark)
+
+    def wait_for_change(self, timeout_s):
+        """
+        Wait until others may have written.
+        """
+        self._may_trip("wait_for_change")
+        return super().wait_for_change(min(timeout_s, 0.02))
+
+
+@pytest.mark.parametrize("call", ["acquire", "renew", "due", "changes", "wait_for_change"])
+def test_goes_on(make, record, caplog, call):
+    """
+    Whichever call trips, twice: jobs set then and later are fired, and the log has the traceback.
+    """
+    store = Tripping(call)
+    scheduler = make(store, options=SchedulerOptions(horizon_s=0.2))
+    failed = []
+    scheduler.subscribe(lambda event: failed.append(event) if isinstance(event, StoreFailed) else None)
+    scheduler.handler("h")(record)
+    with caplog.at_level(logging.ERROR, "tickwheel.scheduler"):
+        scheduler.start()
+        for number in range(6):
+            scheduler.set(f"k{number}", delay=0.3 * number, handler="h", payload=number)
+        assert sorted(record.wait(6)) == list(range(6))
+    assert store.trips == 2
+    assert "negative integer" in failed[0].error
+    assert any(line.exc_info for line in caplog.records)
+
+
+class Opening:
+    """
+    Makes connections to the file at *path*; the first cannot be had.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        self.turns = 0
+        self.has_answered = threading.Event()
+
+    def __call__(self):
+        """
+        Connect.
+        """
+        self.turns += 1
+        if self.turns == 1:
+            what = "unable to open database file"
+            raise sqlite3.OperationalError(what)
+        connection = sqlite3.connect(self.path, check_same_thread=False)
+        connection.set_trace_callback(lambda _: self.has_answered.set())
+        return connection
+
+
+def test_checkpoints_go_on(tmp_path):
+    """
+    A checkpoint that could not be made is made at the next turn; otherwise the log would grow for ever.
+    """
+    opening = Opening(tmp_path / "jobs.db")
+    checkpointer = _checkpointer.Checkpointer(opening)
+    while not opening.has_answered.is_set():
+        checkpointer.wrote(_checkpointer._WRITES)
+        opening.has_answered.wait(0.01)
+    checkpointer.close()
+    assert opening.turns == 2
+
+
+def test_following_goes_on(tmp_path):
+    """
+    A transaction that could not be followed is no reason to leave the next one out.
+    """
+    opening = Opening(tmp_path / "jobs.db")
+    follower = Follower(opening, lambda: None)
+    while not opening.has_answered.is_set():
+        follower.follow(1)
+        opening.has_answered.wait(0.01)
+    follower.close()
+    assert opening.turns == 2
