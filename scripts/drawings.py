@@ -245,7 +245,7 @@ def watch(design: str) -> str:
     operations = list(itertools.islice(generate(load), 400))
     facts = facts_of(operations)
     names = [design, "heap", *(name for name in CARDS if name not in {design, "heap"})]
-    return render_watch(load.kind, [small(Design(name), facts) for name in names], operations, 160)
+    return render_watch("a burst of cron jobs", [small(Design(name), facts) for name in names], operations, 160)
 
 
 def turning() -> str:

@@ -1,15 +1,17 @@
 """
-The real traces, and what others say comes of them, where they are.
+The real traces, what others say comes of them, and a browser, where they are.
 """
 
 import argparse
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,17 @@ pytest.register_assert_rewrite("tickwheel.testing")  # before anything imports a
 SHARED = Path(__file__).parents[2] / "shared"
 SERVERS = Path(__file__).parents[1] / "scripts" / "servers"
 SYSTEMS = Path(__file__).parent / "systems"
+CHROMIUM = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1280,1000",
+)
 
 
 def shown_system() -> str | None:
@@ -128,3 +141,22 @@ def pytest_terminal_summary(terminalreporter) -> None:
             terminalreporter.write_line(
                 f"{skipped} tests were skipped; missing here: {', '.join(missing)}; `make servers` installs them"
             )
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """
+    Return one browser for all tests: Debian's Chromium, driven by its own driver.
+    """
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("chromium and chromedriver are not installed: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*CHROMIUM, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield browser
+    browser.quit()

@@ -26,7 +26,7 @@ def render_page(
         charts: As `section` makes them.
         note: What the figures mean.
         table: All figures, as `table` makes it.
-        figures: All figures as JSON, for who wants to read them from the page.
+        figures: All figures as JSON, so that a program can read them from the page.
     """
     page = files("tickwheel.lab").joinpath("report.html").read_text("utf-8")
     fields = {
@@ -52,13 +52,14 @@ def section(title: str, text: str, picture: str) -> str:
 
 def table(head: Sequence[str], *rows: Sequence[str], kind: str = "figures") -> str:
     """
-    Return a table of text; of the *kind* "words" its cells are sentences.
+    Return a table of text, in a box that it can scroll in; of the *kind* "words" its cells are sentences.
 
     A first cell that names a series of the charts has its colour.
     """
     lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
     lines += [_first(cells[0]) + "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:]) for cells in rows]
-    return f'<table class="{kind}">{"".join(f"<tr>{line}</tr>" for line in lines)}</table>'
+    rows_of_page = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<div class="wide"><table class="{kind}">{rows_of_page}</table></div>'
 
 
 def _first(cell: str) -> str:

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
-from tickwheel.lab._charts import COLOURS, WIDTH
+from tickwheel.lab._charts import COLOURS, WIDTH, drawing
 
 __all__ = ["slots_chart"]
 
 HEIGHT: Final = 26
+LINE: Final = 17
 GAP: Final = 8
-LEFT: Final = 140
-RIGHT: Final = 190
-TOP: Final = 8
+SIDE: Final = 4
 
 
 def slots_chart(rings: Sequence[tuple[str, dict[str, Any]]]) -> str:
@@ -27,30 +26,33 @@ def slots_chart(rings: Sequence[tuple[str, dict[str, Any]]]) -> str:
     most = max((ring["most"] for _, ring in rings), default=0)
     parts = []
     before = None
-    foot = TOP
+    foot = 0
     for design, ring in rings:
-        foot += HEIGHT + (GAP if design == before else 2 * GAP)
-        parts.append(_row(design, ring, foot, most, is_first=design != before))
+        if design != before:
+            foot += GAP + LINE
+            colour = COLOURS.get(design, "#888")
+            parts.append(f'<text class="name" x="{SIDE}" y="{foot - 3}" fill="{colour}">{escape(design)}</text>')
+        foot += GAP + LINE + HEIGHT
+        parts.append(_row(design, ring, foot, most))
         before = design
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {foot + 10}" role="img" aria-label="slot occupancy by ring">{"".join(parts)}</svg>'
-    )
+    return drawing(parts, foot + SIDE, "slot occupancy by ring")
 
 
-def _row(design: str, ring: dict[str, Any], foot: int, most: int, *, is_first: bool) -> str:
+def _row(design: str, ring: dict[str, Any], foot: int, most: int) -> str:
     colour = COLOURS.get(design, "#888")
-    room = WIDTH - LEFT - RIGHT
-    width = room / len(ring["fills"])
-    parts = [f'<text class="name" x="4" y="{foot - 6}" fill="{colour}">{escape(design)}</text>'] if is_first else []
-    parts.append(f'<text class="note" x="{LEFT - 8}" y="{foot - 6}" text-anchor="end">{escape(ring["name"])}</text>')
+    width = (WIDTH - 2 * SIDE) / len(ring["fills"])
+    top = foot - HEIGHT - 4
+    full = f"{ring['occupied']:,} of {ring['slots']:,}, fullest {ring['most']:,}"
+    parts = [
+        f'<text class="note" x="{SIDE}" y="{top}">{escape(ring["name"])}</text>',
+        f'<text class="note" x="{WIDTH - SIDE}" y="{top}" text-anchor="end">{full}</text>',
+    ]
     for number, fill in enumerate(ring["fills"]):
         if fill:
             tall = math.log1p(fill) / math.log1p(most) * HEIGHT
             parts.append(
-                f'<rect x="{LEFT + number * width:.2f}" y="{foot - tall:.2f}" width="{max(width - 0.4, 0.4):.2f}" '
+                f'<rect x="{SIDE + number * width:.2f}" y="{foot - tall:.2f}" width="{max(width - 0.4, 0.4):.2f}" '
                 f'height="{tall:.2f}" fill="{colour}"/>'
             )
-    parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{foot}" y2="{foot}"/>')
-    told = f"{ring['occupied']:,} of {ring['slots']:,}, fullest {ring['most']:,}"
-    parts.append(f'<text class="note" x="{WIDTH - RIGHT + 8}" y="{foot - 6}">{told}</text>')
+    parts.append(f'<line class="axis" x1="{SIDE}" x2="{WIDTH - SIDE}" y1="{foot}" y2="{foot}"/>')
     return "".join(parts)

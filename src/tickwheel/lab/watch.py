@@ -64,9 +64,9 @@ def render_watch(
         except SpanExceededError:
             if not films:
                 raise
-    text = "What happens, on designs side by side; their clocks agree, whatever each of them does with the time."
+    text = "The same timers on two designs, side by side. Both follow one clock; each files and fires in its own way."
     chapters: list[dict[str, Any]] = [
-        {"id": "trace", "title": f"The trace {trace}", "text": text, "runs": [{"label": "", "films": films}]},
+        {"id": "trace", "title": f"Trace: {trace}", "text": text, "runs": [{"label": "", "films": films}]},
         own_timer(),
         *scenes(),
     ]

@@ -4,30 +4,18 @@ The page in a real browser: Debian's Chromium, driven by its own driver, against
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
 
-from selenium.webdriver.common.by import By  # noqa: E402 only where it is installed
-from selenium.webdriver.remote.webelement import WebElement  # noqa: E402 only where it is installed
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402 only where it is installed
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
 
 PATIENCE_S = 20
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1280,1000",
-)
 
 
 class Page:
@@ -96,24 +84,6 @@ class Page:
         search.send_keys(key)
         self.click("#jobs .key", key)
         self.wait_for(lambda: self.find("#detail-title").text == key)
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory) -> Iterator[Any]:
-    """
-    Return one browser for all tests.
-    """
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not chromium or not driver:
-        pytest.skip("chromium and chromedriver are not installed: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture
