@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores._standing import Standing
+from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.postgres._arrays import ARRAY_TYPES, Array
 from tickwheel.scheduler.stores.postgres._errors import state_of_refusal, told
 from tickwheel.scheduler.stores.postgres._join_check import check
@@ -98,7 +98,7 @@ class Connections:
             self._options = {"options": " ".join(f"-c {name}={value}" for name, value in settings.items())}
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
-        self.standing = Standing(url)
+        self.lifetime = Lifetime(url)
         self._idle.append(self.connect())
         if not is_pooled:
             self._check_session(settings[_IDLE])
@@ -162,7 +162,7 @@ class Connections:
     @contextmanager
     def _lent(self) -> Iterator[Connection]:
         with self._lock:
-            self.standing.check()
+            self.lifetime.check()
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self.connect()
@@ -171,7 +171,7 @@ class Connections:
                 yield connection
         finally:
             with self._lock:
-                if self.standing.is_closed or connection.closed:
+                if self.lifetime.is_closed or connection.closed:
                     connection.close()
                 else:
                     self._idle.append(connection)
@@ -204,7 +204,7 @@ class Connections:
         Close all that are idle, and the others when they come back. Twice is allowed.
         """
         with self._lock:
-            self.standing.is_closed = True
+            self.lifetime.is_closed = True
             for connection in self._idle:
                 connection.close()
             self._idle.clear()

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._leap import leap
-from tickwheel.scheduler.stores._standing import Standing
+from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.redis._errors import told
 from tickwheel.scheduler.stores.redis._scripts import SCRIPTS
 
@@ -59,7 +59,7 @@ class Connections:
         self._url, self._base = url, base.encode()
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
-        self.standing = Standing(url)
+        self.lifetime = Lifetime(url)
         try:
             self._pool = redis.ConnectionPool.from_url(
                 location,
@@ -108,7 +108,7 @@ class Connections:
         """
         Lend an open connection.
         """
-        self.standing.check()
+        self.lifetime.check()
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         connection = connection or self._pool.make_connection()
@@ -119,7 +119,7 @@ class Connections:
             raise told(error, self._url) from error
         finally:
             with self._lock:
-                if self.standing.is_closed:
+                if self.lifetime.is_closed:
                     connection.disconnect()
                 else:
                     self._idle.append(connection)
@@ -128,7 +128,7 @@ class Connections:
         """
         Make a connection for the caller alone, whose errors are the driver's.
         """
-        self.standing.check()
+        self.lifetime.check()
         connection: Connection = self._pool.make_connection()
         connection.connect()
         return connection
@@ -145,7 +145,7 @@ class Connections:
         Close all that are idle, and the others when they come back. Twice is allowed.
         """
         with self._lock:
-            self.standing.is_closed = True
+            self.lifetime.is_closed = True
             for connection in self._idle:
                 connection.disconnect()
             self._idle.clear()

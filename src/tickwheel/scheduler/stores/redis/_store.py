@@ -102,7 +102,7 @@ class RedisStore:
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         connections = self._open_connections()
-        connections.standing.check()
+        connections.lifetime.check()
         if not writes:
             return []
         is_guessing = True

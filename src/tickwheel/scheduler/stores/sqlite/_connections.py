@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores._standing import Standing
+from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.sqlite._errors import told
 from tickwheel.scheduler.stores.sqlite._open_file import OpenFile
 
@@ -43,7 +43,7 @@ class Connections:
         _check_path(path, url)
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
-        self.standing = Standing(url)
+        self.lifetime = Lifetime(url)
         self.write_lock = threading.RLock()
         self._reading_only = _reading_only(path, url)
         self.writer = self.connect(_WRITER_CACHE_KIB)
@@ -68,7 +68,7 @@ class Connections:
         Hold a transaction open for writing; commit it at the end, or roll it back if anything is raised.
         """
         with self.write_lock:
-            self.standing.check()
+            self.lifetime.check()
             self.check_writable()
             self.file.check()
             connection = self.writer
@@ -91,7 +91,7 @@ class Connections:
         """
         self.file.look()
         with self._lock:
-            self.standing.check()
+            self.lifetime.check()
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self.connect()
@@ -100,7 +100,7 @@ class Connections:
             yield connection
         finally:
             with self._lock:
-                if self.standing.is_closed:
+                if self.lifetime.is_closed:
                     connection.close()
                 else:
                     self._idle.append(connection)
@@ -152,9 +152,9 @@ class Connections:
         Close all that are idle, and the others when they come back. Twice is allowed.
         """
         with self.write_lock, self._lock:
-            if self.standing.is_closed:
+            if self.lifetime.is_closed:
                 return
-            self.standing.is_closed = True
+            self.lifetime.is_closed = True
             for connection in (*self._idle, self.writer):
                 connection.close()
             self._idle.clear()

@@ -1,5 +1,5 @@
 """
-Whether a store may be used.
+The time between the opening and the close of a store, in which it may be used.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ import os
 
 from tickwheel.scheduler.errors import StoreError
 
-__all__ = ["Standing"]
+__all__ = ["Lifetime"]
 
 
-class Standing:
+class Lifetime:
     """
     A store is usable from its opening to its close, in the process that opened it.
 
