@@ -78,7 +78,7 @@ class Core:
             runtime,
             on_commit=self._committed,
             on_unknown=self._lost_sight,
-            knowing=lambda: None if self._owner is None else self._owner.claims,
+            knowing=lambda: None if self._owner is None else self._owner.withdrawals,
             tracer=tracer,
         )
 

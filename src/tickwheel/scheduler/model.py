@@ -9,17 +9,17 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from tickwheel.scheduler._claim import ANY_CLAIM, Claim, Standing
+from tickwheel.scheduler._attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
 from tickwheel.scheduler._record import record
 
 __all__ = [
-    "ANY_CLAIM",
+    "ANY_ATTEMPT",
     "USUAL_RETRY",
     "Adopt",
     "Answer",
+    "AttemptStatus",
     "Begin",
     "Cancel",
-    "Claim",
     "Job",
     "JobQuery",
     "Move",
@@ -80,7 +80,8 @@ class Outcome(StrEnum):
     """
     The job has started: it can be neither moved nor cancelled any more.
 
-    From a store it means less: an attempt is counted, and the write has no word on whether it has started. See `Claim`.
+    From a store it means less: an attempt is counted, and the write has no word on whether it has started. See
+    `AttemptStatus`.
     """
     NOT_FOUND = "not_found"
     WRONG_GENERATION = "wrong_generation"
@@ -188,7 +189,7 @@ class Set:
     max_wait_ms: int | None = None
     if_generation: int | None = None
     era: int | None = None
-    over: Claim | None = None
+    over: AttemptStatus | None = None
     keeps_payload: bool = False
 
 
@@ -204,7 +205,7 @@ class Move:
     due_at: int
     if_generation: int | None = None
     era: int | None = None
-    over: Claim | None = None
+    over: AttemptStatus | None = None
 
 
 @record
@@ -218,7 +219,7 @@ class Cancel:
 
     key: str
     if_generation: int | None = None
-    over: Claim | None = None
+    over: AttemptStatus | None = None
 
 
 @record

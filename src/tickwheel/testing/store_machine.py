@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from tickwheel.scheduler.model import (
     Adopt,
     Answer,
+    AttemptStatus,
     Begin,
     Cancel,
-    Claim,
     Job,
     JobQuery,
     Move,
@@ -154,9 +154,9 @@ class _Machine:
         if kind is Set:
             return self.draw_set(key)
         if kind is Cancel:
-            return Cancel(key, self.draw_condition(key), self.draw_word(key))
+            return Cancel(key, self.draw_condition(key), self.draw_status(key))
         if kind is Move:
-            return Move(key, self.draw_instant(), self.draw_condition(key), over=self.draw_word(key))
+            return Move(key, self.draw_instant(), self.draw_condition(key), over=self.draw_status(key))
         if kind is Replay:
             return Replay(key, self.draw_instant(), self.draw_condition(key))
         if kind is Adopt:
@@ -189,15 +189,15 @@ class _Machine:
             first_set_at=_START + rng.randrange(100),
         )
         max_wait_ms = rng.choice((None, None, 50))
-        mode, condition, word = rng.choice(list(SetMode)), self.draw_condition(key), self.draw_word(key)
-        return Set(job, mode, max_wait_ms, condition, over=word, keeps_payload=rng.choice((False, False, True)))
+        mode, condition, status = rng.choice(list(SetMode)), self.draw_condition(key), self.draw_status(key)
+        return Set(job, mode, max_wait_ms, condition, over=status, keeps_payload=rng.choice((False, False, True)))
 
-    def draw_word(self, key: str) -> Claim | None:
+    def draw_status(self, key: str) -> AttemptStatus | None:
         job = self.model.jobs.get(key)
         if job is None or self.rng.random() < 0.4:
             return None
         attempt = job.attempt + (self.rng.random() < 0.1)
-        return Claim(job.generation, job.due_at, attempt, self.rng.choice(list(Standing)))
+        return AttemptStatus(job.generation, job.due_at, attempt, self.rng.choice(list(Standing)))
 
     def draw_adopt(self, key: str) -> Adopt:
         state = self.rng.choice((State.PENDING, State.DEAD))

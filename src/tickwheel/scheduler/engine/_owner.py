@@ -18,7 +18,6 @@ from typing import Any, Final
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._armer import Armer
-from tickwheel.scheduler.engine._claims import Claims
 from tickwheel.scheduler.engine._dispatcher import Dispatcher
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._leases import Leases
@@ -29,6 +28,7 @@ from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._watcher import Watcher
+from tickwheel.scheduler.engine._withdrawals import Withdrawals
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
 from tickwheel.scheduler.targets import Firing
@@ -68,7 +68,7 @@ class Owner:
         self._dispatcher = Dispatcher(resources, self.staged, self._settler, registry, loop, way=self)
         self._armer = Armer(resources, self.staged, registry, way=self)
         self._stager = Stager(resources, self.staged, self._armer, registry)
-        self.claims = Claims(resources, self.staged, self._settler, way=self)
+        self.withdrawals = Withdrawals(resources, self.staged, self._settler, way=self)
         self._watcher = Watcher(resources, way=self)
 
     def start(self) -> None:
@@ -185,10 +185,10 @@ class Owner:
 
     def changed(self) -> None:
         """
-        From other processes to the stager; and what they ask, to the claims.
+        From other processes to the stager; and what they ask, to the withdrawals.
         """
         self._stager.changed()
-        self.claims.look([lease.shard for lease in self.leases.held])
+        self.withdrawals.look([lease.shard for lease in self.leases.held])
 
     def look_back(self) -> None:
         """

@@ -13,9 +13,9 @@ from typing import TypeAlias
 from tickwheel.scheduler.model import (
     Adopt,
     Answer,
+    AttemptStatus,
     Begin,
     Cancel,
-    Claim,
     Job,
     Move,
     Outcome,
@@ -154,7 +154,7 @@ def _cancel(write: Cancel, job: Job | None) -> Decision:
     return Answer(Outcome.CANCELLED, known), None
 
 
-def _known(job: Job | None, over: Claim | None) -> Job | None:
+def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
     """
     Return *job* as a caller's write finds it; None if its attempt is counted and *over* is not about that.
     """

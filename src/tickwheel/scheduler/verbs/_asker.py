@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, Cancel, Claim, Job, Move, Set, Standing, State, Write
+from tickwheel.scheduler.model import Answer, AttemptStatus, Cancel, Job, Move, Set, Standing, State, Write
 from tickwheel.scheduler.stores import Store
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _PATIENCE_S: Final = 60.0
 
 class Undecided(Protocol):
     """
-    A caller's writes, some of which wait for a word.
+    A caller's writes, some of which wait for the status of an attempt.
     """
 
     writes: Sequence[Write]
@@ -57,13 +57,13 @@ class _Waiting:
     A caller who waits.
     """
 
-    __slots__ = ("part", "remind_at", "until", "words")
+    __slots__ = ("part", "remind_at", "statuses", "until")
 
     def __init__(self, part: Undecided, now: float) -> None:
         self.part = part
         self.until = now + _PATIENCE_S
         self.remind_at = now
-        self.words: dict[int, Claim | None] = {}
+        self.statuses: dict[int, AttemptStatus | None] = {}
 
 
 Resubmit = Callable[[list[Write], Callable[[list[Answer] | Exception], object]], object]
@@ -139,23 +139,23 @@ class Asker:
 
     def _look(self, waiting: _Waiting) -> bool:
         """
-        Look for the words that are missing, and return whether the caller waits no longer.
+        Look for the statuses that are missing, and return whether the caller waits no longer.
         """
         part, now = waiting.part, self._runtime.monotonic()
-        open_ = {index: part.job(index) for index in part.indexes if index not in waiting.words}
+        open_ = {index: part.job(index) for index in part.indexes if index not in waiting.statuses}
         try:
             for index, job in open_.items():
                 found = self._store.get(job.key)
                 if found is None or found.state is not State.RUNNING or not _is_same(found, job):
-                    waiting.words[index] = None  # there is nothing to ask any more: it is done as it is
-            open_ = {index: job for index, job in open_.items() if index not in waiting.words}
+                    waiting.statuses[index] = None  # there is nothing to ask any more: it is done as it is
+            open_ = {index: job for index, job in open_.items() if index not in waiting.statuses}
             if open_:
                 self._put(waiting, open_, now)
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
             if not (isinstance(error, StoreError) and error.is_transient):
                 part.finish(error)
                 return True
-        if len(waiting.words) == len(part.indexes):
+        if len(waiting.statuses) == len(part.indexes):
             self._decide(waiting)
             return True
         if now > waiting.until:
@@ -169,15 +169,15 @@ class Asker:
         started = self._store.started(list(open_.values()))
         for index, job in open_.items():
             if job.generation in started:
-                waiting.words[index] = _claim(job, Standing.STARTED)
+                waiting.statuses[index] = _status(job, Standing.STARTED)
         if now < waiting.remind_at:
             return
         waiting.remind_at = now + _REMIND_S
-        left = [job for index, job in open_.items() if index not in waiting.words]
+        left = [job for index, job in open_.items() if index not in waiting.statuses]
         orphaned = self._store.ask(left)
         for index, job in open_.items():
             if job.generation in orphaned:
-                waiting.words[index] = _claim(job, Standing.CUT_OFF)
+                waiting.statuses[index] = _status(job, Standing.CUT_OFF)
 
     def _decide(self, waiting: _Waiting) -> None:
         part = waiting.part
@@ -185,15 +185,15 @@ class Asker:
         for index in part.indexes:
             write = part.writes[index]
             assert isinstance(write, (Set, Move, Cancel))
-            writes.append(replace(write, over=waiting.words[index]))
+            writes.append(replace(write, over=waiting.statuses[index]))
         try:
             self._resubmit(writes, part.finish)
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller
             part.finish(error)
 
 
-def _claim(job: Job, standing: Standing) -> Claim:
-    return Claim(job.generation, job.due_at, job.attempt, standing)
+def _status(job: Job, standing: Standing) -> AttemptStatus:
+    return AttemptStatus(job.generation, job.due_at, job.attempt, standing)
 
 
 def _is_same(found: Job, job: Job) -> bool:

@@ -2,9 +2,9 @@
 The referee: sees to it that `cancelled`, `moved` and `replaced` mean that the older generation does not start any more.
 
 The store answers TOO_LATE where an attempt is counted, because it cannot see whether that has started: no commit comes
-between an instant and its firing. The job's owner knows, and its word comes with the write when it is done again:
+between an instant and its firing. The job's owner knows, and its answer comes with the write when it is done again:
 
-    who owns the job               how its word is had
+    who owns the job               how it answers
     this process                   from its memory, at once: start and withdrawal exclude each other there
     another                        through the store, by the asker: the caller waits, nobody else does
     nobody any more                nothing starts: the attempt was cut off
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeAlias
 
-from tickwheel.scheduler.model import Answer, Cancel, Claim, Job, Move, Outcome, Set, Standing, Write
+from tickwheel.scheduler.model import Answer, AttemptStatus, Cancel, Job, Move, Outcome, Set, Standing, Write
 from tickwheel.scheduler.verbs._asker import Asker
 
 __all__ = ["Done", "Knowing", "Open", "Referee", "has_late"]
@@ -35,9 +35,9 @@ class Knowing(Protocol):
     A source that knows how far the counted attempts of its own jobs have come.
     """
 
-    def words(self, jobs: Sequence[Job]) -> list[Claim | None]:
+    def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
         """
-        Return the word on each of *jobs*, which run in the store; None where it is not known here.
+        Return the attempt status of each of *jobs*, which run in the store; None where it is not known here.
 
         What is said to be withdrawn does not start any more, and `resolved` is to be called with it.
         """
@@ -47,9 +47,9 @@ class Knowing(Protocol):
         Return whether the attempt that is counted for *job* is known here and has not started.
         """
 
-    def resolved(self, claims: Sequence[Claim], answers: Sequence[Answer] | None) -> None:
+    def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None:
         """
-        Take notice of what came of the writes that withdrew *claims*; None if that is unknown.
+        Take notice of what came of the writes that withdrew *statuses*; None if that is unknown.
         """
 
 
@@ -110,10 +110,10 @@ class Referee:
         """
         knowing = self._knowing()
         jobs = [part.job(index) for part in parts for index in part.indexes]
-        words: list[Claim | None] = [None] * len(jobs) if knowing is None else knowing.words(jobs)
-        by_part: list[tuple[Open, list[Claim | None]]] = []
+        statuses: list[AttemptStatus | None] = [None] * len(jobs) if knowing is None else knowing.statuses(jobs)
+        by_part: list[tuple[Open, list[AttemptStatus | None]]] = []
         for part in parts:
-            own, words = words[: len(part.indexes)], words[len(part.indexes) :]
+            own, statuses = statuses[: len(part.indexes)], statuses[len(part.indexes) :]
             if None in own:  # its other withdrawals wait with it, and are asked for again
                 if knowing is not None:
                     knowing.resolved([each for each in own if each is not None], None)
@@ -123,20 +123,20 @@ class Referee:
         for part, own in by_part:
             self._write_over(part, [each for each in own if each is not None], knowing, commit)
 
-    def _write_over(self, part: Open, words: list[Claim], knowing: Knowing | None, commit: Commit) -> None:
+    def _write_over(self, part: Open, statuses: list[AttemptStatus], knowing: Knowing | None, commit: Commit) -> None:
         """
-        Do the undecided writes of *part* again, with the *words* on the attempts that they met.
+        Do the undecided writes of *part* again, with the *statuses* of the attempts that they met.
         """
-        writes = [with_word(part.writes[index], word) for index, word in zip(part.indexes, words, strict=True)]
+        writes = [with_status(part.writes[index], status) for index, status in zip(part.indexes, statuses, strict=True)]
         try:
             answers = commit(writes)
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
             if knowing is not None:
-                knowing.resolved(words, None)
+                knowing.resolved(statuses, None)
             part.finish(error)
             return
         if knowing is not None:
-            knowing.resolved(words, answers)
+            knowing.resolved(statuses, answers)
         again = Open.of(writes, answers, part.finish)
         if again is None:
             part.finish(answers)
@@ -154,7 +154,7 @@ def has_late(answers: Sequence[Answer]) -> bool:
 
 def is_undecided(write: Write, answer: Answer) -> bool:
     """
-    Return whether *answer* says TOO_LATE for want of a word.
+    Return whether *answer* says TOO_LATE for want of an attempt status.
     """
     job = answer.job
     if answer.outcome is not Outcome.TOO_LATE or job is None or not isinstance(write, (Set, Move, Cancel)):
@@ -163,16 +163,16 @@ def is_undecided(write: Write, answer: Answer) -> bool:
     return over is None or over.standing is not Standing.STARTED or not is_about(over, job)
 
 
-def is_about(claim: Claim, job: Job) -> bool:
+def is_about(status: AttemptStatus, job: Job) -> bool:
     """
-    Return whether *claim* is about the attempt that is counted for *job*.
+    Return whether *status* is about the attempt that is counted for *job*.
     """
-    return (claim.generation, claim.due_at, claim.attempt) == (job.generation, job.due_at, job.attempt)
+    return (status.generation, status.due_at, status.attempt) == (job.generation, job.due_at, job.attempt)
 
 
-def with_word(write: Write, word: Claim) -> Write:
+def with_status(write: Write, status: AttemptStatus) -> Write:
     """
-    Return *write* with the *word* on the attempt that it met.
+    Return *write* with the *status* of the attempt that it met.
     """
     assert isinstance(write, (Set, Move, Cancel))
-    return replace(write, over=word)
+    return replace(write, over=status)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tickwheel.scheduler.model import ANY_CLAIM, Answer, Set, Write
+from tickwheel.scheduler.model import ANY_ATTEMPT, Answer, Set, Write
 from tickwheel.scheduler.stores import Joins
 from tickwheel.scheduler.verbs._joined_connections import unwrapped, unwrapped_async
 from tickwheel.scheduler.verbs.jobs import Verb, writes_of
@@ -70,4 +70,4 @@ class Within:
         return Joining(self._store, self._connection, writes_of(verb, self._over_any, self._now_ms(), None))
 
     def _over_any(self, request: SetRequest, now: int, era: int | None) -> Set:
-        return replace(self._set_write(request, now, era), over=ANY_CLAIM)
+        return replace(self._set_write(request, now, era), over=ANY_ATTEMPT)

@@ -25,10 +25,10 @@ from tickwheel.testing.store_suite._batch import BatchTests
 from tickwheel.testing.store_suite._begin import BeginTests
 from tickwheel.testing.store_suite._bulk import BulkTests
 from tickwheel.testing.store_suite._cancel import CancelTests
-from tickwheel.testing.store_suite._claim import ClaimTests
 from tickwheel.testing.store_suite._due import DueTests
 from tickwheel.testing.store_suite._handover import HandoverTests
 from tickwheel.testing.store_suite._input import InputTests
+from tickwheel.testing.store_suite._last_check import LastCheckTests
 from tickwheel.testing.store_suite._list import ListTests
 from tickwheel.testing.store_suite._machine import MachineTests
 from tickwheel.testing.store_suite._move import MoveTests
@@ -50,7 +50,7 @@ class StoreSuite(
     ReplayTests,
     AdoptTests,
     BeginTests,
-    ClaimTests,
+    LastCheckTests,
     SettleTests,
     AsideTests,
     RedateTests,

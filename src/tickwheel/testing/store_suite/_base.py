@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from tickwheel.scheduler.model import (
     Answer,
+    AttemptStatus,
     Begin,
     Cancel,
-    Claim,
     Job,
     JobQuery,
     Move,
@@ -96,12 +96,12 @@ class Rig:
         assert self.begin(job) is Outcome.BEGUN
         return job
 
-    def claim(self, key: str, standing: Standing) -> Claim:
+    def status(self, key: str, standing: Standing) -> AttemptStatus:
         """
-        Return a word on the attempt that is counted for *key*.
+        Return a status of the attempt that is counted for *key*.
         """
         job = self.get(key)
-        return Claim(job.generation, job.due_at, job.attempt, standing)
+        return AttemptStatus(job.generation, job.due_at, job.attempt, standing)
 
     def dead(self, key: str, error: str = "it broke") -> Job:
         """
@@ -124,13 +124,13 @@ class Rig:
         """
         return self.do(Settle(job, self.lease(job.key).epoch, how, **fields))
 
-    def move(self, key: str, after: int, if_generation: int | None = None, over: Claim | None = None) -> Answer:
+    def move(self, key: str, after: int, if_generation: int | None = None, over: AttemptStatus | None = None) -> Answer:
         """
         Move *key* to *after* ms from the start.
         """
         return self.do(Move(key, self.now + after, if_generation, over=over))
 
-    def cancel(self, key: str, if_generation: int | None = None, over: Claim | None = None) -> Answer:
+    def cancel(self, key: str, if_generation: int | None = None, over: AttemptStatus | None = None) -> Answer:
         """
         Cancel *key*.
         """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import (
-    ANY_CLAIM,
+    ANY_ATTEMPT,
     Begin,
     Cancel,
     Job,
@@ -91,7 +91,7 @@ class BatchTests(StoreTests):
                     Cancel("key 2"),
                     Begin(jobs[2], rig.lease("key 2").epoch),
                     Begin(jobs[3], rig.lease("key 3").epoch),
-                    Set(Job("key 3", 0, rig.now), over=ANY_CLAIM),
+                    Set(Job("key 3", 0, rig.now), over=ANY_ATTEMPT),
                     Settle(jobs[3], rig.lease("key 3").epoch),
                 ]
             )

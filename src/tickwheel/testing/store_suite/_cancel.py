@@ -58,7 +58,7 @@ class CancelTests(StoreTests):
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
-            assert rig.cancel("key", over=rig.claim("key", Standing.STARTED)).outcome is Outcome.CANCELLED
+            assert rig.cancel("key", over=rig.status("key", Standing.STARTED)).outcome is Outcome.CANCELLED
             assert rig.settle(job, due_at=rig.now + 9).outcome is Outcome.NOT_FOUND
             assert rig.store.get("key") is None
 

@@ -182,7 +182,7 @@ class SetTests(StoreTests):
         with self.rig() as rig:
             for mode in SetMode:
                 old = rig.running(f"key {mode}", 1_000, first_set_at=5)
-                answer = rig.set(old.key, 9_000, mode, over=rig.claim(old.key, Standing.STARTED))
+                answer = rig.set(old.key, 9_000, mode, over=rig.status(old.key, Standing.STARTED))
                 assert answer.outcome is Outcome.REPLACED
                 assert answer.job is not None
                 assert answer.job.due_at == rig.now + 9_000

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import ANY_CLAIM, Claim, Job, Outcome, SetMode, Settled, Standing, State
+from tickwheel.scheduler.model import ANY_ATTEMPT, AttemptStatus, Job, Outcome, SetMode, Settled, Standing, State
 from tickwheel.testing.store_suite._base import OWNER, Rig, StoreTests
 
-__all__ = ["ClaimTests"]
+__all__ = ["LastCheckTests"]
 
 
-class ClaimTests(StoreTests):
+class LastCheckTests(StoreTests):
     """
     Nothing is moved, cancelled or replaced that may start after the answer.
     """
@@ -35,15 +35,15 @@ class ClaimTests(StoreTests):
 
     def test_a_word_on_another_attempt(self) -> None:
         """
-        A word on another generation, instant or attempt is none.
+        The status of another generation, instant or attempt is none.
         """
         with self.rig() as rig:
             rig.running("key")
-            claim = rig.claim("key", Standing.WITHDRAWN)
+            status = rig.status("key", Standing.WITHDRAWN)
             for other in (
-                replace(claim, generation=claim.generation + 1),
-                replace(claim, due_at=claim.due_at + 1),
-                replace(claim, attempt=claim.attempt + 1),
+                replace(status, generation=status.generation + 1),
+                replace(status, due_at=status.due_at + 1),
+                replace(status, attempt=status.attempt + 1),
             ):
                 assert rig.set("key", over=other).outcome is Outcome.TOO_LATE
                 assert rig.move("key", 5, over=other).outcome is Outcome.TOO_LATE
@@ -55,13 +55,13 @@ class ClaimTests(StoreTests):
         """
         with self.rig() as rig:
             job = rig.running("key")
-            claim = rig.claim("key", Standing.STARTED)
-            assert rig.move("key", 5, over=claim).outcome is Outcome.TOO_LATE
-            assert rig.cancel("key", over=claim).outcome is Outcome.TOO_LATE
-            assert rig.set("key", over=claim).outcome is Outcome.REPLACED
+            status = rig.status("key", Standing.STARTED)
+            assert rig.move("key", 5, over=status).outcome is Outcome.TOO_LATE
+            assert rig.cancel("key", over=status).outcome is Outcome.TOO_LATE
+            assert rig.set("key", over=status).outcome is Outcome.REPLACED
             assert rig.settle(job).outcome is Outcome.WRONG_GENERATION
             rig.running("unasked")
-            assert rig.set("unasked", over=ANY_CLAIM).outcome is Outcome.REPLACED
+            assert rig.set("unasked", over=ANY_ATTEMPT).outcome is Outcome.REPLACED
 
     def test_does_not_start_any_more(self) -> None:
         """
@@ -70,16 +70,16 @@ class ClaimTests(StoreTests):
         for standing in (Standing.WITHDRAWN, Standing.CUT_OFF):
             with self.rig() as rig:
                 jobs = {name: rig.running(name, 1_000, first_set_at=7) for name in ("set", "moved", "cancelled")}
-                words = {name: rig.claim(name, standing) for name in jobs}
-                replaced = rig.set("set", 2_000, max_wait_ms=10_000_000, over=words["set"])
+                statuses = {name: rig.status(name, standing) for name in jobs}
+                replaced = rig.set("set", 2_000, max_wait_ms=10_000_000, over=statuses["set"])
                 assert replaced.outcome is Outcome.REPLACED
                 assert replaced.job is not None
                 assert replaced.job.first_set_at == 7
-                moved = rig.move("moved", 2_000, over=words["moved"])
+                moved = rig.move("moved", 2_000, over=statuses["moved"])
                 assert moved.outcome is Outcome.MOVED
                 assert moved.job is not None
                 assert (moved.job.attempt, moved.job.state) == (0, State.PENDING)
-                assert rig.cancel("cancelled", over=words["cancelled"]).outcome is Outcome.CANCELLED
+                assert rig.cancel("cancelled", over=statuses["cancelled"]).outcome is Outcome.CANCELLED
                 for job in jobs.values():
                     assert rig.settle(job).outcome in (Outcome.WRONG_GENERATION, Outcome.NOT_FOUND)
                 assert rig.counts() == (2, 0, 0)
@@ -91,20 +91,20 @@ class ClaimTests(StoreTests):
         with self.rig() as rig:
             for standing, attempt in ((Standing.WITHDRAWN, 0), (Standing.CUT_OFF, 1)):
                 job = rig.running(str(standing), 1_000)
-                answer = rig.set(job.key, 9_000, SetMode.KEEP, over=rig.claim(job.key, standing))
+                answer = rig.set(job.key, 9_000, SetMode.KEEP, over=rig.status(job.key, standing))
                 assert (answer.outcome, answer.job) == (Outcome.KEPT, replace(job, attempt=attempt))
                 assert rig.get(job.key) == answer.job
                 assert rig.settle(job).outcome is Outcome.WRONG_GENERATION
 
     def test_a_word_on_what_is_pending(self) -> None:
         """
-        A word on an attempt that has ended meanwhile does not matter: the write is done as if it had none.
+        The status of an attempt that has ended meanwhile does not matter: the write is done as if it had none.
         """
         with self.rig() as rig:
             job = rig.running("key")
-            claim = rig.claim("key", Standing.STARTED)
+            status = rig.status("key", Standing.STARTED)
             rig.settle(job, Settled.AGAIN, attempt=1, due_at=rig.now + 9)
-            assert rig.cancel("key", over=claim).outcome is Outcome.CANCELLED
+            assert rig.cancel("key", over=status).outcome is Outcome.CANCELLED
 
     def test_asked_and_told(self) -> None:
         """
@@ -137,5 +137,5 @@ class ClaimTests(StoreTests):
         return rig.get(key)
 
 
-def _attempt(job: Job | Claim) -> tuple[int, int, int]:
+def _attempt(job: Job | AttemptStatus) -> tuple[int, int, int]:
     return job.generation, job.due_at, job.attempt

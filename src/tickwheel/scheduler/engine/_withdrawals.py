@@ -1,5 +1,5 @@
 """
-The word on counted attempts: whether one has started, for callers who want to move, cancel or replace its job.
+The withdrawal of counted attempts: whether one has started, for callers who want to move, cancel or replace its job.
 
 Callers of this process ask on the writer's thread, those of others through the store. What has not started is withdrawn
 from memory first, so that it does not start whatever follows; then either the caller's write replaces it in the store,
@@ -21,9 +21,9 @@ from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, Claim, Job, Outcome, Standing, State
+from tickwheel.scheduler.model import Answer, AttemptStatus, Job, Outcome, Standing, State
 
-__all__ = ["Claims"]
+__all__ = ["Withdrawals"]
 
 _REST_S: Final = 0.25
 """How long a job that was given back for another process rests in the store, so that its write finds it pending."""
@@ -31,7 +31,7 @@ _REST_S: Final = 0.25
 _REPLACED: Final = frozenset((Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.KEPT))
 
 
-class Claims:
+class Withdrawals:
     """
     Withdraws what has not started, when asked.
 
@@ -57,21 +57,21 @@ class Claims:
         self._way = way
         self._withdrawn: dict[int, StagedJob] = {}
 
-    def words(self, jobs: Sequence[Job]) -> list[Claim | None]:
+    def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
         """
-        Return the word on each of *jobs*, for writes of this process that follow at once; None where it is not known.
+        Return the attempt status of each of *jobs*, or None, for writes of this process that follow at once.
         """
-        words: list[Claim | None] = []
+        statuses: list[AttemptStatus | None] = []
         for job in jobs:
             found = self._staged.withdraw(job)
             if found is None:
-                words.append(None)
+                statuses.append(None)
                 continue
             entry, standing = found
             if standing is Standing.WITHDRAWN:
                 self._withdrawn[job.generation] = entry
-            words.append(Claim(job.generation, job.due_at, job.attempt, standing))
-        return words
+            statuses.append(AttemptStatus(job.generation, job.due_at, job.attempt, standing))
+        return statuses
 
     def is_waiting(self, job: Job) -> bool:
         """
@@ -79,14 +79,14 @@ class Claims:
         """
         return self._staged.is_waiting(job.generation)
 
-    def resolved(self, claims: Sequence[Claim], answers: Sequence[Answer] | None) -> None:
+    def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None:
         """
         Forget what the writes have replaced, and give back what they have not.
         """
         gone: list[StagedJob] = []
         kept: list[Job] = []
-        for index, claim in enumerate(claims):
-            entry = self._withdrawn.pop(claim.generation, None) if claim.standing is Standing.WITHDRAWN else None
+        for index, status in enumerate(statuses):
+            entry = self._withdrawn.pop(status.generation, None) if status.standing is Standing.WITHDRAWN else None
             if entry is None:
                 continue
             answer = None if answers is None else answers[index]

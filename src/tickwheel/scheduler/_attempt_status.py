@@ -1,5 +1,5 @@
 """
-The word on a counted attempt: how far it has come.
+The status of a counted attempt: how far it has come.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from typing import Final
 
 from tickwheel.scheduler._record import record
 
-__all__ = ["ANY_CLAIM", "Claim", "Standing"]
+__all__ = ["ANY_ATTEMPT", "AttemptStatus", "Standing"]
 
 
 class Standing(StrEnum):
     """
-    How far a counted attempt has come, by the word of the node that knows it for certain.
+    How far a counted attempt has come, as the node says that knows it for certain.
     """
 
     STARTED = "started"
@@ -26,13 +26,13 @@ class Standing(StrEnum):
 
 
 @record
-class Claim:
+class AttemptStatus:
     """
     One counted attempt of one job, and how far it has come: a fact, which stays true whatever becomes of the job.
 
     The store sees that an attempt is counted, and not whether it has started, since no commit comes between an instant
-    and its firing. So a write to a job whose attempt is counted carries the word of its owner; without it, or with
-    that on another attempt, it is answered TOO_LATE and changes nothing.
+    and its firing. So a write to a job whose attempt is counted carries the status that its owner gives; without it, or
+    with that on another attempt, it is answered TOO_LATE and changes nothing.
     """
 
     generation: int
@@ -41,5 +41,5 @@ class Claim:
     standing: Standing
 
 
-ANY_CLAIM: Final = Claim(0, 0, 0, Standing.STARTED)
+ANY_ATTEMPT: Final = AttemptStatus(0, 0, 0, Standing.STARTED)
 """For a set in a caller's transaction, where nobody can be asked: it replaces whatever is there."""
