@@ -226,9 +226,9 @@ class Cluster:
         least, more = divmod(self.shards, len(nodes))
         return least + (nodes.index(owner) < more)
 
-    # ---- questions -------------------------------------------------------------------------------------------------
+    # ---- withdrawals -----------------------------------------------------------------------------------------------
 
-    def ask(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
+    def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
         orphans: set[int] = set()
         for job in jobs:
             shard = self._shards[self._table.place_of(job.key)]
@@ -236,12 +236,12 @@ class Cluster:
                 orphans.add(job.generation)
                 continue
             self._table._owner = shard.owner
-            self._table.ask([job])
+            self._table.request_withdrawal([job])
             if shard.holder is not None and self._dice.random() >= HINT_LOST:
                 shard.holder.heard.set()
         return orphans
 
-    def asked(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
+    def withdrawal_requests(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
         """
         Take the questions away that are about jobs of *shards*, and leave the others.
         """
@@ -251,8 +251,8 @@ class Cluster:
             del asked[attempt]
         return list(mine.values())
 
-    def tell_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
-        self._table.tell_started(jobs)
+    def report_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
+        self._table.report_started(jobs)
 
     def started(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
         return self._table.started(jobs)

@@ -109,19 +109,19 @@ class OneFile:
         A file has no standby.
         """
 
-    def ask(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
-        orphans: set[int] = connection.store.ask(jobs)
+    def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
+        orphans: set[int] = connection.store.request_withdrawal(jobs)
         for other in self._connections:
             if other.owner and self._dice.random() >= HINT_LOST:
                 other.heard.set()
         return orphans
 
-    def asked(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
-        found: list[Job] = connection.store.asked(shards)
+    def withdrawal_requests(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
+        found: list[Job] = connection.store.withdrawal_requests(shards)
         return found
 
-    def tell_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
-        connection.store.tell_started(jobs)
+    def report_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
+        connection.store.report_started(jobs)
 
     def started(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
         found: set[int] = connection.store.started(jobs)

@@ -276,23 +276,27 @@ class SimulatedStore:
         found: list[Aside] = self._read("aside")
         return found
 
-    def ask(self, jobs: Sequence[Job]) -> set[int]:
+    def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         """
         Ask whether attempts have started.
         """
-        return self._call("ask", lambda: self._world.ask(self._inner, jobs), can_repeat=True)
+        return self._call(
+            "request_withdrawal", lambda: self._world.request_withdrawal(self._inner, jobs), can_repeat=True
+        )
 
-    def asked(self, shards: Sequence[int]) -> list[Job]:
+    def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
         """
         Read what is asked.
         """
-        return self._call("asked", lambda: self._world.asked(self._inner, shards), can_repeat=False)
+        return self._call(
+            "withdrawal_requests", lambda: self._world.withdrawal_requests(self._inner, shards), can_repeat=False
+        )
 
-    def tell_started(self, jobs: Sequence[Job]) -> None:
+    def report_started(self, jobs: Sequence[Job]) -> None:
         """
         Answer that attempts have started.
         """
-        self._call("tell_started", lambda: self._world.tell_started(self._inner, jobs), can_repeat=True)
+        self._call("report_started", lambda: self._world.report_started(self._inner, jobs), can_repeat=True)
 
     def started(self, jobs: Sequence[Job]) -> set[int]:
         """

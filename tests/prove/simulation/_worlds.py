@@ -103,17 +103,17 @@ class World(Protocol):
         Lose the server, and go on with its standby.
         """
 
-    def ask(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
+    def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
         """
         Ask whether attempts have started.
         """
 
-    def asked(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
+    def withdrawal_requests(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
         """
         Read what is asked.
         """
 
-    def tell_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
+    def report_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
         """
         Answer that attempts have started.
         """

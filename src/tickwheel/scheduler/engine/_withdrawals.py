@@ -106,7 +106,7 @@ class Withdrawals:
         Answer what other processes ask about jobs of *shards*, which are ours.
         """
         try:
-            asked = self._store.asked(shards) if shards else []
+            asked = self._store.withdrawal_requests(shards) if shards else []
             started: list[Job] = []
             for job in asked:
                 found = self._staged.withdraw(job)
@@ -118,7 +118,7 @@ class Withdrawals:
                 else:
                     self._give_back(entry)
             if started:
-                self._store.tell_started(started)
+                self._store.report_started(started)
         except StoreError as error:  # those who ask remind us
             self._hooks.failed("answering other processes", error)
 

@@ -92,7 +92,7 @@ class Inline:
             raise UnsupportedError(what, "test it with a started Scheduler")
         self._store.apply([Begin(job, self._epoch)])
         begun = replace(job, attempt=entry.attempt, state=State.RUNNING)
-        self._store.tell_started([begun])  # so that a handler that sets its own key gets its answer
+        self._store.report_started([begun])  # so that a handler that sets its own key gets its answer
         raised: BaseException | None = None
         verdict = _verdict.judge_expired(job, self._epoch, self._now_ms())
         if verdict is None:

@@ -207,7 +207,7 @@ class MemoryStore:
     def wake(self) -> None:
         self._woken.set()
 
-    def ask(self, jobs: Sequence[Job]) -> set[int]:
+    def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         with self._lock:
             self._check_open()
             if self._owner is None:
@@ -215,12 +215,12 @@ class MemoryStore:
             self._asked.update((_attempt(job), job) for job in jobs)
             return set()
 
-    def asked(self, shards: Sequence[int]) -> list[Job]:
+    def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
         with self._lock:
             asked, self._asked = self._asked, {}
             return list(asked.values())
 
-    def tell_started(self, jobs: Sequence[Job]) -> None:
+    def report_started(self, jobs: Sequence[Job]) -> None:
         with self._lock:
             self._started |= {_attempt(job) for job in jobs}
 

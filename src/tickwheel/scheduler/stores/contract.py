@@ -302,25 +302,25 @@ class Store(Protocol):
         End a `wait_for_change` of another thread, or the next one, at once. From any thread.
         """
 
-    def ask(self, jobs: Sequence[Job]) -> set[int]:
+    def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         """
-        Ask the owners of *jobs*, whose attempts are counted, whether these have started, and wake them.
+        Request that the owners of *jobs* withdraw the attempts that are counted, and wake them.
 
-        An owner gives a job back, if it has not, and otherwise says so by `tell_started`. Nobody is owed an answer for
-        longer than a minute; asking again is allowed.
+        An owner gives a job back whose attempt has not started, and otherwise answers by `report_started`. A request
+        is kept for a minute; to repeat it is allowed.
 
         Returns:
             The generations of those that no living owner has: none of their attempts starts any more.
         """
 
-    def asked(self, shards: Sequence[int]) -> list[Job]:
+    def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
         """
-        Return what was asked of the owner of *shards* within the last minute and is not answered.
+        Return what was requested of the owner of *shards* within the last minute and is not answered.
 
         Of a job there is what names the attempt: key, generation, instant, and the attempt that is counted.
         """
 
-    def tell_started(self, jobs: Sequence[Job]) -> None:
+    def report_started(self, jobs: Sequence[Job]) -> None:
         """
         Answer that these attempts have started.
         """

@@ -18,10 +18,10 @@ from tickwheel.scheduler.engine._storeclock import StoreClock
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
 from tickwheel.scheduler.model import Answer, Job, Page, Set, State, Write
 from tickwheel.scheduler.stores import Joins, Shard, Store
-from tickwheel.scheduler.verbs._asker import Asker
 from tickwheel.scheduler.verbs._joined_connections import refuse_own_wait
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
+from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs._writer import Writer
 from tickwheel.scheduler.verbs.jobs import Verb, writes_of
@@ -73,7 +73,7 @@ class Client:
         self._opening = runtime.lock()
         self._writer: Writer | None = None
         self._knowing = knowing
-        self._asker = Asker(store, self._resubmit, runtime)
+        self._requests = WithdrawalRequests(store, self._resubmit, runtime)
         self._is_closed = False
 
     def opened(self) -> Writer:
@@ -102,7 +102,7 @@ class Client:
             self._is_closed = True
             writer, self._writer = self._writer, None
             if writer is not None:
-                self._asker.close()
+                self._requests.close()
                 writer.close(timeout_s)
                 try:
                     release()
@@ -121,7 +121,7 @@ class Client:
             waiting_max=self._options.waiting_max,
             on_commit=self._on_commit,
             on_unknown=self._on_unknown,
-            referee=Referee(self._knowing, self._asker),
+            referee=Referee(self._knowing, self._requests),
         )
 
     def _resubmit(self, writes: Sequence[Write], done: Done) -> None:

@@ -6,7 +6,7 @@ between an instant and its firing. The job's owner knows, and its answer comes w
 
     who owns the job               how it answers
     this process                   from its memory, at once: start and withdrawal exclude each other there
-    another                        through the store, by the asker: the caller waits, nobody else does
+    another                        by a withdrawal request: the caller waits, nobody else does
     nobody any more                nothing starts: the attempt was cut off
 
 Nothing here happens to a write that meets no counted attempt, which are all but those within some milliseconds of an
@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from tickwheel.scheduler.model import Answer, AttemptStatus, Cancel, Job, Move, Outcome, Set, Standing, Write
-from tickwheel.scheduler.verbs._asker import Asker
+from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 
 __all__ = ["Done", "Knowing", "Open", "Referee", "has_late"]
 
@@ -93,16 +93,16 @@ class Open:
 
 class Referee:
     """
-    Decides on the writer's thread what can be decided from memory, and leaves the rest to the asker.
+    Decides on the writer's thread what can be decided from memory, and leaves the rest to requests.
 
     Args:
         knowing: What fires here, or None.
-        asker: Asks the others.
+        requests: Sends those that others have to answer.
     """
 
-    def __init__(self, knowing: Callable[[], Knowing | None], asker: Asker) -> None:
+    def __init__(self, knowing: Callable[[], Knowing | None], requests: WithdrawalRequests) -> None:
         self._knowing = knowing
-        self._asker = asker
+        self._requests = requests
 
     def decide(self, parts: Sequence[Open], commit: Commit) -> None:
         """
@@ -117,7 +117,7 @@ class Referee:
             if None in own:  # its other withdrawals wait with it, and are asked for again
                 if knowing is not None:
                     knowing.resolved([each for each in own if each is not None], None)
-                self._asker.ask(part)
+                self._requests.add(part)
             else:
                 by_part.append((part, own))
         for part, own in by_part:
@@ -141,7 +141,7 @@ class Referee:
         if again is None:
             part.finish(answers)
         else:
-            self._asker.ask(again)
+            self._requests.add(again)
 
 
 def has_late(answers: Sequence[Answer]) -> bool:

@@ -105,13 +105,15 @@ class HandoverTests(SharedTests):
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
                 return
             jobs = [rig.get(rig.running(f"key {number}").key) for number in range(60)]
-            assert peer.ask(jobs) == set()
+            assert peer.request_withdrawal(jobs) == set()
             own, others = hand_over(rig, peer)
-            assert peer.ask(jobs) == set()
-            assert {job.key for job in rig.store.asked([lease.shard for lease in own])} == {job.key for job in jobs}
-            assert peer.asked([lease.shard for lease in others]) == []
+            assert peer.request_withdrawal(jobs) == set()
+            assert {job.key for job in rig.store.withdrawal_requests([lease.shard for lease in own])} == {
+                job.key for job in jobs
+            }
+            assert peer.withdrawal_requests([lease.shard for lease in others]) == []
             rig.store.release(OWNER)
-            assert peer.ask(jobs) == {job.generation for job in jobs}
+            assert peer.request_withdrawal(jobs) == {job.generation for job in jobs}
             peer.release("a second")
             rig.leases = {lease.shard: lease for lease in rig.store.acquire(OWNER)}
 

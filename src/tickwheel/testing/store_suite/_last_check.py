@@ -112,15 +112,15 @@ class LastCheckTests(StoreTests):
         """
         with self.rig() as rig:
             jobs = [self._counted(rig, f"key {number}") for number in range(3)]
-            assert rig.store.ask(jobs) == set()
-            rig.store.ask(jobs[:1])
-            asked = rig.store.asked(list(rig.leases))
+            assert rig.store.request_withdrawal(jobs) == set()
+            rig.store.request_withdrawal(jobs[:1])
+            asked = rig.store.withdrawal_requests(list(rig.leases))
             assert sorted(map(_attempt, asked)) == sorted(map(_attempt, jobs))
             assert rig.store.started(jobs) == set()
-            rig.store.tell_started([job for job in asked if job.generation == jobs[1].generation])
+            rig.store.report_started([job for job in asked if job.generation == jobs[1].generation])
             assert rig.store.started([replace(job, attempt=7) for job in jobs]) == set()
             assert rig.store.started(jobs) == {jobs[1].generation}
-            assert jobs[1].generation not in {job.generation for job in rig.store.asked(list(rig.leases))}
+            assert jobs[1].generation not in {job.generation for job in rig.store.withdrawal_requests(list(rig.leases))}
 
     def test_nobody_to_ask(self) -> None:
         """
@@ -130,7 +130,7 @@ class LastCheckTests(StoreTests):
             job = self._counted(rig, "key")
             rig.store.release(OWNER)
             rig.leases = {}
-            assert rig.store.ask([job]) == {job.generation}
+            assert rig.store.request_withdrawal([job]) == {job.generation}
 
     def _counted(self, rig: Rig, key: str) -> Job:
         rig.running(key)

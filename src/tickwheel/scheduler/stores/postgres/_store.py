@@ -19,7 +19,7 @@ from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
-from tickwheel.scheduler.stores.postgres import _ownership, _questions
+from tickwheel.scheduler.stores.postgres import _ownership, _withdrawals
 from tickwheel.scheduler.stores.postgres._batch import Batch, ServerMovedError, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connections
 from tickwheel.scheduler.stores.postgres._failover import notice_server
@@ -310,23 +310,23 @@ class PostgresStore:
         with self._open_connections().writing() as connection:
             notice_server(connection, self.url)
 
-    def ask(self, jobs: Sequence[Job]) -> set[int]:
+    def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         with self._open_connections().writing() as connection:
-            unowned = _questions.ask(connection, jobs, self._shard_of)
+            unowned = _withdrawals.request(connection, jobs, self._shard_of)
         self._tell()
         return unowned
 
-    def asked(self, shards: Sequence[int]) -> list[Job]:
+    def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
         with self._open_connections().reading() as connection:
-            return _questions.asked(connection, shards)
+            return _withdrawals.requests(connection, shards)
 
-    def tell_started(self, jobs: Sequence[Job]) -> None:
+    def report_started(self, jobs: Sequence[Job]) -> None:
         with self._open_connections().writing() as connection:
-            _questions.tell_started(connection, jobs)
+            _withdrawals.report_started(connection, jobs)
 
     def started(self, jobs: Sequence[Job]) -> set[int]:
         with self._open_connections().reading() as connection:
-            return _questions.started(connection, jobs)
+            return _withdrawals.started(connection, jobs)
 
     def _hold(self, owner: str, leases: list[Lease], before: float) -> None:
         self._owner = owner

@@ -206,10 +206,10 @@ SELECT j.key, j.generation, j.due_at, j.payload, j.target, j.handler, j.attempt,
 FROM note CROSS JOIN LATERAL (SELECT * FROM tickwheel_job WHERE tickwheel_job.key = note.key) AS j
 WHERE j.generation = note.generation AND j.state = 0 AND j.due_at < %(until)s;
 
--- name: forget_questions
+-- name: forget_withdrawal_requests
 DELETE FROM tickwheel_question WHERE asked_at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
 
--- name: ask
+-- name: request_withdrawal
 INSERT INTO tickwheel_question (shard, generation, due_at, attempt, key, asked_at)
 SELECT shard, generation, due_at, attempt, key, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM unnest(%s::integer[], %s::bigint[], %s::bigint[], %s::integer[], %s::text[])
@@ -225,12 +225,12 @@ SELECT shard FROM tickwheel_shard
 WHERE shard = ANY(%s)
     AND (owner IS NULL OR lease_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 
--- name: questions
+-- name: withdrawal_requests
 SELECT key, generation, due_at, attempt FROM tickwheel_question
 WHERE shard = ANY(%s) AND NOT has_started
     AND asked_at >= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
 
--- name: tell_started
+-- name: report_started
 UPDATE tickwheel_question AS q SET has_started = true
 FROM unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at, attempt)
 WHERE q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt;

@@ -17,7 +17,7 @@ from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
-from tickwheel.scheduler.stores.redis import _questions
+from tickwheel.scheduler.stores.redis import _withdrawals
 from tickwheel.scheduler.stores.redis._batch import Batch, shard_of_row
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
@@ -211,26 +211,26 @@ class RedisStore:
         if self._listener is not None:
             self._listener.wake()
 
-    def ask(self, jobs: Sequence[Job]) -> set[int]:
+    def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         call, now = self._open_connections().call, self.now_ms()
         owned = {shard.number for shard in self.shards() if shard.owner is not None}
         shards = self._shards_of(jobs)
         own = [job for job in jobs if shards[job.key] in owned]
         if own:
-            _questions.ask(call, self._questions, own, now)
+            _withdrawals.request(call, self._questions, own, now)
             call("PUBLISH", f"{self._base}:news", "")
         return {job.generation for job in jobs if shards[job.key] not in owned}
 
-    def asked(self, shards: Sequence[int]) -> list[Job]:
-        jobs = _questions.asked(self._open_connections().call, self._questions, self.now_ms())
+    def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
+        jobs = _withdrawals.requests(self._open_connections().call, self._questions, self.now_ms())
         found = self._shards_of(jobs)
         return [job for job in jobs if found[job.key] in shards]
 
-    def tell_started(self, jobs: Sequence[Job]) -> None:
-        _questions.tell_started(self._open_connections().call, self._questions, jobs, self.now_ms())
+    def report_started(self, jobs: Sequence[Job]) -> None:
+        _withdrawals.report_started(self._open_connections().call, self._questions, jobs, self.now_ms())
 
     def started(self, jobs: Sequence[Job]) -> set[int]:
-        return _questions.started(self._open_connections().call, self._questions, jobs)
+        return _withdrawals.started(self._open_connections().call, self._questions, jobs)
 
     def _try(self, connections: Connections, batch: Batch) -> list[Any]:
         with self._storable():

@@ -20,7 +20,7 @@ from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
-from tickwheel.scheduler.stores.sqlite import _questions
+from tickwheel.scheduler.stores.sqlite import _withdrawals
 from tickwheel.scheduler.stores.sqlite._batch import Batch
 from tickwheel.scheduler.stores.sqlite._bell import Bell, ring
 from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
@@ -259,25 +259,25 @@ class SqliteStore:
         if self._bell is not None:
             self._bell.wake()
 
-    def ask(self, jobs: Sequence[Job]) -> set[int]:
+    def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         if self._lease is None and not self._lock.is_taken():
             return {job.generation for job in jobs}
         with translated(self.url), self._open_connections().writing() as connection:
-            _questions.ask(connection, jobs, self.now_ms())
+            _withdrawals.request(connection, jobs, self.now_ms())
         ring(self.path)
         return set()
 
-    def asked(self, shards: Sequence[int]) -> list[Job]:
+    def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
         with translated(self.url), self._open_connections().reading() as connection:
-            return _questions.asked(connection, self.now_ms())
+            return _withdrawals.requests(connection, self.now_ms())
 
-    def tell_started(self, jobs: Sequence[Job]) -> None:
+    def report_started(self, jobs: Sequence[Job]) -> None:
         with translated(self.url), self._open_connections().writing() as connection:
-            _questions.tell_started(connection, jobs)
+            _withdrawals.report_started(connection, jobs)
 
     def started(self, jobs: Sequence[Job]) -> set[int]:
         with translated(self.url), self._open_connections().reading() as connection:
-            return _questions.started(connection, jobs)
+            return _withdrawals.started(connection, jobs)
 
     def _keep_reserve(self) -> None:
         with translated(self.url), self._open_connections().reading() as connection:

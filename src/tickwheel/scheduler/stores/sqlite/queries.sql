@@ -113,17 +113,17 @@ UPDATE tickwheel_job SET state = 0 WHERE shard = 0 AND due_at = ? AND generation
 -- name: delete_all_notes
 DELETE FROM tickwheel_note;
 
--- name: forget_questions
+-- name: forget_withdrawal_requests
 DELETE FROM tickwheel_question WHERE asked_at < ?;
 
--- name: ask
+-- name: request_withdrawal
 INSERT INTO tickwheel_question (generation, due_at, attempt, key, asked_at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET asked_at = excluded.asked_at;
 
--- name: questions
+-- name: withdrawal_requests
 SELECT key, generation, due_at, attempt FROM tickwheel_question WHERE asked_at >= ? AND has_started = 0;
 
--- name: tell_started
+-- name: report_started
 UPDATE tickwheel_question SET has_started = 1 WHERE generation = ? AND due_at = ? AND attempt = ?;
 
 -- name: has_started

@@ -13,7 +13,7 @@
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
 --   shard:SHARD   hash    owner, epoch, until
 --   tails         set     the numbers of shards that are tails: what ran in one that was handed over
---   questions     hash    counted attempts that others ask about (see _questions.py)
+--   questions     hash    counted attempts that others ask about (see _withdrawals.py)
 --   nodes         zset    who is there, by the instant until which they were seen
 local base = KEYS[1]
 local CHUNK = 2000

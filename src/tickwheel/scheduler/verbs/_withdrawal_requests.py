@@ -1,7 +1,7 @@
 """
-The asker: has the word of jobs' owners in other processes on whether an attempt has started.
+The withdrawal requests of this process: owners in other processes are asked to withdraw counted attempts.
 
-The question is kept in the store, and the owner, woken, either gives the job back, so that it is pending, or says that
+A request is kept in the store, and the owner, woken, either gives the job back, so that it is pending, or says that
 it has started. An owner that is gone says nothing; then its lease ends, and nothing of it starts any more.
 """
 
@@ -20,14 +20,14 @@ from tickwheel.scheduler.stores import Store
 if TYPE_CHECKING:
     import threading
 
-__all__ = ["Asker", "Undecided"]
+__all__ = ["Undecided", "WithdrawalRequests"]
 
 _PAUSE_FIRST_S: Final = 0.002
 _PAUSE_MAX_S: Final = 0.1
 """How often the store is looked at for an answer; less and less often, since most come at once."""
 
 _REMIND_S: Final = 1.0
-"""After which the question is put again, because the hint may be lost and the owner may be gone."""
+"""After which a request is made again, because the hint may be lost and the owner may be gone."""
 
 _PATIENCE_S: Final = 60.0
 """How long a caller waits at most: some leases, so that a successor has answered."""
@@ -69,9 +69,9 @@ class _Waiting:
 Resubmit = Callable[[list[Write], Callable[[list[Answer] | Exception], object]], object]
 
 
-class Asker:
+class WithdrawalRequests:
     """
-    Asks in a thread of its own, which lives while somebody waits.
+    Requests in a thread of its own, which lives while somebody waits.
 
     Args:
         store: Open.
@@ -89,7 +89,7 @@ class Asker:
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
-    def ask(self, part: Undecided) -> None:
+    def add(self, part: Undecided) -> None:
         """
         Have the undecided writes of *part* decided; from any thread, without waiting.
         """
@@ -99,7 +99,7 @@ class Asker:
                 self._new.append(_Waiting(part, self._runtime.monotonic()))
                 self._wake.set()
                 if self._thread is None:
-                    self._thread = self._runtime.thread(target=self._run, name="tickwheel-asker", daemon=True)
+                    self._thread = self._runtime.thread(target=self._run, name="tickwheel-withdrawals", daemon=True)
                     self._thread.start()
         if is_closed:
             part.finish(ClosedError("scheduler"))
@@ -174,7 +174,7 @@ class Asker:
             return
         waiting.remind_at = now + _REMIND_S
         left = [job for index, job in open_.items() if index not in waiting.statuses]
-        orphaned = self._store.ask(left)
+        orphaned = self._store.request_withdrawal(left)
         for index, job in open_.items():
             if job.generation in orphaned:
                 waiting.statuses[index] = _status(job, Standing.CUT_OFF)

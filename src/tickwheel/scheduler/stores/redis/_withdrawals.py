@@ -1,5 +1,5 @@
 """
-What nodes ask of the owners of shards: whether a counted attempt has started.
+The withdrawal requests of nodes: an owner gives a job back, or answers that its attempt has started.
 
 One hash: the attempt, as `generation/due_at/attempt`; and when it was asked, the answer, and the key.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler.model import Job, State
 
-__all__ = ["ask", "asked", "started", "tell_started"]
+__all__ = ["report_started", "request", "requests", "started"]
 
 _KEPT_MS: Final = 60_000
 _OPEN, _STARTED = b"0", b"1"
@@ -19,17 +19,17 @@ _OPEN, _STARTED = b"0", b"1"
 _Call = Callable[..., Any]
 
 
-def ask(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
+def request(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
     """
-    Leave a question about each of *jobs*.
+    Request the withdrawal of each of *jobs*.
     """
     for job in jobs:
         call("HSETNX", place, _attempt(job), b"%d %b %b" % (now, _OPEN, job.key.encode()))
 
 
-def asked(call: _Call, place: str, now: int) -> list[Job]:
+def requests(call: _Call, place: str, now: int) -> list[Job]:
     """
-    Return what is asked and not answered, and forget what is old.
+    Return what is requested and not answered, and forget what is old.
     """
     jobs: list[Job] = []
     old: list[bytes] = []
@@ -46,7 +46,7 @@ def asked(call: _Call, place: str, now: int) -> list[Job]:
     return jobs
 
 
-def tell_started(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
+def report_started(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
     """
     Answer that the attempts of *jobs* have started.
     """

@@ -1,5 +1,7 @@
 """
-What nodes ask of the owners of shards: whether a counted attempt has started.
+The withdrawal requests of nodes: an owner gives a job back, or answers that its attempt has started.
+
+Their table is `tickwheel_question`.
 """
 
 from __future__ import annotations
@@ -11,14 +13,14 @@ from tickwheel.scheduler.model import Job, State
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
-__all__ = ["ask", "asked", "started", "tell_started"]
+__all__ = ["report_started", "request", "requests", "started"]
 
 _KEPT_MS: Final = 60_000
 
 
-def ask(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], int]) -> set[int]:
+def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], int]) -> set[int]:
     """
-    Leave a question about each of *jobs* that has an owner, and return the generations of the others.
+    Request the withdrawal of each of *jobs* that has an owner, and return the generations of the others.
 
     What runs may be in another shard than that of its key.
     """
@@ -26,7 +28,7 @@ def ask(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], i
     shards.update(connection.execute(SQL["shards_of_running"], (list(shards),)).fetchall())
     rows = connection.execute(SQL["unowned_shards"], (sorted(set(shards.values())),)).fetchall()
     unowned = {row[0] for row in rows}
-    connection.execute(SQL["forget_questions"], (_KEPT_MS,))
+    connection.execute(SQL["forget_withdrawal_requests"], (_KEPT_MS,))
     owned = sorted(
         [
             (shards[job.key], job.generation, job.due_at, job.attempt, job.key)
@@ -35,25 +37,25 @@ def ask(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], i
         ]
     )
     if owned:
-        connection.execute(SQL["ask"], [list(column) for column in zip(*owned, strict=True)])
+        connection.execute(SQL["request_withdrawal"], [list(column) for column in zip(*owned, strict=True)])
     return {job.generation for job in jobs if shards[job.key] in unowned}
 
 
-def asked(connection: Connection, shards: Sequence[int]) -> list[Job]:
+def requests(connection: Connection, shards: Sequence[int]) -> list[Job]:
     """
-    Return what is asked of the owner of *shards* and not answered.
+    Return what is requested of the owner of *shards* and not answered.
     """
-    rows = connection.execute(SQL["questions"], (list(shards), _KEPT_MS)).fetchall()
+    rows = connection.execute(SQL["withdrawal_requests"], (list(shards), _KEPT_MS)).fetchall()
     return [
         Job(key, generation, due_at, attempt=attempt, state=State.RUNNING) for key, generation, due_at, attempt in rows
     ]
 
 
-def tell_started(connection: Connection, jobs: Sequence[Job]) -> None:
+def report_started(connection: Connection, jobs: Sequence[Job]) -> None:
     """
     Answer that the attempts of *jobs* have started.
     """
-    connection.execute(SQL["tell_started"], _attempts(jobs))
+    connection.execute(SQL["report_started"], _attempts(jobs))
 
 
 def started(connection: Connection, jobs: Sequence[Job]) -> set[int]:

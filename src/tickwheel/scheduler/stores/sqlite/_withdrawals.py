@@ -1,0 +1,54 @@
+"""
+The withdrawal requests of processes that do not own the file: its owner gives a job back, or answers that it started.
+
+Their table is `tickwheel_question`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final
+
+from tickwheel.scheduler.model import Job, State
+from tickwheel.scheduler.stores.sqlite._queries import SQL
+
+__all__ = ["report_started", "request", "requests", "started"]
+
+_KEPT_MS: Final = 60_000
+
+
+def request(connection: sqlite3.Connection, jobs: Sequence[Job], now: int) -> None:
+    """
+    Request the withdrawal of each of *jobs*, and forget old requests.
+    """
+    connection.execute(SQL["forget_withdrawal_requests"], (now - _KEPT_MS,))
+    connection.executemany(SQL["request_withdrawal"], [(*_attempt(job), job.key, now) for job in jobs])
+
+
+def requests(connection: sqlite3.Connection, now: int) -> list[Job]:
+    """
+    Return what is requested and not answered.
+    """
+    rows = connection.execute(SQL["withdrawal_requests"], (now - _KEPT_MS,)).fetchall()
+    return [
+        Job(key, generation, due_at, attempt=attempt, state=State.RUNNING) for key, generation, due_at, attempt in rows
+    ]
+
+
+def report_started(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+    """
+    Answer that the attempts of *jobs* have started.
+    """
+    connection.executemany(SQL["report_started"], list(map(_attempt, jobs)))
+
+
+def started(connection: sqlite3.Connection, jobs: Sequence[Job]) -> set[int]:
+    """
+    Return the generations of those of which that was answered.
+    """
+    return {job.generation for job in jobs if connection.execute(SQL["has_started"], _attempt(job)).fetchone()}
+
+
+def _attempt(job: Job) -> tuple[int, int, int]:
+    return job.generation, job.due_at, job.attempt
