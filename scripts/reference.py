@@ -15,7 +15,7 @@ MODULES = (
     "tickwheel.wheels",
     "tickwheel.scheduler",
     "tickwheel.scheduler.targets",
-    "tickwheel.scheduler.effects",
+    "tickwheel.scheduler.idempotency",
     "tickwheel.service",
     "tickwheel.testing",
 )

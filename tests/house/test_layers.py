@@ -55,7 +55,7 @@ PRIVATE_IMPORTS_MAX = 13
 # list may only become shorter: what is in it the simulation has to replace as a whole.
 OWN_TIME = {
     "scheduler._runtime": "it is where all the others get them",
-    "scheduler.effects": "it runs at the receiver, where no scheduler is",
+    "scheduler.idempotency": "it runs at the receiver, where no scheduler is",
     "scheduler.migration": "it is a command, which copies one store into another while no engine runs",
     "scheduler.remote": "it is the client of a service: its time is that of the network",
     "scheduler.stores": "a store waits for its server or its file; the simulation has stores of its own",

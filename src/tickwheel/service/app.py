@@ -19,11 +19,11 @@ from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
 from tickwheel.service.guard import Guard
 from tickwheel.service.http import Call, Reply
+from tickwheel.service.idempotency import IdempotencyKeys
 from tickwheel.service.intake import incoming_trace
 from tickwheel.service.jobs import PREFIX, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.methods import KeyMethods, Methods
-from tickwheel.service.once import Once
 from tickwheel.service.openapi import openapi
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.pages import Files, page, problem_page
@@ -51,7 +51,7 @@ class Service:
         self._firings = Firings(scheduler)
         figures = Figures(scheduler, self._firings)
         self._live = Live(self._firings, figures, options.watchers_max)
-        once = Once(options.batch_bytes_max)
+        idempotency = IdempotencyKeys(options.batch_bytes_max)
         self._pulls = Pulls(scheduler, options)
         self._debug = Debug(figures)
         table = operations(
@@ -69,16 +69,16 @@ class Service:
         by_path: dict[str, dict[str, Endpoint]] = {}
         for operation in table:
             by_path.setdefault(operation.path, {})[operation.method] = operation.run
-        methods = {path: Methods(once, **found) for path, found in by_path.items()}
+        methods = {path: Methods(idempotency, **found) for path, found in by_path.items()}
         # Jobs are not left to the router: it costs as much as setting one, and knows no key with a line end in it.
         self._job = KeyMethods("/v1/jobs/{key}", methods)
         self._schedule = KeyMethods("/v1/schedules/{key}", methods)
         self._router = Router(
             [
                 *(Route(path, found) for path, found in methods.items()),
-                Route("/openapi.json", Methods(once, GET=_always(document))),
-                Route("/problems/{name}", Methods(once, GET=problem_page)),
-                Route("/", Methods(once, GET=page)),
+                Route("/openapi.json", Methods(idempotency, GET=_always(document))),
+                Route("/problems/{name}", Methods(idempotency, GET=problem_page)),
+                Route("/", Methods(idempotency, GET=page)),
                 Mount("/static", Files()),
             ],
             redirect_slashes=False,

@@ -7,8 +7,8 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tickwheel.service.http import Call, Reply
+from tickwheel.service.idempotency import IdempotencyKeys
 from tickwheel.service.msgpack import is_wanted, packed
-from tickwheel.service.once import Once
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.routes import Endpoint
 
@@ -20,11 +20,11 @@ class Methods:
     One address: the operation of each method that it takes.
     """
 
-    def __init__(self, once: Once, **operations: Endpoint) -> None:
+    def __init__(self, idempotency: IdempotencyKeys, **operations: Endpoint) -> None:
         """
         Take these *operations*; writes with an idempotency key go through *once*.
         """
-        self._once = once
+        self._idempotency = idempotency
         self._operations = operations
         if "GET" in operations:
             operations["HEAD"] = operations["GET"]
@@ -39,7 +39,7 @@ class Methods:
             message = f"this address takes {self._allow}, not {show(call.method)}"
             raise ProblemError("method_not_allowed", message, value=call.method, headers={"allow": self._allow})
         if b"idempotency-key" in call.headers and call.method not in ("GET", "HEAD"):
-            reply = await self._once.reply(call, operation)
+            reply = await self._idempotency.reply(call, operation)
         else:
             reply = await operation(call)
         if b"msgpack" in call.headers.get(b"accept", b"") and isinstance(reply, Reply) and is_wanted(call):

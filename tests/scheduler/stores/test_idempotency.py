@@ -15,8 +15,8 @@ from contextlib import suppress
 import pytest
 
 from tickwheel.scheduler import Firing, Job
-from tickwheel.scheduler.effects import create_table, once, once_async, prune
 from tickwheel.scheduler.errors import TransactionError
+from tickwheel.scheduler.idempotency import create_table, first_time, first_time_async, prune
 
 
 def firing(key="bill/17", generation=1, attempt=1, first_set_at=5):
@@ -64,7 +64,7 @@ def bill(conn, each):
     """
     Have the effect, once.
     """
-    is_first = once(conn, each)
+    is_first = first_time(conn, each)
     if is_first:
         conn.execute("INSERT INTO bills VALUES ('17')")
     return is_first
@@ -149,7 +149,7 @@ def test_with_asyncio(postgres, database):
     async def main():
         async with await psycopg.AsyncConnection.connect(postgres.url(database)) as conn:
             await conn.execute("CREATE TABLE tickwheel_effects (message_id text PRIMARY KEY, done_at bigint NOT NULL)")
-            return [await once_async(conn, firing()), await once_async(conn, firing(attempt=2))]
+            return [await first_time_async(conn, firing()), await first_time_async(conn, firing(attempt=2))]
 
     assert asyncio.run(main()) == [True, False]
 
@@ -163,24 +163,24 @@ def test_connections_that_commit_by_themselves(tmp_path, postgres, database):
     conn = sqlite3.connect(tmp_path / "own.db", isolation_level=None)
     create_table(conn)
     with pytest.raises(TransactionError, match="commits every statement at once: execute BEGIN first"):
-        once(conn, firing())
+        first_time(conn, firing())
     conn.execute("BEGIN")
-    assert once(conn, firing())
+    assert first_time(conn, firing())
     conn.close()
     with psycopg.connect(postgres.url(database), autocommit=True) as conn:
         create_table(conn)
         with pytest.raises(TransactionError, match=r"use it within `with conn\.transaction"):
-            once(conn, firing())
+            first_time(conn, firing())
         with conn.transaction():
-            assert once(conn, firing())
+            assert first_time(conn, firing())
     with pytest.raises(TransactionError, match="is object: pass a connection of sqlite3 or psycopg 3"):
-        once(object(), firing())
+        first_time(object(), firing())
 
 
 SCRIPT = """
 import os, signal, sqlite3, sys, threading
 from tickwheel.scheduler import Scheduler
-from tickwheel.scheduler.effects import create_table, once
+from tickwheel.scheduler.idempotency import create_table, first_time
 
 folder, is_first = sys.argv[1], sys.argv[2] == "first"
 own = sqlite3.connect(folder + "/own.db")
@@ -195,7 +195,7 @@ scheduler = Scheduler("sqlite:///" + folder + "/jobs.db")
 def bill(payload, firing):
     own = sqlite3.connect(folder + "/own.db")
     with own:
-        is_new = once(own, firing)
+        is_new = first_time(own, firing)
         if is_new:
             own.execute("INSERT INTO bills VALUES (?)", (firing.attempt,))
     own.close()

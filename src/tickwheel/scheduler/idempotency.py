@@ -7,7 +7,7 @@ transaction in SQLite or PostgreSQL, the repeat is recognised there: by a table 
     @scheduler.handler("bill")
     def bill(payload, firing):
         with connect() as conn:
-            if once(conn, firing):
+            if first_time(conn, firing):
                 conn.execute("INSERT INTO bills ...")
 
 The first firing that commits has the effect; every later one of the same life of the job finds its id there. Prune the
@@ -23,7 +23,7 @@ from typing import Any, Final
 from tickwheel.scheduler.errors import TransactionError
 from tickwheel.scheduler.targets import Firing
 
-__all__ = ["create_table", "once", "once_async", "prune"]
+__all__ = ["create_table", "first_time", "first_time_async", "prune"]
 
 _CREATE: Final = "CREATE TABLE IF NOT EXISTS tickwheel_effects (message_id text PRIMARY KEY, done_at bigint NOT NULL)"
 _ADD: Final = "INSERT INTO tickwheel_effects (message_id, done_at) VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -41,7 +41,7 @@ def create_table(conn: Any) -> None:
     conn.execute(_CREATE)
 
 
-def once(conn: Any, firing: Firing) -> bool:
+def first_time(conn: Any, firing: Firing) -> bool:
     """
     Return whether the effect of *firing* is to happen now, and note that it does, in the transaction of *conn*.
 
@@ -60,9 +60,9 @@ def once(conn: Any, firing: Firing) -> bool:
     return bool(conn.execute(_of(conn, _ADD), _row(firing)).rowcount)
 
 
-async def once_async(conn: Any, firing: Firing) -> bool:
+async def first_time_async(conn: Any, firing: Firing) -> bool:
     """
-    Do as `once` does, for an `AsyncConnection` of psycopg 3.
+    Do as `first_time` does, for an `AsyncConnection` of psycopg 3.
     """
     _check(conn)
     cursor = await conn.execute(_of(conn, _ADD), _row(firing))

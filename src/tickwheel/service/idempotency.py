@@ -22,7 +22,7 @@ from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.replies import problem_reply
 from tickwheel.service.routes import Endpoint
 
-__all__ = ["Once"]
+__all__ = ["IdempotencyKeys"]
 
 _KEPT_S: Final = 3600.0
 _BYTES_MAX: Final = 64 << 20
@@ -43,7 +43,7 @@ class _Kept:
     size: int = 0
 
 
-class Once:
+class IdempotencyKeys:
     """
     The answers that are kept, by who asked with which key.
     """
