@@ -80,8 +80,7 @@ class Outcome(StrEnum):
     """
     The job has started: it can be neither moved nor cancelled any more.
 
-    From a store it means less: an attempt is counted, and the write has no word on whether it has started. See
-    `AttemptStatus`.
+    From a store it means less: an attempt is counted, and the write comes without its `AttemptStatus`.
     """
     NOT_FOUND = "not_found"
     WRONG_GENERATION = "wrong_generation"
