@@ -27,17 +27,26 @@ def test_rate(start):
 
 def test_rate_of_wrong_tokens(start):
     """
-    Whoever has no token of the service shares the turns of an address, before any token is checked.
+    Requests without a token of the service share the turns of an address, and take none of a token's.
     """
-    token = {"authorization": f"Bearer {'r' * 40}"}
-    server = start("--rate", "0.01", environment={"TICKWHEEL_READ_TOKEN": "r" * 40})  # one turn, the next in minutes
-    assert server.ask("GET", "/v1/jobs", headers=token).status == 200  # the token was not known yet
-    for number in range(3):
-        wrong = {"authorization": f"Bearer {number}"}
-        assert server.ask("GET", "/v1/jobs", headers=wrong).status == 429
+    tokens = [{"authorization": f"Bearer {letter * 40}"} for letter in "rw"]
+    environment = {"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40}
+    server = start("--rate", "0.01", environment=environment)  # one turn, the next in minutes
+    wrong = [server.ask("GET", "/v1/jobs", headers={"authorization": f"Bearer {n}"}).status for n in range(3)]
+    assert wrong == [401, 429, 429]
     assert server.ask("GET", "/v1/jobs").status == 429
-    assert server.ask("GET", "/v1/jobs", headers=token).status == 200
-    assert server.ask("GET", "/v1/jobs", headers=token).status == 429
+    for token in tokens:  # never seen before, and from the address that has no turn left
+        assert server.ask("GET", "/v1/jobs", headers=token).status == 200
+        assert server.ask("GET", "/v1/jobs", headers=token).status == 429
+
+
+def test_health_at_any_rate(start):
+    """
+    The health checks of a proxy are answered while a flood comes through it.
+    """
+    server = start("--rate", "0.01")
+    assert [server.ask("GET", "/v1/jobs").status for _ in range(2)] == [200, 429]
+    assert [server.ask("GET", path).status for path in ("/healthz", "/readyz") for _ in range(2)] == [200] * 4
 
 
 def test_pending_max(start):

@@ -18,13 +18,15 @@ from tickwheel.service.http import Call
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.rate import Rate
-from tickwheel.service.tokens import Access
+from tickwheel.service.tokens import Access, digest_of
 
 __all__ = ["Guard"]
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN: Final = ("/static/", "/problems/", "/docs")
-_OPEN_PATHS: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico"})
+_HEALTH: Final = frozenset({"/healthz", "/readyz"})
+"""Answered at any rate: a flood from the proxy in front may not let its own checks fail."""
+_OPEN_PATHS: Final = _HEALTH | {"/", "/openapi.json", "/favicon.ico"}
 
 
 class Guard:
@@ -45,12 +47,14 @@ class Guard:
         Raise the problem of a request that is not let in.
         """
         _check_one_host(call)
-        if self._rate is not None:
-            self._rate.check(call)
+        token = _token(call) if self._tokens else ""
+        access = self._tokens.access(token)
+        if self._rate is not None and call.path not in _HEALTH:
+            self._rate.check(_client(call) if access is Access.NONE else digest_of(token))
         if call.method not in _SAFE:
             _check_origin(call)
         if self._tokens:
-            self._check_token(call)
+            _check_access(call, token, access)
         else:
             self._check_host(call)
 
@@ -61,19 +65,29 @@ class Guard:
             message = f"the Host header is {show(host)}, and this service is not called so"
             raise ProblemError("wrong_host", message, value=host)
 
-    def _check_token(self, call: Call) -> None:
-        if call.path in _OPEN_PATHS or call.path.startswith(_OPEN):
-            return
-        scheme, _, token = (call.header(b"authorization") or "").partition(" ")
-        access = self._tokens.access(token.strip()) if scheme.lower() == "bearer" else Access.NONE
-        call.scope["tickwheel.access"] = access
-        if access is Access.NONE:
-            what = "the token is not one of this service" if token else "there is no token"
-            raise ProblemError("unauthorized", what, headers={"www-authenticate": "Bearer"})
-        if access is Access.READ and (call.method not in _SAFE or call.path.startswith("/debug/")):
-            raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")
-        if self._rate is not None:
-            self._rate.know(call)
+
+def _token(call: Call) -> str:
+    scheme, _, token = (call.header(b"authorization") or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _client(call: Call) -> str:
+    """
+    Return the address that *call* comes from; no address is the hash of a token.
+    """
+    address: str = (call.scope.get("client") or ("", 0))[0]
+    return address
+
+
+def _check_access(call: Call, token: str, access: Access) -> None:
+    if call.path in _OPEN_PATHS or call.path.startswith(_OPEN):
+        return
+    call.scope["tickwheel.access"] = access
+    if access is Access.NONE:
+        what = "the token is not one of this service" if token else "there is no token"
+        raise ProblemError("unauthorized", what, headers={"www-authenticate": "Bearer"})
+    if access is Access.READ and (call.method not in _SAFE or call.path.startswith("/debug/")):
+        raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")
 
 
 def _check_one_host(call: Call) -> None:

@@ -1,8 +1,8 @@
 """
 How often one client may ask: a bucket of turns for each, which fills at a steady rate.
 
-A client is its token, once that was found to be one; until then, and where there are no tokens, it is its address.
-So a client that guesses tokens has the turns of one client, and takes none from those that have a token.
+A client with a token of this service is that token; any other is its address. So a client that guesses tokens, or has
+none, has the turns of its address, and takes none from those that have a token, even behind one proxy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from tickwheel.service.http import Call
 from tickwheel.service.problems import ProblemError
 
 __all__ = ["Rate"]
@@ -34,7 +33,7 @@ class _Bucket:
 
 class Rate:
     """
-    The buckets of all clients.
+    The buckets of all clients, by their names.
     """
 
     def __init__(self, per_s: float, burst: float | None = None) -> None:
@@ -43,19 +42,17 @@ class Rate:
         """
         self._per_s = per_s
         self._burst = max(1.0, 2 * per_s if burst is None else burst)
-        self._buckets: OrderedDict[bytes | str | None, _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def check(self, call: Call) -> None:
+    def check(self, client: str) -> None:
         """
-        Take a turn of the client's bucket.
+        Take a turn of the bucket of *client*.
 
         Raises:
             ProblemError: `too_many_requests` if there is none left, with the seconds until there is.
         """
         now = time.monotonic()
-        token = call.headers.get(b"authorization")
-        address: str = (call.scope.get("client") or ("", 0))[0]
-        bucket = self._bucket(token if token in self._buckets else address, now)
+        bucket = self._bucket(client, now)
         bucket.turns = min(self._burst, bucket.turns + (now - bucket.since) * self._per_s)
         bucket.since = now
         if bucket.turns < 1:
@@ -64,13 +61,7 @@ class Rate:
             raise ProblemError("too_many_requests", message, headers={"retry-after": str(wait_s)})
         bucket.turns -= 1
 
-    def know(self, call: Call) -> None:
-        """
-        Give the token of *call*, which is one of this service, a bucket of its own.
-        """
-        self._bucket(call.headers[b"authorization"], time.monotonic())
-
-    def _bucket(self, client: bytes | str | None, now: float) -> _Bucket:
+    def _bucket(self, client: str, now: float) -> _Bucket:
         bucket = self._buckets.get(client)
         if bucket is None:
             bucket = self._buckets[client] = _Bucket(self._burst, now)

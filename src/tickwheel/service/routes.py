@@ -57,7 +57,7 @@ __all__ = ["Endpoint", "Operation", "operations"]
 Endpoint = Callable[[Call], Awaitable[ASGIApp]]
 """From a request to what answers it."""
 
-_OPEN: Final = ("malformed_request", "wrong_host", "too_many_requests")
+_OPEN: Final = ("malformed_request", "wrong_host")
 _READ: Final = ("malformed_request", "unauthorized", "wrong_host", "invalid_value", "too_many_requests")
 _READ_ONE: Final = (*_READ, "job_not_found")
 _WRITE: Final = (*_READ, "forbidden", "idempotency_key_reused")
