@@ -90,6 +90,45 @@ def test_every_operation_is_described(document):
     assert {part.split("'")[0] for part in text.split("#/components/schemas/")[1:]} <= names
 
 
+@pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
+def test_answers_have_no_more_than_is_documented(server, document):
+    """
+    Every answer is as its schema says, and has no field that the schema does not have.
+    """
+    import jsonschema_rs  # noqa: PLC0415  where it is installed
+
+    assert server.job("PUT", "waits", {"delay": 0, "target": "pull", "handler": "scans"}).status == 201
+    assert server.job("PUT", "comes back", {"every": 3600, "target": "log"}).status == 201
+    with server.live() as live:
+        assert server.job("PUT", "fails", {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}).status == 201
+        live.firing("fails", "died")
+    closed = close({"components": document["components"]})
+    asked = 0
+    for path, methods in document["paths"].items():
+        content = methods.get("get", {"responses": {"200": {}}})["responses"]["200"].get("content", {})
+        if "application/json" not in content:
+            continue
+        key = "comes%20back" if "schedules" in path else "fails"
+        query = "?cron=0+9+*+*+*" if path.endswith(":next") else ""
+        answer = server.ask("GET", path.replace("{key}", key) + query)
+        assert answer.status == 200, (path, answer.body)
+        jsonschema_rs.validate(content["application/json"]["schema"] | closed, answer.json)
+        asked += 1
+    assert asked >= 12
+
+
+def close(schema):
+    """
+    Return *schema* with every object closed whose fields it names.
+    """
+    if isinstance(schema, list):
+        return [close(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: close(inner) for name, inner in schema.items()}
+    return closed | {"additionalProperties": False} if isinstance(schema.get("properties"), dict) else closed
+
+
 def test_every_documented_address_is_there(server, document):
     """
     Every method of every address is routed, and the page's own addresses are not part of the API.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Raw, Struct
 
@@ -31,7 +31,6 @@ __all__ = [
     "ResultDocument",
     "ShardDocument",
     "ShardsDocument",
-    "StatsDocument",
     "StripDocument",
     "WheelDocument",
     "answer_document",
@@ -154,74 +153,6 @@ class CancelledDocument(Struct, frozen=True):
     """
 
     cancelled: int
-
-
-class LatenessDocument(TypedDict):
-    """
-    The lateness of this process's firings: the upper edge (null: none) and count of each step of the histogram.
-    """
-
-    count: int
-    p50_ms: float
-    p99_ms: float
-    max_ms: float
-    sum_ms: float
-    histogram: list[tuple[float | None, int]]
-
-
-class AsideDocument(TypedDict):
-    """
-    The number of jobs that wait for a node with their handler, and when the first of them is, or was, due.
-    """
-
-    target: str
-    handler: str
-    count: int
-    since: int
-
-
-class LeakedDocument(TypedDict):
-    """
-    The number of attempts of one handler that run on past their timeouts, as a thread or on the loop.
-    """
-
-    target: str
-    handler: str
-    executor: str
-    count: int
-
-
-class StatsDocument(TypedDict):
-    """
-    Counts of the store (pending, running, dead) and of this process (the rest).
-    """
-
-    now: Moment
-    changes: int
-    pending: int
-    running: int
-    dead: int
-    fired: int
-    succeeded: int
-    failed: int
-    retried: int
-    snoozed: int
-    expired: int
-    dead_total: int
-    refused: int
-    staged: int
-    waiting: int
-    in_flight: int
-    lateness: LatenessDocument
-    waiting_for_handler: list[AsideDocument]
-    leaked: list[LeakedDocument]
-    commits: int
-    owner: str | None
-    epoch: int | None
-    store: str
-    loss_window: str
-    offset_ms: float
-    next_due_at: Moment | None
 
 
 class StripDocument(Struct, frozen=True):

@@ -27,11 +27,11 @@ from tickwheel.service.documents import (
     JobDocument,
     PageDocument,
     ShardsDocument,
-    StatsDocument,
     WheelDocument,
 )
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument
 from tickwheel.service.schedules import RunsDocument, ScheduleDocument, SchedulesDocument
+from tickwheel.service.stats import StatsDocument
 
 __all__ = ["ANSWERS", "BODIES", "FIELDS"]
 
@@ -82,14 +82,46 @@ _LATENESS: Final[dict[str, Any]] = {
 }
 _STATS: Final[dict[str, Any]] = {
     **dict.fromkeys(("running", "dead", "failed", "retried", "snoozed", "expired", "dead_total", "refused"), 0),
-    **dict.fromkeys(("waiting", "in_flight"), 0),
+    **dict.fromkeys(("given_back", "waiting", "in_flight"), 0),
     "now": _SET_AT,
     "changes": 7,
     "pending": 1,
     "fired": 2,
     "succeeded": 2,
     "staged": 1,
+    "in_memory": 1,
+    "by_target": {"pull": {"succeeded": 2, "retried": 0, "snoozed": 0, "dead_total": 0, "expired": 0, "given_back": 0}},
+    "targets": {"webhook": {"https://example.com": {"state": "open", "failures": 5, "open_s": 12.5}}},
+    "pull": {"kitchen": {"waiting": 1, "oldest_due_at": _SET_AT, "ready": 0, "leased": 0, "workers": 2}},
     "commits": 5,
+    "commit": {
+        "writes": 7,
+        "mean_size": 1.4,
+        "mean_ms": 0.8,
+        "largest": 3,
+        "last_size": 1,
+        "last_ms": 0.7,
+        "retries": 0,
+        "failures": 0,
+        "waiting": 0,
+        "p50_ms": 0.7,
+        "p99_ms": 1.1,
+        "max_ms": 1.1,
+    },
+    "leases": {"renewals": 40, "failures": 0, "trusted_s": 8.0},
+    "wheel": {
+        **dict.fromkeys(("moves", "cancels", "cascades", "refiles", "notices"), 0),
+        "pending": 1,
+        "sets": 3,
+        "fires": 2,
+        "sorted_by_level": [2, 0, 0, 0, 0, 0, 0, 0, 0],
+        "cascaded_by_level": [0, 0, 0, 0, 0, 0, 0, 0, 0],
+        "bytes": 4096,
+        "wakeups": 4,
+    },
+    "shards": [0],
+    "tails": [],
+    "shards_all": 1,
     "lateness": _LATENESS,
     "waiting_for_handler": [],
     "leaked": [],

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from tickwheel.observe.prometheus import LATENESS_EDGES_MS, buckets
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.bodies import CENTURY_S
 from tickwheel.service.documents import (
@@ -27,6 +25,7 @@ from tickwheel.service.http import Call, Reply
 from tickwheel.service.intake import query, to_count, to_duration, to_instant
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.replies import document_reply
+from tickwheel.service.stats import stats_document
 
 __all__ = ["DUE_FIELDS", "FIRING_FIELDS", "Figures"]
 
@@ -50,21 +49,6 @@ FIRING_FIELDS: Final[dict[str, Any]] = {
 }
 """The fields of the query of firings, each with its JSON schema."""
 _FRESH_S: Final = 0.25
-_UNTOLD: Final = frozenset({"times", "sizes", "lateness", "levels"})
-
-
-def _told(stats: dict[str, Any]) -> dict[str, Any]:
-    """
-    Return *stats* as they are reported: lateness in coarser steps, what only Prometheus needs left out.
-    """
-    lateness, commit, wheel, due_at = (stats[name] for name in ("lateness", "commit", "wheel", "next_due_at"))
-    times = {f"{name}_ms": commit["times"][f"{name}_ms"] for name in ("p50", "p99", "max")}
-    return stats | {
-        "lateness": lateness | {"histogram": buckets(lateness["histogram"], LATENESS_EDGES_MS)},
-        "commit": {name: value for name, value in commit.items() if name not in _UNTOLD} | times,
-        "wheel": wheel and {name: value for name, value in wheel.items() if name not in _UNTOLD},
-        "next_due_at": None if due_at is None else instant(due_at),
-    }
 
 
 class Figures:
@@ -87,8 +71,7 @@ class Figures:
         """
         Return the scheduler's stats, the time, and a count that grows with every change that it knows of.
         """
-        stats = _told(await self.scheduler_stats())
-        return {"now": datetime.now(UTC), "changes": stats["commit"]["writes"], **stats}
+        return stats_document(await self.scheduler_stats())
 
     async def scheduler_stats(self) -> dict[str, Any]:
         """

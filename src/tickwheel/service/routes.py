@@ -33,7 +33,6 @@ from tickwheel.service.documents import (
     JobDocument,
     PageDocument,
     ShardsDocument,
-    StatsDocument,
     WheelDocument,
 )
 from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures
@@ -51,6 +50,7 @@ from tickwheel.service.schedules import (
     Schedules,
     SchedulesDocument,
 )
+from tickwheel.service.stats import StatsDocument
 
 __all__ = ["Endpoint", "Operation", "operations"]
 

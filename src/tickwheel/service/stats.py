@@ -1,0 +1,195 @@
+"""
+The stats as they go out: their document, and how it is made of what the scheduler counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TypedDict
+
+from tickwheel.observe.prometheus import LATENESS_EDGES_MS, buckets
+from tickwheel.service.documents import Moment, instant
+
+__all__ = ["StatsDocument", "stats_document"]
+
+_UNTOLD: Final = frozenset({"times", "sizes", "lateness", "levels"})
+"""What only Prometheus needs."""
+
+
+class LatenessDocument(TypedDict):
+    """
+    The lateness of this process's firings: the upper edge (null: none) and count of each step of the histogram.
+    """
+
+    count: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    sum_ms: float
+    histogram: list[tuple[float | None, int]]
+
+
+class AsideDocument(TypedDict):
+    """
+    The number of jobs that wait for a node with their handler, and when the first of them is, or was, due.
+    """
+
+    target: str
+    handler: str
+    count: int
+    since: Moment
+
+
+class LeakedDocument(TypedDict):
+    """
+    The number of attempts of one handler that run on past their timeouts, as a thread or on the loop.
+    """
+
+    target: str
+    handler: str
+    executor: str
+    count: int
+
+
+class ResultsDocument(TypedDict):
+    """
+    The number of firings of one target by what became of them.
+    """
+
+    succeeded: int
+    retried: int
+    snoozed: int
+    dead_total: int
+    expired: int
+    given_back: int
+
+
+class QueueDocument(TypedDict):
+    """
+    A pull queue: due jobs that wait for a worker, firings that are ready for one or leased, workers that wait.
+    """
+
+    waiting: int
+    oldest_due_at: Moment | None
+    ready: int
+    leased: int
+    workers: int
+
+
+class CommitDocument(TypedDict):
+    """
+    The commits to the store: how many writes they had, and how long they took.
+    """
+
+    writes: int
+    mean_size: float
+    mean_ms: float
+    largest: int
+    last_size: int
+    last_ms: float
+    retries: int
+    failures: int
+    waiting: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class RenewalsDocument(TypedDict):
+    """
+    The renewals of leases, and for how long this process may fire without another one (null: without an end).
+    """
+
+    renewals: int
+    failures: int
+    trusted_s: float | None
+
+
+class NearDocument(TypedDict):
+    """
+    The counts of the near wheel's timers; the last two are of the thread that moves it.
+    """
+
+    pending: int
+    sets: int
+    moves: int
+    cancels: int
+    fires: int
+    cascades: int
+    refiles: int
+    sorted_by_level: list[int]
+    cascaded_by_level: list[int]
+    bytes: int
+    wakeups: int
+    notices: int
+
+
+class StatsDocument(TypedDict):
+    """
+    Counts of the store (pending, running, dead, waiting_for_handler, next_due_at, shards_all) and of this process.
+
+    `targets` has what each target reports in a form of its own: webhooks the state of each receiver that has failed.
+    """
+
+    now: Moment
+    changes: int
+    pending: int
+    running: int
+    dead: int
+    fired: int
+    succeeded: int
+    failed: int
+    retried: int
+    snoozed: int
+    expired: int
+    dead_total: int
+    given_back: int
+    refused: int
+    staged: int
+    in_memory: int
+    waiting: int
+    in_flight: int
+    lateness: LatenessDocument
+    by_target: dict[str, ResultsDocument]
+    targets: dict[str, Any]
+    pull: dict[str, QueueDocument]
+    waiting_for_handler: list[AsideDocument]
+    leaked: list[LeakedDocument]
+    commits: int
+    commit: CommitDocument
+    leases: RenewalsDocument | None
+    wheel: NearDocument | None
+    owner: str | None
+    epoch: int | None
+    shards: list[int]
+    tails: list[int]
+    shards_all: int
+    store: str
+    loss_window: str
+    offset_ms: float
+    next_due_at: Moment | None
+
+
+def stats_document(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return *stats* as they go out: with the time, and a count that grows with every change; lateness in coarser steps.
+    """
+    lateness, commit, wheel = stats["lateness"], stats["commit"], stats["wheel"]
+    times = {f"{name}_ms": commit["times"][f"{name}_ms"] for name in ("p50", "p99", "max")}
+    pull = {name: each | {"oldest_due_at": _instant(each["oldest_due_at"])} for name, each in stats["pull"].items()}
+    return {
+        "now": datetime.now(UTC),
+        "changes": commit["writes"],
+        **stats,
+        "lateness": lateness | {"histogram": buckets(lateness["histogram"], LATENESS_EDGES_MS)},
+        "pull": pull,
+        "waiting_for_handler": [each | {"since": instant(each["since"])} for each in stats["waiting_for_handler"]],
+        "commit": {name: value for name, value in commit.items() if name not in _UNTOLD} | times,
+        "wheel": wheel and {name: value for name, value in wheel.items() if name not in _UNTOLD},
+        "next_due_at": _instant(stats["next_due_at"]),
+    }
+
+
+def _instant(ms: int | None) -> datetime | None:
+    return None if ms is None else instant(ms)
