@@ -21,6 +21,7 @@ TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darw
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+CLIENTS := openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3 @types/node@26.6.6
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 # What goes into the wheel. Folders are listed because of deletions, which change nothing else.
@@ -42,6 +43,11 @@ $(VENV)/.made:
 $(VENV)/.%: requirements/%.txt $(VENV)/.made
 	@echo "make: installing $<"
 	@$(PIP) install -r $<
+	@touch $@
+
+# What generates a client in TypeScript; without npm its test is skipped.
+$(VENV)/.clients: $(VENV)/.made
+	@command -v npm >/dev/null && npm install --silent --no-audit --no-fund --no-save --prefix $(VENV)/clients $(CLIENTS)
 	@touch $@
 
 $(VENV)/.wheel: $(SOURCES) $(VENV)/.build
@@ -85,6 +91,7 @@ run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--por
 # pytest comes last, so that its summary closes the output. -P and the empty PYTHONPATH keep the source tree out:
 # what is tested is the installed wheel.
 test: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
+	@$(MAKE) --no-print-directory $(VENV)/.clients || echo "make: no npm or no registry of its packages here, so no client in TypeScript is tested" >&2
 	cargo test --quiet --locked --package tickwheel-core
 	env -u PYTHONPATH $(BIN)/python -P -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
