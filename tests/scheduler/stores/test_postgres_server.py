@@ -4,7 +4,9 @@ What the PostgreSQL store does when the server, the connection or another node i
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import sys
 
 import pytest
@@ -263,3 +265,20 @@ def test_what_a_failover_may_lose(postgres_pair, caplog):
     postgres_pair.primary.execute("SELECT pg_reload_conf()")
     with Scheduler(postgres_pair.url) as scheduler:
         assert scheduler.stats()["loss_window"] == ""
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
+def test_a_server_gone_without_a_word_is_noticed(make_postgres):
+    """
+    Over TCP the system is asked to notice in seconds that nobody answers, unless the URL says otherwise.
+    """
+    number = os.getpid()
+    address = f"127.54.{number >> 8 & 255}.{number & 255}"  # of this machine; no other server is there
+    make_postgres(f"listen_addresses={address}")
+    for given, idle_s in ("", 5), ("&keepalives_idle=60", 60):
+        store = open_store(f"postgresql://tick@{address}/postgres?shards=1{given}")
+        with store._connections.reading() as connection, socket.socket(fileno=os.dup(connection.fileno())) as end:
+            assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
+            assert [end.getsockopt(socket.IPPROTO_TCP, each) for each in options] == [idle_s, 2, 3, 10_000]
+        store.close()

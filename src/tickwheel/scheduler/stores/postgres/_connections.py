@@ -53,6 +53,15 @@ _SETTINGS: Final = {
     "synchronous_commit": "on",
 }
 _IDLE: Final = "idle_in_transaction_session_timeout"
+_LINK: Final = {
+    "connect_timeout": "10",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+"""A server that is gone without a word, as when its machine or network fails, is noticed in some ten seconds; by the
+system's own settings a call would wait for a quarter of an hour, and no lease be renewed. The URL may say otherwise."""
 
 
 class Connections:
@@ -118,9 +127,12 @@ class Connections:
         Args:
             conninfo: Where to, if it is not where all others go.
         """
+        conninfo = conninfo or self._conninfo
         try:
+            given = self._psycopg.conninfo.conninfo_to_dict(conninfo)
+            link = {name: value for name, value in _LINK.items() if name not in given}
             connection = self._psycopg.connect(
-                conninfo or self._conninfo, autocommit=True, application_name="tickwheel", **self._options
+                conninfo, autocommit=True, application_name="tickwheel", **link, **self._options
             )
         except self._psycopg.Error as error:
             raise self._refused(error) from error
