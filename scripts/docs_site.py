@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 FROM_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
-INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|scheduler\.(engine|verbs))")
+INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|scheduler\.(engine|verbs)|integrations\.django\.apps)")
 """Modules that nobody imports from outside: commands, and how the lab, the service and the scheduler are made."""
 INTERNAL = "\nInternal:"
 """In the docstring of a module that rooms share, and users do not import."""

@@ -73,6 +73,7 @@ THIRD_PARTY = {
     "rich": "cli",  # as click
     "starlette": "service",  # routes, requests and responses are its types throughout
     "msgspec": "service",  # bodies are its structs, and what reads them its decoders
+    "django": "integrations",  # it finds models, admin and commands by the names of their modules
     "pytest": "testing",  # the suites are pytest classes
     "hypothesis": "testing",  # the state machines are its machines
 }
@@ -289,7 +290,11 @@ def test_one_library_one_module(modules):
 
 
 @pytest.mark.parametrize(
-    "module", ["", "drivers", "aio", "cache", "scheduler", "observe", "integrations.fastapi", "integrations.flask"]
+    "module",
+    [
+        *("", "drivers", "aio", "cache", "scheduler", "observe"),
+        *("integrations.django", "integrations.fastapi", "integrations.flask"),
+    ],
 )
 def test_no_third_party_on_import(module):
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from tickwheel.clock import Clock
 from tickwheel.scheduler.errors import StoreError
@@ -113,7 +113,7 @@ def _postgres(url: str, path: str, options: dict[str, str], _clock: Clock | None
         what = f"listen is {masked(listen)!r} in {masked(url)!r}"
         raise StoreError(what, "write poll, or the URL of the server itself, %-escaped")
     return PostgresStore(
-        f"postgresql://{path}{'?' if options else ''}{urlencode(options)}",
+        f"postgresql://{path}{'?' if options else ''}{urlencode(options, quote_via=quote)}",
         url=masked(url),
         shards=shards or None,
         lease_s=lease_s,

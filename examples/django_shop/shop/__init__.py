@@ -1,0 +1,3 @@
+"""
+A shop that cancels unpaid orders.
+"""

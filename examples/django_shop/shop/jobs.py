@@ -1,0 +1,16 @@
+"""
+The handlers of the shop, which `manage.py tickwheel` runs.
+"""
+
+from __future__ import annotations
+
+from shop.models import Order
+from tickwheel.integrations.django import jobs
+
+
+@jobs.handler("cancel-order")
+def cancel_order(number: int) -> None:
+    """
+    Run when nobody has paid in time.
+    """
+    Order.objects.filter(pk=number, state="open").update(state="cancelled")

@@ -1,0 +1,3 @@
+"""
+How the tables came to be.
+"""

@@ -1,0 +1,36 @@
+"""
+Orders come in and are paid; each writes its row and its job in one transaction.
+"""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from shop.models import Order
+from tickwheel.integrations.django import jobs
+
+
+@csrf_exempt
+@transaction.atomic
+def order(request: HttpRequest, number: int) -> HttpResponse:
+    """
+    Take an order, which is cancelled unless it is paid.
+    """
+    minutes = float(request.GET.get("minutes", "30"))
+    Order.objects.create(pk=number)
+    jobs.scheduler.set(f"order/{number}", delay=60 * minutes, handler="cancel-order", payload=number)
+    return HttpResponse(status=201)
+
+
+@csrf_exempt
+@transaction.atomic
+def pay(_request: HttpRequest, number: int) -> HttpResponse:
+    """
+    Take a payment, unless it comes too late.
+    """
+    if jobs.scheduler.cancel(f"order/{number}").outcome != "cancelled":
+        return HttpResponse(status=409)
+    Order.objects.filter(pk=number).update(state="paid")
+    return HttpResponse(status=204)

@@ -1,0 +1,127 @@
+"""
+A Django application: jobs in the database of your models, set in their transactions.
+
+    INSTALLED_APPS = [..., "tickwheel.integrations.django"]
+
+Handlers are found in the module `jobs` of each application, `manage.py tickwheel` fires, and the admin lists the jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+from tickwheel.integrations._handlers import Handlers, is_async, within
+from tickwheel.scheduler import Scheduler
+
+__all__ = ["Jobs", "jobs"]
+
+
+class Jobs(Handlers):
+    """
+    The handlers of a project, and its `Scheduler`; `jobs` is the only one.
+
+    `settings.TICKWHEEL` may have: `DATABASE`, the alias of the database that holds the jobs, "default" if it is left
+    out; or `STORE`, a URL, for jobs elsewhere; `OPTIONS`, the fields of `SchedulerOptions`; `TARGETS`, URLs by name.
+
+    In the same database, what is set, moved or cancelled inside `transaction.atomic()` joins that transaction: it takes
+    effect if and only if you commit. For jobs elsewhere use `transaction.on_commit`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._scheduler: Scheduler | None = None
+        self._pid = 0
+        self._is_lent = False
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """
+        The scheduler of this process. It is made when it is first used, and does not fire: `manage.py tickwheel` does.
+
+        Raises:
+            ImproperlyConfigured: If the settings name no store.
+        """
+        with self._lock:
+            if self._scheduler is None or (self._pid != os.getpid() and not self._is_lent):
+                from tickwheel.integrations.django._scheduler import configured  # noqa: PLC0415  Django, on use
+
+                made = configured()
+                self.register(made)
+                self._scheduler, self._pid = made, os.getpid()  # that of a parent is the parent's
+            return self._scheduler
+
+    def register(self, scheduler: Scheduler) -> None:
+        """
+        Register all handlers on *scheduler*; around each, connections to databases that are too old are closed.
+        """
+        self._register(scheduler, _with_fresh_connections)
+
+    @contextmanager
+    def using(self, scheduler: Scheduler) -> Iterator[Scheduler]:
+        """
+        Let `scheduler` be *scheduler* inside the block, with all handlers, for a test that starts and stops it.
+        """
+        self.register(scheduler)
+        with self._lock:
+            before = self._scheduler, self._is_lent
+            self._scheduler, self._is_lent = scheduler, True
+        try:
+            yield scheduler
+        finally:
+            with self._lock:
+                self._scheduler, self._is_lent = before
+
+    def close(self) -> None:
+        """
+        Stop the scheduler, if there is one; the next use makes another.
+
+        For tests on PostgreSQL, whose database cannot be dropped while it is open.
+        """
+        with self._lock:
+            scheduler, self._scheduler = self._scheduler, None
+        if scheduler is not None:
+            scheduler.stop()
+
+
+jobs = Jobs()
+
+
+def _with_fresh_connections(function: Callable[..., Any]) -> Callable[..., Any]:
+    """
+    Return *function* as Django calls a view: connections past their age, or broken, are closed before and after it.
+    """
+    from django.db import close_old_connections  # noqa: PLC0415  on use
+
+    if not is_async(function):
+        return within(function, _closing(close_old_connections))
+    from asgiref.sync import sync_to_async  # noqa: PLC0415  Django brings it
+
+    close = sync_to_async(close_old_connections)
+
+    @wraps(function)
+    async def awaited(*arguments: object) -> object:
+        await close()
+        try:
+            return await function(*arguments)
+        finally:
+            await close()
+
+    return awaited
+
+
+def _closing(close: Callable[[], object]) -> Callable[[], Any]:
+    @contextmanager
+    def around() -> Iterator[None]:
+        close()
+        try:
+            yield
+        finally:
+            close()
+
+    return around

@@ -1,0 +1,3 @@
+"""
+What Django looks for by name: models, admin, commands, templates.
+"""

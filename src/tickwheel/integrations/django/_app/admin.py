@@ -1,0 +1,107 @@
+"""
+The page of the admin: a list of jobs by key and state, to cancel, run now and replay.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path
+
+from tickwheel.errors import TickwheelError
+from tickwheel.integrations.django import jobs
+from tickwheel.integrations.django._app.models import Job
+from tickwheel.scheduler import Job as StoredJob
+from tickwheel.scheduler import Page, State
+
+__all__ = ["JobAdmin"]
+
+_PAGE: Final = 100
+_SHOWN_MAX: Final = 200
+_VERBS: Final = {"cancel": "delete", "run_now": "change", "replay": "change"}
+"""What may be done to a job, and the permission for it."""
+
+
+@admin.register(Job)
+class JobAdmin(admin.ModelAdmin):
+    """
+    Lists jobs straight from the store.
+    """
+
+    change_list_template = "tickwheel_jobs.html"
+    actions: ClassVar[list[str]] = []
+
+    def has_add_permission(self, request: Any) -> bool:
+        """
+        Refuse: a job is set by code, with a payload that its handler understands.
+        """
+        return False
+
+    def get_urls(self) -> list[Any]:
+        """
+        Return the list alone: there is no table that Django's other pages could read.
+        """
+        return [path("", self.admin_site.admin_view(self.changelist_view), name="tickwheel_job_changelist")]
+
+    def changelist_view(self, request: Any, extra_context: dict[str, object] | None = None) -> Any:
+        """
+        Show a page of jobs, or do what was chosen to those that were.
+        """
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self._act(request)
+        asked = {name: request.GET.get(name, "") for name in ("q", "state", "cursor")}
+        page = Page(())
+        try:
+            page = jobs.scheduler.list(
+                asked["q"], state=asked["state"] or None, cursor=asked["cursor"] or None, limit=_PAGE
+            )
+        except TickwheelError as error:
+            messages.error(request, str(error))
+        further = {**asked, "cursor": page.cursor}
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Jobs",
+            "opts": self.opts,
+            "asked": asked,
+            "states": [state.value for state in State],
+            "rows": [_row(job) for job in page.jobs],
+            "next": urlencode(further) if page.cursor else None,
+            "verbs": [(verb, verb.replace("_", " ")) for verb, needed in _VERBS.items() if self._may(request, needed)],
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, self.change_list_template, context)
+
+    def _act(self, request: Any) -> HttpResponseRedirect:
+        verb, keys = request.POST.get("verb", ""), request.POST.getlist("key")
+        if verb not in _VERBS or not self._may(request, _VERBS[verb]):
+            raise PermissionDenied
+        for key in keys[:_PAGE]:
+            try:
+                outcome = getattr(jobs.scheduler, verb)(key).outcome.value.replace("_", " ")
+            except TickwheelError as error:
+                messages.error(request, f"refused for {key}: {error}")
+                continue
+            self.log_change(request, Job(key=key), f"{verb}: {outcome}")
+            messages.info(request, f"{outcome}: {key}")  # Django begins it with a capital, which a key may not have
+        return HttpResponseRedirect(request.get_full_path())
+
+    def _may(self, request: Any, needed: str) -> bool:
+        is_allowed: bool = getattr(self, f"has_{needed}_permission")(request)
+        return is_allowed
+
+
+def _row(job: StoredJob) -> dict[str, object]:
+    payload = job.payload.decode("utf-8", "replace")
+    return {
+        "job": job,
+        "due": datetime.fromtimestamp(job.due_at / 1000, UTC),
+        "payload": payload if len(payload) <= _SHOWN_MAX else f"{payload[:_SHOWN_MAX]}…",
+    }

@@ -1,0 +1,3 @@
+"""
+Each module is a command.
+"""

@@ -1,0 +1,43 @@
+"""
+`manage.py tickwheel`: fire the project's jobs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from tickwheel.integrations._worker import fire_until_stopped
+from tickwheel.integrations.django import jobs
+
+__all__ = ["Command"]
+
+
+class Command(BaseCommand):
+    """
+    Fire until SIGINT or SIGTERM; the handlers are those of the modules `jobs`.
+    """
+
+    help = "Fires jobs until SIGINT or SIGTERM."
+
+    def add_arguments(self, parser: Any) -> None:
+        """
+        Add `--role`.
+        """
+        parser.add_argument(
+            "--role",
+            choices=("auto", "owner"),
+            default="auto",
+            help="on SQLite, where one process fires: auto (the default) waits until another one ends, owner fails",
+        )
+
+    def handle(self, *, role: str, **_: object) -> None:
+        """
+        Run the command.
+        """
+        fire_until_stopped(jobs.scheduler, role, self._say)
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()

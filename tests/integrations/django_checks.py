@@ -1,0 +1,216 @@
+"""
+What Django runs as tests of a project: `test_django.py` says on which databases.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.db import connection, connections, transaction
+from django.test import TransactionTestCase, override_settings
+from shop.models import Order
+
+from tickwheel.integrations.django import jobs
+from tickwheel.scheduler import InvalidJobError, Scheduler
+from tickwheel.testing import InlineScheduler, ManualClock
+
+LATER = {"delay": 3600, "handler": "cancel-order"}
+ADMIN = "/admin/tickwheel/job/"
+
+
+def tearDownModule() -> None:
+    """
+    Let go of the database, which is dropped next.
+    """
+    jobs.close()
+
+
+class Jobs(TransactionTestCase):
+    """
+    The scheduler of a project.
+    """
+
+    def setUp(self) -> None:
+        """
+        Begin without jobs.
+        """
+        jobs.scheduler.drain()
+
+    def test_a_job_joins_the_transaction(self) -> None:
+        """
+        It is there if and only if the transaction commits, without a word of `conn`.
+        """
+        with transaction.atomic():
+            Order.objects.create(pk=1)
+            assert jobs.scheduler.set("a", **LATER).outcome == "created"
+            assert jobs.scheduler.get("a") is None  # what has no `conn` looks from outside
+        assert jobs.scheduler.get("a") is not None
+        with transaction.atomic():
+            assert jobs.scheduler.cancel("a").outcome == "cancelled"
+            assert jobs.scheduler.set_many([]) == []
+            transaction.set_rollback(True)
+        assert jobs.scheduler.get("a") is not None
+
+    def test_every_verb_joins(self) -> None:
+        """
+        `move`, `run_now` and `replay` too.
+        """
+        jobs.scheduler.set("a", **LATER)
+        with transaction.atomic():
+            assert jobs.scheduler.move("a", delay=7200).outcome == "moved"
+            assert jobs.scheduler.run_now("a").outcome == "moved"
+            assert jobs.scheduler.replay("a").outcome == "not_found"
+            transaction.set_rollback(True)
+        assert jobs.scheduler.get("a").generation == jobs.scheduler.list().jobs[0].generation
+        assert jobs.scheduler.list(due_from="2100-01-01T00:00:00Z").jobs == ()
+
+    def test_on_commit(self) -> None:
+        """
+        What is set on commit is outside of the transaction.
+        """
+        with transaction.atomic():
+            transaction.on_commit(partial(jobs.scheduler.set, "a", **LATER))
+            assert jobs.scheduler.get("a") is None
+        assert jobs.scheduler.get("a") is not None
+
+    def test_another_scheduler_for_a_test(self) -> None:
+        """
+        `using` gives it the handlers, which run in the thread that moves the clock.
+        """
+        Order.objects.create(pk=1)
+        clock = ManualClock()
+        with InlineScheduler(clock) as inline, jobs.using(inline):
+            assert jobs.scheduler is inline
+            with transaction.atomic():
+                jobs.scheduler.set("a", payload=1, **LATER)
+            clock.advance(3600)
+        assert Order.objects.get(pk=1).state == "cancelled"
+        assert jobs.scheduler is not inline
+
+    def test_handlers_close_old_connections(self) -> None:
+        """
+        A connection that is past its age is closed before and after a handler, sync or async.
+        """
+        clock = ManualClock()
+        seen = []
+        handlers = type(jobs)()
+
+        @handlers.handler("sync")
+        def sync(_payload: object) -> None:
+            seen.append(connection.connection)
+            connection.ensure_connection()
+
+        @handlers.handler("async")
+        async def later(_payload: object) -> None:
+            seen.append("async")
+
+        with InlineScheduler(clock) as inline, handlers.using(inline):
+            connection.ensure_connection()
+            connection.close_at = 0
+            handlers.scheduler.set("a", delay=60, handler="sync")
+            handlers.scheduler.set("b", delay=60, handler="async")
+            clock.advance(60)
+        assert seen == [None, "async"]
+
+    def test_jobs_elsewhere(self) -> None:
+        """
+        With `STORE` they join nothing; a write inside a transaction is done at once.
+        """
+        other = type(jobs)()
+        with override_settings(TICKWHEEL={"STORE": "memory://", "OPTIONS": {"workers": 3}}):
+            with transaction.atomic():
+                other.scheduler.set("a", **LATER)
+                assert other.scheduler.get("a") is not None
+            other.close()
+
+    def test_settings_that_cannot_be(self) -> None:
+        """
+        Each is refused with what to write.
+        """
+        wrong = {
+            "has 'STORES': known are DATABASE, OPTIONS, STORE, TARGETS": {"STORES": "memory://"},
+            "is in memory, where no other process finds the jobs": {"DATABASE": "memory"},
+        }
+        in_memory = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+        connections.settings["memory"] = {**connections.settings["default"], **in_memory}
+        self.addCleanup(connections.settings.pop, "memory")
+        self.addCleanup(connections.__delitem__, "memory")
+        for message, settings in wrong.items():
+            with override_settings(TICKWHEEL=settings), pytest.raises(ImproperlyConfigured, match=message):
+                type(jobs)().scheduler.get("a")
+        with override_settings(TICKWHEEL={"OPTIONS": {"workers": 0}}), pytest.raises(InvalidJobError):
+            type(jobs)().scheduler.get("a")
+
+    def test_dumpdata(self) -> None:
+        """
+        The model of the admin has no table, and none is looked for.
+        """
+        call_command("dumpdata", stdout=io.StringIO())
+
+
+class Admin(TransactionTestCase):
+    """
+    The page of the admin.
+    """
+
+    def setUp(self) -> None:
+        """
+        Begin with two pending jobs, seen by a superuser.
+        """
+        jobs.scheduler.drain()
+        jobs.scheduler.set("order/1", payload={"<b>": 1}, **LATER)
+        jobs.scheduler.set("other/1", **LATER)
+        self.client.force_login(User.objects.create_superuser("root"))
+
+    def test_the_list(self) -> None:
+        """
+        It finds jobs by prefix and state, and shows what they hold as text.
+        """
+        shown = self.client.get(ADMIN, {"q": "order/", "state": "pending"}).content.decode()
+        assert "order/1" in shown
+        assert "other/1" not in shown
+        assert "{&quot;&lt;b&gt;&quot;:1}" in shown
+        assert "No jobs here" in self.client.get(ADMIN, {"state": "dead"}).content.decode()
+        assert "State is" in self.client.get(ADMIN, {"state": "asleep"}).content.decode()
+        assert ADMIN in self.client.get("/admin/").content.decode()
+
+    def test_pages(self) -> None:
+        """
+        More than a hundred jobs have a second page.
+        """
+        with Scheduler("memory://") as many, jobs.using(many):
+            for number in range(150):
+                many.set(f"many/{number:03}", **LATER)
+            first = self.client.get(ADMIN, {"q": "many/"})
+            second = self.client.get(f"{ADMIN}?{first.context['next']}")
+            assert [len(page.context["rows"]) for page in (first, second)] == [100, 50]
+            assert second.context["next"] is None
+
+    def test_acts(self) -> None:
+        """
+        What was chosen is done to each job that was, and is in the admin's log.
+        """
+        done = self.client.post(ADMIN, {"verb": "cancel", "key": ["order/1", "gone"]}, follow=True).content.decode()
+        assert "Cancelled: order/1" in done
+        assert "Not found: gone" in done
+        assert jobs.scheduler.get("order/1") is None
+        assert [entry.object_id for entry in LogEntry.objects.order_by("id")] == ["order/1", "gone"]
+
+    def test_permissions(self) -> None:
+        """
+        Without the permission to view there is no page, and with that alone nothing can be done.
+        """
+        user = User.objects.create_user("guest", is_staff=True)
+        self.client.force_login(user)
+        assert self.client.get(ADMIN).status_code == 403
+        user.user_permissions.add(Permission.objects.get(codename="view_job"))
+        shown = self.client.get(ADMIN)
+        assert shown.context["verbs"] == []
+        assert self.client.post(ADMIN, {"verb": "cancel", "key": "order/1"}).status_code == 403
+        assert jobs.scheduler.get("order/1") is not None

@@ -1,0 +1,134 @@
+"""
+Django: the example, and a project's own tests on a SQLite file and on PostgreSQL, each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("django", reason="Django is not installed: pip install django")
+
+HERE = Path(__file__).parent
+SHOP = HERE.parents[1] / "examples" / "django_shop"
+CHECKS = 12
+"""How many tests `django_checks` has."""
+
+
+@pytest.fixture
+def manage(tmp_path):
+    """
+    Return what runs a command of the example's `manage.py`, with the tables of this test's own.
+    """
+
+    def run(*arguments, **environment):
+        done = subprocess.run(
+            command(*arguments),
+            env=of(tmp_path, **environment),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+def command(*arguments):
+    """
+    Return a command line of `manage.py`.
+    """
+    return [sys.executable, "-W", "error", str(SHOP / "manage.py"), *arguments]
+
+
+def of(folder, **environment):
+    """
+    Return the environment of a project whose files are in *folder*, and which finds the checks beside this file.
+    """
+    return {
+        **os.environ,
+        "SHOP": str(folder),
+        "PYTHONPATH": f"{SHOP}{os.pathsep}{HERE}{os.pathsep}{folder}",
+        **environment,
+    }
+
+
+def test_the_tests_of_the_example(manage):
+    """
+    They pass, in a database in memory, and no migration is missing.
+    """
+    assert "Ran 1 test" in manage("test", "shop").stderr
+    manage("makemigrations", "--check")
+
+
+@pytest.mark.needs("os.fork")
+def test_the_example(manage, tmp_path):
+    """
+    What a web process sets, `manage.py tickwheel` fires, until SIGTERM.
+    """
+    manage("migrate")
+    order = "from django.test import Client; print(Client(headers={'host': 'localhost'}).post('/orders/5?minutes=0'))"
+    state = "from shop.models import Order; print(*Order.objects.all())"
+    with subprocess.Popen(
+        command("tickwheel"), env=of(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        try:
+            assert worker.stdout.readline().startswith("tickwheel fires sqlite:///")
+            assert "201" in manage("shell", "-c", order).stdout
+            for _ in range(20):
+                shown = manage("shell", "-c", state).stdout
+                if "cancelled" in shown:
+                    break
+            assert "order 5 is cancelled" in shown
+            worker.send_signal(signal.SIGTERM)
+            assert (worker.stdout.readline(), worker.wait(60)) == ("stopped\n", 0)
+        finally:
+            worker.kill()
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_a_project(request, manage, tmp_path, vendor):
+    """
+    Its jobs join its transactions, the admin lists them, and settings that cannot be are refused: `django_checks.py`.
+    """
+    database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "never", "TEST": {"NAME": str(tmp_path / "test.db")}}
+    if vendor == "postgresql":
+        url = request.getfixturevalue("postgres_url")
+        parts = pytest.importorskip("psycopg.conninfo").conninfo_to_dict(url)
+        database = {"ENGINE": "django.db.backends.postgresql", "NAME": parts["dbname"], "HOST": parts["host"]}
+        database |= {
+            "USER": parts.get("user", ""),
+            "PASSWORD": parts.get("password", ""),
+            "PORT": parts.get("port", ""),
+        }
+        database |= {"OPTIONS": {"application_name": "the shop's own", "options": "-c work_mem=5MB", "pool": False}}
+    text = f"from settings import *\nDATABASES = {{'default': {database!r}}}\n"
+    (tmp_path / "check_settings.py").write_text(text)
+    done = manage("test", "django_checks", "--settings", "check_settings")
+    assert f"Ran {CHECKS} tests" in done.stderr
+
+
+def test_the_first_use_inside_a_transaction(tmp_path, manage):
+    """
+    It joins a transaction that has written to a SQLite file, since `migrate` has made the tables of the jobs.
+    """
+    script = """
+        from django.db import transaction
+        from shop.models import Order
+        from tickwheel.integrations.django import jobs
+        with transaction.atomic():
+            Order.objects.create(pk=1)
+            print(jobs.scheduler.set("a", delay=60, handler="cancel-order").outcome)
+        print(jobs.scheduler.get("a").key)
+    """
+    (tmp_path / "script.py").write_text(textwrap.dedent(script))
+    manage("migrate")
+    assert manage("shell", "-c", "import script").stdout.splitlines()[-2:] == ["created", "a"]
