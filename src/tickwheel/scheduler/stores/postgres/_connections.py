@@ -130,7 +130,7 @@ class Connections:
         conninfo = conninfo or self._conninfo
         try:
             given = self._psycopg.conninfo.conninfo_to_dict(conninfo)
-            link = {name: value for name, value in _LINK.items() if name not in given}
+            link: dict[str, Any] = {name: value for name, value in _LINK.items() if name not in given}
             connection = self._psycopg.connect(
                 conninfo, autocommit=True, application_name="tickwheel", **link, **self._options
             )
