@@ -1,19 +1,41 @@
 """
-Every store call failed once, before and after it took effect, in a simulated quarter of an hour.
+Every store call failed once, before and after it took effect, in two simulated minutes.
 
-    python tests/prove/each_call.py --seeds 2
+    python tests/prove/each_call.py [--seeds 2] [--every 4]
+
+With `--every`, one call in so many fails, and another one after its effect than before. A call that only reads has no
+effect. The simulations run in as many processes as there are cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from typing import Final
 
 from simulation import Plan, check_history, simulate
 
 __all__ = ["Result", "prove"]
+
+_READS: Final = {"due", "get", "now_ms", "overdue"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """
+    One failure: of which call, by its number in the plan of *seed*, and whether after its effect.
+    """
+
+    seed: int
+    number: int
+    name: str
+    is_after: bool
 
 
 @dataclass(slots=True)
@@ -27,25 +49,54 @@ class Result:
     calls: Counter[str] = field(default_factory=Counter)
     said: list[str] = field(default_factory=list)
 
+    def add(self, case: Case, found: list[str]) -> None:
+        """
+        Count the violations *found* in *case*.
+        """
+        self.failures += 1
+        self.calls[case.name] += 1
+        self.violations += len(found)
+        if found:
+            when = "after" if case.is_after else "before"
+            self.said.append(
+                f"seed {case.seed}: call {case.number} ({case.name}), failed {when} its effect: {found[0]}"
+            )
+
+
+def plan_of(seed: int) -> Plan:
+    """
+    Return the small plan of *seed*; an odd one is SQLite.
+    """
+    return Plan(seed, hours=0.04, asks=20, breaks=0)
+
+
+def cases(seed: int, every: int = 1, first: int = 0) -> Iterator[Case]:
+    """
+    Yield one case in *every*, from *first* on, of the plan of *seed*.
+    """
+    calls = simulate(plan_of(seed)).calls_made
+    for is_after in (False, True):
+        for number in range(1 + first + is_after * (every // 2), len(calls) + 1, every):
+            name = calls[number - 1]
+            if not (is_after and name in _READS):
+                yield Case(seed, number, name, is_after)
+
+
+def violations(case: Case) -> list[str]:
+    """
+    Return what breaks the promise where that call fails.
+    """
+    plan = replace(plan_of(case.seed), failing=(case.number, case.is_after))
+    return [str(each) for each in check_history(simulate(plan), plan.shards)]
+
 
 def prove(seed: int, every: int = 1, first: int = 0) -> Result:
     """
-    Fail each call of one small plan (or one in *every*, from *first* on), both ways; an odd seed is SQLite.
+    Fail one call in *every* of the plan of *seed*, from *first* on, both ways.
     """
-    plan = Plan(seed, hours=0.04, asks=20, breaks=0)
-    calls = simulate(plan).calls_made
     result = Result()
-    for number in range(1 + first, len(calls) + 1, every):
-        for is_after in (False, True):
-            result.failures += 1
-            result.calls[calls[number - 1]] += 1
-            failing = replace(plan, failing=(number, is_after))
-            found = check_history(simulate(failing), plan.shards)
-            result.violations += len(found)
-            if found:
-                when = "after" if is_after else "before"
-                name = calls[number - 1]
-                result.said.append(f"seed {seed}: call {number} ({name}), failed {when} its effect: {found[0]}")
+    for case in cases(seed, every, first):
+        result.add(case, violations(case))
     return result
 
 
@@ -56,17 +107,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1)
     options = parser.parse_args()
-    results = [prove(seed) for seed in range(options.first, options.first + options.seeds)]
-    calls = sum((result.calls for result in results), Counter())
-    violations = sum(result.violations for result in results)
+    seeds = range(options.first, options.first + options.seeds)
+    chosen = [case for seed in seeds for case in cases(seed, options.every)]
+    result = Result()
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        for case, found in zip(chosen, pool.map(violations, chosen, chunksize=8), strict=True):
+            result.add(case, found)
     print(
-        f"failures {sum(result.failures for result in results)} of {len(calls)} kinds of call, "
-        f"violations {violations}, seeds {options.first} to {options.first + options.seeds - 1}"
+        f"failures {result.failures} of {len(result.calls)} kinds of call, one in {options.every}, "
+        f"violations {result.violations}, seeds {seeds.start} to {seeds.stop - 1}"
     )
-    for line in [line for result in results for line in result.said][:10]:
+    for line in result.said[:10]:
         print(f"  {line}", file=sys.stderr)
-    return 1 if violations else 0
+    return 1 if result.violations else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """
 All proofs of the durable scheduler, one after the other, and one table.
 
-    python tests/prove/prove.py [--seeds 200] [--cuts 300] [--jobs 10000] [--only NAME ...]
+    python tests/prove/prove.py [--seeds 200] [--cuts 300] [--jobs 10000] [--calls 4] [--only NAME ...]
 
 Each proof is a program of its own, whose last line says what it counted. The exit code is 0 if all of them held; what
 did not is printed with the command, seed and all, that runs it again.
@@ -58,7 +58,7 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     clock = (str(HERE / "clock_steps.py"), "--jobs", str(min(400, options.jobs)))
     yield Proof("simulated days", (*simulation, "--seeds", seeds))
     yield Proof("model of the protocol", (str(HERE / "protocol_model.py"),))
-    yield Proof("each store call failed once", (str(HERE / "each_call.py"), "--seeds", "2"))
+    yield Proof("store calls failed once", (str(HERE / "each_call.py"), "--every", str(options.calls)))
     yield Proof("kill -9, SQLite", kill)
     yield Proof("kill -9, PostgreSQL", kill, "kills")
     yield Proof("power cuts", (*power, cuts))
@@ -123,6 +123,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200, help="simulated days (default: %(default)s)")
     parser.add_argument("--cuts", type=int, default=300, help="power cuts (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=10_000, help="jobs under kill -9 (default: %(default)s)")
+    parser.add_argument("--calls", type=int, default=4, help="one store call in so many fails (default: %(default)s)")
     parser.add_argument(
         "--only", nargs="*", default=None, metavar="WORD", help="only proofs whose name has one of these"
     )
