@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tickwheel.observe.otel import OpenTelemetryTracer
 from tickwheel.scheduler import (
     AsyncScheduler,
-    Cancel,
+    DeadLetter,
     Firing,
     RetryPolicy,
     Scheduler,
@@ -216,7 +216,7 @@ def test_a_span_is_told_without_others(spans):
     ("outcomes", "expected"),
     [
         ([RuntimeError("no"), None], [("retried", False), ("succeeded", True)]),
-        ([Cancel("enough")], [("died", False)]),
+        ([DeadLetter("enough")], [("died", False)]),
         ([Snooze(0.0), None], [("snoozed", True), ("succeeded", True)]),
     ],
 )

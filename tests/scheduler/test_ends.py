@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 
 from tickwheel.observe.events import JobDied, JobFailed, JobReplayed, JobSnoozed, JobSucceeded
-from tickwheel.scheduler import Cancel, Outcome, Retry, RetryPolicy, SchedulerOptions, SetRequest, Snooze, State
+from tickwheel.scheduler import DeadLetter, Outcome, Retry, RetryPolicy, SchedulerOptions, SetRequest, Snooze, State
 
 AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)
 
@@ -139,14 +139,14 @@ def test_unknown_handler(scheduler, events):
 
 def test_results(scheduler, events):
     """
-    Cancel parks, Snooze gives the attempt back, Retry is a failure with a wait of its own.
+    DeadLetter parks, Snooze gives the attempt back, Retry is a failure with a wait of its own.
     """
     told = events(scheduler)
     naps = []
 
     @scheduler.handler("cancel")
     def cancel(_payload):
-        return Cancel("not wanted any more")
+        return DeadLetter("not wanted any more")
 
     @scheduler.handler("snooze")
     async def snooze(_payload, firing):

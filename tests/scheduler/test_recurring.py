@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tickwheel.observe.events import JobDied, JobExpired, JobFailed, JobFired, JobSucceeded
-from tickwheel.scheduler import Cancel, Outcome, RecurrenceError, RetryPolicy, State
+from tickwheel.scheduler import DeadLetter, Outcome, RecurrenceError, RetryPolicy, State
 from tickwheel.testing import ManualClock
 
 NOON = 1_700_000_000.0
@@ -231,10 +231,10 @@ def test_failures_do_not_end_a_series(scheduler, clock, events):
 
 def test_cancel_from_inside_ends_a_series(scheduler, clock, events):
     """
-    A handler that returns Cancel parks the whole series, which can be replayed.
+    A handler that returns DeadLetter parks the whole series, which can be replayed.
     """
     told = events(scheduler)
-    scheduler.handler("h")(lambda _: Cancel("enough"))
+    scheduler.handler("h")(lambda _: DeadLetter("enough"))
     scheduler.set("k", every=60, handler="h")
     clock.advance(60)
     ends(told, JobDied, 1)

@@ -9,7 +9,7 @@ from random import random
 
 import pytest
 
-from tickwheel.scheduler import Cancel, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
+from tickwheel.scheduler import DeadLetter, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
 from tickwheel.scheduler.engine._verdict import (
     Ending,
     fatal,
@@ -55,8 +55,8 @@ def facts(verdict):
         (job(0), Retry(1, "why"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 1_005, "why")),
         (job(0), Retry(reason="why"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 15, "why")),
         (job(2), Retry(1, "why"), (Ending.DIED, Settled.DEAD, 3, None, "why")),
-        (job(0), Cancel("no"), (Ending.DIED, Settled.DEAD, 1, None, "no")),
-        (job(0, MINUTELY), Cancel("no"), (Ending.DIED, Settled.DEAD, 1, None, "no")),
+        (job(0), DeadLetter("no"), (Ending.DIED, Settled.DEAD, 1, None, "no")),
+        (job(0, MINUTELY), DeadLetter("no"), (Ending.DIED, Settled.DEAD, 1, None, "no")),
     ],
 )
 def test_results(one, result, expected):
@@ -189,10 +189,10 @@ def test_results_of_any_class():
     What a handler returns need not say what it is, and a reason need not be a string.
     """
     assert judge_result(job(0), 7, LiarError(), NOW, random).ending is Ending.SUCCEEDED
-    assert judge_result(job(0), 7, Cancel(Text("no")), NOW, random).settle.error == "no"
-    assert judge_result(job(0), 7, Cancel(None), NOW, random).settle.error == "None"
+    assert judge_result(job(0), 7, DeadLetter(Text("no")), NOW, random).settle.error == "no"
+    assert judge_result(job(0), 7, DeadLetter(None), NOW, random).settle.error == "None"
     assert (
-        judge_result(job(0), 7, Cancel(MuteError(ValueError())), NOW, random).settle.error
+        judge_result(job(0), 7, DeadLetter(MuteError(ValueError())), NOW, random).settle.error
         == "its str() raised ValueError"
     )
     assert judge_result(job(0), 7, Retry(reason=5), NOW, random).settle.error == "5"

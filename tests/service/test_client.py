@@ -19,7 +19,7 @@ from tickwheel.errors import ClosedError
 from tickwheel.scheduler import (
     AccessError,
     AsyncScheduler,
-    Cancel,
+    DeadLetter,
     HandlerNotFoundError,
     InvalidJobError,
     LeaseEndedError,
@@ -280,7 +280,7 @@ def test_handlers_pull(client):
     def mail(payload, firing):
         seen.append((payload, firing.attempt))
         if payload == "poison":
-            return Cancel("no use")
+            return DeadLetter("no use")
         if payload == "again" and firing.attempt == 1:
             return Retry(0, "not yet")
         if payload == "raises":

@@ -12,7 +12,7 @@ import pytest
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import JobDied, JobExpired, JobFailed, JobFired, JobSucceeded
-from tickwheel.scheduler import Cancel, HandlerNotFoundError, Outcome, RetryPolicy, Snooze, State, UnsupportedError
+from tickwheel.scheduler import DeadLetter, HandlerNotFoundError, Outcome, RetryPolicy, Snooze, State, UnsupportedError
 from tickwheel.testing import InlineScheduler
 
 
@@ -119,7 +119,7 @@ def test_recurring_snoozed_cancelled_and_expired_jobs(scheduler, manual_clock, s
     scheduler.subscribe(events.append)
     answers = iter([Snooze(60), None])
     scheduler.handler("snoozing")(lambda _: next(answers))
-    scheduler.handler("cancelling")(lambda _: Cancel("not wanted"))
+    scheduler.handler("cancelling")(lambda _: DeadLetter("not wanted"))
     scheduler.set("night", cron="0 0 * * *", handler="note", payload="night")
     scheduler.set("often", every=7200, handler="note", payload="often")
     scheduler.set("s", delay=1, handler="snoozing")

@@ -34,7 +34,7 @@ from tickwheel.scheduler.errors import (
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Outcome, Page, RetryPolicy, SetMode, State
 from tickwheel.scheduler.recurrence import Misfire, Recurrence
 from tickwheel.scheduler.stores import Shard
-from tickwheel.scheduler.targets import USUAL, Cancel, Firing, Retry, Snooze, Target
+from tickwheel.scheduler.targets import USUAL, DeadLetter, Firing, Retry, Snooze, Target
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._async import AsyncScheduler
 from tickwheel.scheduler.verbs._scheduler import Scheduler
@@ -45,7 +45,7 @@ __all__ = [
     "AccessError",
     "Answer",
     "AsyncScheduler",
-    "Cancel",
+    "DeadLetter",
     "Firing",
     "HandlerNotFoundError",
     "InvalidJobError",

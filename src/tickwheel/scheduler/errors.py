@@ -227,7 +227,7 @@ def kept_text(text: object) -> str:
     r"""
     Return *text* as any store keeps it: a plain string, cut; NUL as `\x00`, lone surrogates as `\udc80`.
 
-    What is not a string, such as the reason of a `Cancel`, gives its own text.
+    What is not a string, such as the reason of a `DeadLetter`, gives its own text.
     """
     if not issubclass(type(text), str):
         try:

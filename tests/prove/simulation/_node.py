@@ -16,7 +16,7 @@ from simulation._worlds import World
 from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, History
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import FiringEvent, JobFired
-from tickwheel.scheduler import Cancel, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
+from tickwheel.scheduler import DeadLetter, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer
 
@@ -250,7 +250,7 @@ def _act(what: str, firing: Firing) -> object:
         case "retry":
             return Retry(7.0, "once more")
         case "cancel":
-            return Cancel("no more")
+            return DeadLetter("no more")
         case _:
             return None
 

@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from tickwheel.scheduler import Cancel, Retry, Snooze
+from tickwheel.scheduler import DeadLetter, Retry, Snooze
 
 
 def note(payload):
@@ -29,7 +29,7 @@ def answer(payload, firing):
     """
     if firing.attempt > 1 or payload == "nothing":
         return object()  # which cannot be sent, and need not
-    return {"cancel": Cancel("enough"), "retry": Retry(0), "snooze": Snooze(0.01)}[payload]
+    return {"cancel": DeadLetter("enough"), "retry": Retry(0), "snooze": Snooze(0.01)}[payload]
 
 
 def snooze_once(payload):
@@ -66,7 +66,7 @@ def answer_oddly(_payload):
     """
     Return an answer that cannot be sent.
     """
-    return Cancel(threading.Lock())
+    return DeadLetter(threading.Lock())
 
 
 def start_another(payload):

@@ -87,7 +87,7 @@ def test_it_runs_elsewhere(started, tmp_path):
 
 def test_answers_travel(started, tmp_path):
     """
-    Cancel, Retry and Snooze mean over there what they mean here; anything else is done.
+    DeadLetter, Retry and Snooze mean over there what they mean here; anything else is done.
     """
     scheduler, told = started()
     scheduler.set("cancel", delay=0, handler="answer", payload="cancel")

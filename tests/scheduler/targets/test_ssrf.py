@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tickwheel.scheduler import Cancel, Firing, InvalidJobError, Job
+from tickwheel.scheduler import DeadLetter, Firing, InvalidJobError, Job
 from tickwheel.scheduler.targets.webhook import WebhookError, WebhookTarget
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
@@ -206,7 +206,7 @@ def test_no_spelling_leads_inside(servers, names, host):
     _, insides, port = servers
     names["metadata.google.internal"] = [["169.254.169.254"]]
     (answer,) = send(f"http://{host}:{port}/")
-    assert isinstance(answer, Cancel | WebhookError | InvalidJobError)
+    assert isinstance(answer, DeadLetter | WebhookError | InvalidJobError)
     assert [each.connections for each in insides] == [0, 0]
 
 
@@ -218,7 +218,7 @@ def test_no_name_leads_inside(servers, names, address):
     _, insides, port = servers
     names["evil.test"] = [[address]]
     (answer,) = send(f"http://evil.test:{port}/")
-    assert isinstance(answer, Cancel)
+    assert isinstance(answer, DeadLetter)
     assert "is not a public one: allow its network" in answer.reason
     assert [each.connections for each in insides] == [0, 0]
 
@@ -232,7 +232,7 @@ def test_rebinding(servers, names):
     outside.answer = (204, {"connection": "close"})
     first, *later = send(*[f"http://rebind.test:{port}/"] * 4)
     assert first is None
-    assert all(isinstance(each, Cancel) for each in later)
+    assert all(isinstance(each, DeadLetter) for each in later)
     assert len(outside.reached) == 1
     assert [each.connections for each in insides] == [0, 0]
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from tickwheel.scheduler import InvalidJobError
-from tickwheel.scheduler.targets import Call, Cancel
+from tickwheel.scheduler.targets import Call, DeadLetter
 from tickwheel.testing import target_suite
 from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
@@ -176,7 +176,7 @@ class Memory:
             message = "no hunter2" if self.fault == "shows its secret" else "nobody there"
             raise ConnectionError(message)
         if len(firing.job.payload) > 500_000:
-            return Cancel("too large") if self.fault != "tries for ever" else self.refuse()
+            return DeadLetter("too large") if self.fault != "tries for ever" else self.refuse()
         name = firing.fire_id if self.fault == "names attempts" else firing.message_id
         copies = 2 if self.fault == "sends twice" else 1
         value = json.loads(firing.job.payload)["value"]

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pytest
 
 from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
-from tickwheel.scheduler import Cancel, Firing, InvalidJobError, Job, Retry, RetryPolicy, State
+from tickwheel.scheduler import DeadLetter, Firing, InvalidJobError, Job, Retry, RetryPolicy, State
 from tickwheel.scheduler.targets._signing import read_secret, signature
 from tickwheel.scheduler.targets.webhook import WebhookError, WebhookTarget
 
@@ -166,7 +166,7 @@ def test_gone(receiver):
     """
     receiver.answers["/"] = (410, {}, "unsubscribed")
     answer = sent(f"{receiver.url}/", **LOOPBACK)
-    assert isinstance(answer, Cancel)
+    assert isinstance(answer, DeadLetter)
     assert "410" in answer.reason
     assert "unsubscribed" in answer.reason
 
@@ -238,7 +238,7 @@ def test_the_inside_is_refused(receiver, host):
     However loopback is spelt, nothing is sent there unless it is allowed, and the job ends.
     """
     answer = sent(f"http://{host}:{receiver.server_address[1]}/")
-    assert isinstance(answer, Cancel)
+    assert isinstance(answer, DeadLetter)
     assert "is not a public one" in answer.reason or "not a canonical IPv4 address" in answer.reason
     assert receiver.received == []
 

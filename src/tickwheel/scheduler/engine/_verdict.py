@@ -8,7 +8,7 @@ What the end of an attempt means: done, again or dead, and when next. Pure: no c
                                                                     run a dead letter
     Snooze                         again, the attempt given back    again
     Retry                          as a failure                     as a failure
-    Cancel, no handler, poison     dead letter                      dead letter: the series ends until it is replayed
+    DeadLetter, no handler, poison  dead letter                     dead letter: the series ends until it is replayed
     expired or missed              gone                             next run
 """
 
@@ -25,7 +25,7 @@ from tickwheel.scheduler.checks import delay_ms
 from tickwheel.scheduler.errors import ERROR_CHARS_MAX, HandlerNotFoundError, error_text, kept_text
 from tickwheel.scheduler.model import Job, Settle, Settled
 from tickwheel.scheduler.recurrence import Recurrence
-from tickwheel.scheduler.targets import Cancel, Retry, Snooze
+from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
 
 __all__ = [
     "Ending",
@@ -84,7 +84,7 @@ def judge_result(job: Job, epoch: int, result: Any, now: int, random: Chance) ->
     Return what follows from what a target returned; *random* draws the jitter of a retry.
     """
     kind = type(result)  # what isinstance() asks for besides, `__class__`, is the object's own, and may raise
-    if issubclass(kind, Cancel):
+    if issubclass(kind, DeadLetter):
         return _dead(job, epoch, kept_text(result.reason))
     if issubclass(kind, Snooze):
         return Verdict(_again(job, epoch, job.attempt, now + _ms(result.delay), job.error), Ending.SNOOZED)

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.targets import Cancel, Retry, Snooze
+from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
 from tickwheel.scheduler.targets.pull import JobLease, PullTarget
 from tickwheel.typing import Duration
 
@@ -59,7 +59,7 @@ class Pulls:
         """
         reason = check_error(error)
         after = check_delay(delay, is_dead=is_dead)
-        return self._target.settle(fire_id, Cancel(reason) if is_dead else Retry(after, reason))
+        return self._target.settle(fire_id, DeadLetter(reason) if is_dead else Retry(after, reason))
 
     def extend(self, fire_id: str, seconds: Duration) -> Future[int]:
         """

@@ -24,7 +24,7 @@ from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler.engine._queue import share_of
 from tickwheel.scheduler.errors import LeaseEndedError, error_text
 from tickwheel.scheduler.remote._pulls import RemotePulls
-from tickwheel.scheduler.targets import USUAL, Call, Cancel, Firing, Retry, Snooze
+from tickwheel.scheduler.targets import USUAL, Call, DeadLetter, Firing, Retry, Snooze
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.pull import JobLease
 
@@ -205,7 +205,7 @@ class Puller:
         match answer:
             case BaseException():
                 done = self._pulls.nack(fire_id, None, error_text(answer), is_dead=False)
-            case Cancel():
+            case DeadLetter():
                 done = self._pulls.nack(fire_id, None, answer.reason, is_dead=True)
             case Snooze():
                 done = self._pulls.nack(fire_id, answer.delay, "snoozed", is_dead=False)

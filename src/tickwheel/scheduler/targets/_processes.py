@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError, error_text
-from tickwheel.scheduler.targets.contract import Abandoned, Cancel, Firing, Retry, Snooze
+from tickwheel.scheduler.targets.contract import Abandoned, DeadLetter, Firing, Retry, Snooze
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -261,7 +261,7 @@ def _packed(result: object) -> tuple[str, object]:
     """
     Return what is sent back of *result*: one of the three values, or nothing.
     """
-    if not issubclass(type(result), Cancel | Snooze | Retry):
+    if not issubclass(type(result), DeadLetter | Snooze | Retry):
         return _DONE, None
     try:
         pickle.dumps(result)

@@ -21,7 +21,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds
-from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
 
 __all__ = ["AmqpTarget"]
 
@@ -82,7 +82,7 @@ class AmqpTarget:
         """
         await self._link.close()
 
-    async def _send(self, firing: Firing) -> Cancel | None:
+    async def _send(self, firing: Firing) -> DeadLetter | None:
         pika = library("aio_pika", "amqp")
         held: _Open | None = None
         try:
@@ -101,7 +101,7 @@ class AmqpTarget:
             raise self._destination.silent(self._timeout_s) from None
         except pika.exceptions.ChannelPreconditionFailed as error:
             if "message size" in str(error):
-                return Cancel(f"the message is too large for {self._destination.shown}: {error}")
+                return DeadLetter(f"the message is too large for {self._destination.shown}: {error}")
             raise self._destination.failed(error) from None
         except (pika.exceptions.AMQPError, OSError, RuntimeError) as error:
             raise self._destination.failed(error) from None

@@ -16,7 +16,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._task import check_task_name, task_of
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds, text
-from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
 
 __all__ = ["CeleryTarget"]
 
@@ -78,11 +78,11 @@ class CeleryTarget:
         """
         self._app.close()
 
-    def _send(self, firing: Firing) -> Cancel | None:
+    def _send(self, firing: Firing) -> DeadLetter | None:
         try:
             task = task_of(firing.job.payload)
         except InvalidJobError as error:
-            return Cancel(str(error))
+            return DeadLetter(str(error))
         url = self._app.conf.broker_write_url or self._app.conf.broker_url or ""
         try:
             self._app.send_task(

@@ -22,7 +22,7 @@ __all__ = [
     "USUAL",
     "Abandoned",
     "Call",
-    "Cancel",
+    "DeadLetter",
     "End",
     "Firing",
     "Limits",
@@ -54,7 +54,7 @@ USUAL: Final = Usual.USUAL
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class DeadLetter:
     """
     Return it to end the job here: no retry, no next run. It is parked as a dead letter with *reason*.
     """

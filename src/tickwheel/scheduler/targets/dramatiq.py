@@ -16,7 +16,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._task import check_task_name, task_of
 from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
-from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
 
 __all__ = ["DramatiqTarget"]
 
@@ -77,12 +77,12 @@ class DramatiqTarget:
         if self._close is not None:
             self._close()
 
-    def _send(self, firing: Firing) -> Cancel | None:
+    def _send(self, firing: Firing) -> DeadLetter | None:
         actor = firing.job.handler
         try:
             task = task_of(firing.job.payload)
         except InvalidJobError as error:
-            return Cancel(str(error))
+            return DeadLetter(str(error))
         options = {"tickwheel": headers(firing), **task.options}
         known = self._broker.actors.get(actor)
         queue = options.pop("queue_name", self._queue if known is None else known.queue_name)

@@ -20,7 +20,7 @@ from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds
-from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
 
 __all__ = ["KafkaTarget"]
 
@@ -104,14 +104,14 @@ class KafkaTarget:
         if producer is not None:
             await asyncio.to_thread(producer.close)
 
-    async def _send(self, firing: Firing) -> Cancel | None:
+    async def _send(self, firing: Firing) -> DeadLetter | None:
         producer = self._opened()
         error = await producer.send(firing)
         if error is None:
             return None
         kafka = library("confluent_kafka", "kafka")
         if error.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE:
-            return Cancel(f"the message is too large for {self._destination.shown}: {error.str()}")
+            return DeadLetter(f"the message is too large for {self._destination.shown}: {error.str()}")
         if error.fatal():
             self._forget(producer)
         raise self._destination.failed(error.str()) from None

@@ -18,7 +18,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, flag, seconds
-from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
 
 __all__ = ["NatsTarget"]
 
@@ -71,7 +71,7 @@ class NatsTarget:
         """
         await self._link.close()
 
-    async def _send(self, firing: Firing) -> Cancel | None:
+    async def _send(self, firing: Firing) -> DeadLetter | None:
         errors = library("nats.errors", "nats")
         subject, payload = firing.job.handler, firing.job.payload
         fields = {"Nats-Msg-Id": firing.message_id, **headers(firing)}
@@ -81,7 +81,7 @@ class NatsTarget:
                 client = await self._link.get()
                 size = len(payload) + _size(fields)
                 if size > client.max_payload:
-                    return Cancel(
+                    return DeadLetter(
                         f"the message is too large for {self._destination.shown}: it has {size} bytes, "
                         f"and max_payload is {client.max_payload}"
                     )

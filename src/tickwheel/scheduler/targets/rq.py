@@ -15,7 +15,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._task import Task, check_task_name, task_of
 from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
-from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
 
 __all__ = ["RqTarget"]
 
@@ -78,11 +78,11 @@ class RqTarget:
         if self._close is not None:
             self._close()
 
-    def _send(self, firing: Firing) -> Cancel | None:
+    def _send(self, firing: Firing) -> DeadLetter | None:
         try:
             task = task_of(firing.job.payload)
         except InvalidJobError as error:
-            return Cancel(str(error))
+            return DeadLetter(str(error))
         try:
             self._enqueue(firing, task)
         except library("rq.exceptions", "rq").DuplicateJobError:  # an attempt before this one was not confirmed

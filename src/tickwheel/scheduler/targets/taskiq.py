@@ -15,7 +15,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
 from tickwheel.scheduler.targets._task import check_task_name, task_of
-from tickwheel.scheduler.targets.contract import Call, Cancel, Firing
+from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
 
 __all__ = ["TaskiqTarget"]
 
@@ -59,11 +59,11 @@ class TaskiqTarget:
         """
         await self._link.close()
 
-    async def _send(self, firing: Firing) -> Cancel | None:
+    async def _send(self, firing: Firing) -> DeadLetter | None:
         try:
             task = task_of(firing.job.payload)
         except InvalidJobError as error:
-            return Cancel(str(error))
+            return DeadLetter(str(error))
         destination = Destination.masking(str(getattr(self._broker, "url", "")), *_passwords(self._broker))
         try:
             async with asyncio.timeout(self._timeout_s):

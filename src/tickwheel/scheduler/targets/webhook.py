@@ -29,7 +29,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._signing import read_secret, signature
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds, whole
-from tickwheel.scheduler.targets.contract import Call, Cancel, Firing, Retry, Snooze
+from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing, Retry, Snooze
 
 if TYPE_CHECKING:
     import aiohttp
@@ -142,7 +142,7 @@ class WebhookTarget:
         """
         return self._breakers.figures()
 
-    async def _post(self, firing: Firing) -> Cancel | Retry | Snooze | None:
+    async def _post(self, firing: Firing) -> DeadLetter | Retry | Snooze | None:
         receiver = _receiver(firing.job.handler)
         wait = self._breakers.enter(receiver)
         if wait is not None:
@@ -157,7 +157,7 @@ class WebhookTarget:
             self._breakers.leave(receiver, is_up=is_up)
         return verdict
 
-    async def _ask(self, firing: Firing) -> tuple[bool | None, Cancel | Retry | None]:
+    async def _ask(self, firing: Firing) -> tuple[bool | None, DeadLetter | Retry | None]:
         """
         Post, and return whether the receiver works, and what it wants.
         """
@@ -169,10 +169,10 @@ class WebhookTarget:
             ) as answer:
                 return answer.status < _BROKEN, await _verdict(answer)
         except client.InvalidURL as error:
-            return None, Cancel(f"{url} cannot be called: {error.description or 'it is no URL'}")
+            return None, DeadLetter(f"{url} cannot be called: {error.description or 'it is no URL'}")
         except client.ClientConnectorError as error:
             if isinstance(error.os_error, AddressRefusedError):
-                return None, Cancel(f"{url}: {error.os_error}")
+                return None, DeadLetter(f"{url}: {error.os_error}")
             message = f"{url} cannot be reached: {error.os_error.strerror or error.os_error}"
         except TimeoutError:
             message = f"{url} did not answer within {self._timeout_s:g} s"
@@ -214,14 +214,14 @@ class WebhookTarget:
         return found
 
 
-async def _verdict(answer: aiohttp.ClientResponse) -> Cancel | Retry | None:
+async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | Retry | None:
     status = answer.status
     if 200 <= status < 300:  # noqa: PLR2004  the statuses of success
         return None
     body = (await answer.content.read(_SHOWN_BYTES)).decode(errors="replace").strip()
     text = f"{answer.url} answered {status} {answer.reason}" + (f": {body}" if body else "")
     if status in (410, 413):
-        return Cancel(text if status == 410 else f"the message is too large: {text}")  # noqa: PLR2004  gone
+        return DeadLetter(text if status == 410 else f"the message is too large: {text}")  # noqa: PLR2004  gone
     after = _retry_after(answer.headers.get("retry-after"))
     if status in (429, 503) and after is not None:
         return Retry(after, text)

@@ -98,7 +98,7 @@ class Common:
 
         It is called with the payload, or, if it takes two arguments, with the payload and the `Firing`.
         A `def` runs in a worker thread, an `async def` on the scheduler's event loop. What it returns means done,
-        unless it is a `Cancel`, `Snooze` or `Retry`; what it raises is a failed attempt.
+        unless it is a `DeadLetter`, `Snooze` or `Retry`; what it raises is a failed attempt.
 
         Args:
             name: None for the function's own.
