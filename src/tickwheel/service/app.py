@@ -18,7 +18,7 @@ from tickwheel.service.debug import Debug
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
 from tickwheel.service.guard import Guard
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.idempotency import IdempotencyKeys
 from tickwheel.service.intake import incoming_trace
 from tickwheel.service.jobs import PREFIX, Jobs
@@ -118,7 +118,7 @@ class Service:
             is_started = True
             await send(message)
 
-        call = Call(scope, receive)
+        call = Request(scope, receive)
         if b"traceparent" in call.headers:
             TRACE.set(incoming_trace(call))  # each request has a context of its own
         try:
@@ -140,7 +140,7 @@ class Service:
 
 
 def _always(reply: Reply) -> Endpoint:
-    async def answer(_call: Call) -> ASGIApp:
+    async def answer(_call: Request) -> ASGIApp:
         return reply
 
     return answer

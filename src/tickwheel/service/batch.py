@@ -19,7 +19,7 @@ from tickwheel.service import msgpack
 from tickwheel.service.bodies import BatchBody, CancelBody, CancelItem, Item, MoveItem, ReplayItem, SetItem
 from tickwheel.service.documents import BatchDocument, CancelledDocument, ResultDocument, instant, job_document
 from tickwheel.service.figures import Figures
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import read_body
 from tickwheel.service.msgpack import is_msgpack
 from tickwheel.service.options import ServiceOptions
@@ -53,7 +53,7 @@ class Batches:
         self._options = options
         self._turns = asyncio.Semaphore(_CHUNKS_AT_ONCE)
 
-    async def apply(self, call: Call) -> Reply:
+    async def apply(self, call: Request) -> Reply:
         """
         Set, move and cancel many jobs, in their order.
 
@@ -73,7 +73,7 @@ class Batches:
                 results += await self._chunk(body.items[start : start + _CHUNK], with_jobs=body.with_jobs)
         return document_reply(BatchDocument(results))
 
-    async def cancel(self, call: Call) -> Reply:
+    async def cancel(self, call: Request) -> Reply:
         """
         Cancel every pending job whose key begins with the prefix.
         """

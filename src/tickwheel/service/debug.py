@@ -13,7 +13,7 @@ from typing import Any, Final
 from tickwheel.observe.profiles import profile, stacks
 from tickwheel.service.documents import CountersDocument
 from tickwheel.service.figures import Figures
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import query, to_number
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.replies import document_reply
@@ -47,21 +47,21 @@ class Debug:
         self._is_profiling = False
         self._stop = threading.Event()
 
-    async def stacks(self, call: Call) -> Reply:
+    async def stacks(self, call: Request) -> Reply:
         """
         Return the place in the code of every thread and task.
         """
         query(call)
         return Reply(200, _TEXT, stacks(asyncio.all_tasks()).encode(errors="replace"))
 
-    async def wheel(self, call: Call) -> Reply:
+    async def wheel(self, call: Request) -> Reply:
         """
         Return the counts of the near wheel, as the core keeps them.
         """
         query(call)
         return document_reply(CountersDocument((await self._figures.scheduler_stats())["wheel"]))
 
-    async def profile(self, call: Call) -> Reply:
+    async def profile(self, call: Request) -> Reply:
         """
         Return where the time went in so many seconds, as collapsed stacks for a flame graph.
         """

@@ -21,7 +21,7 @@ from tickwheel.service.documents import (
 )
 from tickwheel.service.firings import Firings
 from tickwheel.service.forecast import Forecast
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import query, to_count, to_duration, to_instant
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.replies import document_reply
@@ -95,14 +95,14 @@ class Figures:
             remedy = "wait until some have fired, cancel some, or start the service with a larger --pending-max"
             raise ProblemError("too_many_requests", message, remedy=remedy, headers={"retry-after": "1"})
 
-    async def get_stats(self, call: Call) -> Reply:
+    async def get_stats(self, call: Request) -> Reply:
         """
         Return the counters and figures.
         """
         query(call)
         return document_reply(await self.stats())
 
-    async def get_wheel(self, call: Call) -> Reply:
+    async def get_wheel(self, call: Request) -> Reply:
         """
         Return how full the slots of the near wheel are.
         """
@@ -112,14 +112,14 @@ class Figures:
             raise ProblemError("store_unavailable", "this process does not fire jobs now", headers={"retry-after": "1"})
         return document_reply(wheel_document(wheel, time.monotonic_ns()))
 
-    async def get_forecast(self, call: Call) -> Reply:
+    async def get_forecast(self, call: Request) -> Reply:
         """
         Return how many jobs fall due in each part of the next minute, hour and day.
         """
         query(call)
         return document_reply(await self._forecast.read())
 
-    async def get_due(self, call: Call) -> Reply:
+    async def get_due(self, call: Request) -> Reply:
         """
         Return how many pending jobs fall due in each of so many steps.
         """
@@ -129,7 +129,7 @@ class Figures:
         counts = await self._scheduler.forecast(since, to_duration(fields.get("step", "1")), steps)
         return document_reply(CountsDocument(list(counts)))
 
-    async def get_shards(self, call: Call) -> Reply:
+    async def get_shards(self, call: Request) -> Reply:
         """
         Return all shards of the store, each with the process that owns it.
         """
@@ -141,7 +141,7 @@ class Figures:
         ]
         return document_reply(ShardsDocument(stats["store"], stats["owner"], stats["epoch"], shards))
 
-    async def get_firings(self, call: Call) -> Reply:
+    async def get_firings(self, call: Request) -> Reply:
         """
         Return the last firings of this process, of one key where it is given.
         """
@@ -150,13 +150,13 @@ class Figures:
         firings = self._firings.last(limit, fields.get("key"))
         return document_reply(FiringsDocument([firing_document(firing) for firing in firings]))
 
-    async def healthz(self, call: Call) -> Reply:
+    async def healthz(self, call: Request) -> Reply:
         """
         Say that the process answers.
         """
         return Reply(200, b"text/plain", b"ok\n")
 
-    async def readyz(self, call: Call) -> Reply:
+    async def readyz(self, call: Request) -> Reply:
         """
         Say whether this process owns the store and fires jobs.
         """

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
-from tickwheel.service.http import Call
+from tickwheel.service.http import Request
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.rate import Rate
@@ -42,7 +42,7 @@ class Guard:
         self._hosts = frozenset({"localhost"}) | options.allow_hosts
         self._rate = None if options.rate_per_s is None else Rate(options.rate_per_s)
 
-    def check(self, call: Call) -> None:
+    def check(self, call: Request) -> None:
         """
         Raise the problem of a request that is not let in.
         """
@@ -58,7 +58,7 @@ class Guard:
         else:
             self._check_host(call)
 
-    def _check_host(self, call: Call) -> None:
+    def _check_host(self, call: Request) -> None:
         host = call.header(b"host") or ""
         name = _hostname(host)
         if name not in self._hosts and not _is_address(name):
@@ -66,12 +66,12 @@ class Guard:
             raise ProblemError("wrong_host", message, value=host)
 
 
-def _token(call: Call) -> str:
+def _token(call: Request) -> str:
     scheme, _, token = (call.header(b"authorization") or "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _client(call: Call) -> str:
+def _client(call: Request) -> str:
     """
     Return the address that *call* comes from; no address is the hash of a token.
     """
@@ -79,7 +79,7 @@ def _client(call: Call) -> str:
     return address
 
 
-def _check_access(call: Call, token: str, access: Access) -> None:
+def _check_access(call: Request, token: str, access: Access) -> None:
     if call.path in _OPEN_PATHS or call.path.startswith(_OPEN):
         return
     call.scope["tickwheel.access"] = access
@@ -90,7 +90,7 @@ def _check_access(call: Call, token: str, access: Access) -> None:
         raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")
 
 
-def _check_one_host(call: Call) -> None:
+def _check_one_host(call: Request) -> None:
     """
     Refuse what RFC 9112 (3.2) has a server refuse: no Host header, or several, of which others may read another one.
     """
@@ -107,7 +107,7 @@ def _check_one_host(call: Call) -> None:
         raise ProblemError("malformed_request", f"there are {count} Host headers: {remedy}", remedy=remedy)
 
 
-def _check_origin(call: Call) -> None:
+def _check_origin(call: Request) -> None:
     origin = call.header(b"origin")
     if origin is not None and origin.partition("://")[2] != call.header(b"host"):
         message = f"the request comes from a page of {show(origin)}"

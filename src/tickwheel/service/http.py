@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["Call", "Reply"]
+__all__ = ["Reply", "Request"]
 
 
-class Call:
+class Request:
     """
     One request: its head, and where its body comes from.
 

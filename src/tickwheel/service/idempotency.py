@@ -16,7 +16,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message
 
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import drained
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.replies import problem_reply
@@ -56,7 +56,7 @@ class IdempotencyKeys:
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._size = 0
 
-    async def reply(self, call: Call, run: Endpoint) -> ASGIApp:
+    async def reply(self, call: Request, run: Endpoint) -> ASGIApp:
         """
         Return the answer to *call*: the kept one, or what *run* answers, which is kept from then on.
         """
@@ -75,7 +75,7 @@ class IdempotencyKeys:
             raise ProblemError("idempotency_key_reused", message, value=key)
         return await asyncio.shield(kept.reply)
 
-    async def _first(self, place: tuple[str, str], asked: bytes, call: Call, run: Endpoint) -> Reply:
+    async def _first(self, place: tuple[str, str], asked: bytes, call: Request, run: Endpoint) -> Reply:
         kept = _Kept(asked, asyncio.get_running_loop().create_future(), time.monotonic())
         self._kept[place] = kept
         try:
@@ -105,7 +105,7 @@ class IdempotencyKeys:
             self._size -= kept.size
 
 
-async def _answered(call: Call, run: Endpoint) -> Reply:
+async def _answered(call: Request, run: Endpoint) -> Reply:
     try:
         reply = await run(call)
     except ProblemError as problem:
@@ -114,7 +114,7 @@ async def _answered(call: Call, run: Endpoint) -> Reply:
     return reply
 
 
-async def _fingerprint(call: Call, body_bytes_max: int) -> bytes:
+async def _fingerprint(call: Request, body_bytes_max: int) -> bytes:
     """
     Return what identifies the request, and let its body be read once more.
     """

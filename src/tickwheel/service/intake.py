@@ -18,7 +18,7 @@ from starlette.types import Receive
 
 from tickwheel.scheduler.checks import check_trace
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.service.http import Call
+from tickwheel.service.http import Request
 from tickwheel.service.problems import ProblemError, show
 
 __all__ = [
@@ -58,7 +58,7 @@ def job_key(raw: bytes) -> str:
         _unreadable("the key in the address", raw, "percent-encode the bytes of the key in UTF-8")
 
 
-def wanted_generation(call: Call) -> int | None:
+def wanted_generation(call: Request) -> int | None:
     """
     Return the generation that `If-Match` asks for, 0 for `If-None-Match: *` (only if there is none), or None.
     """
@@ -80,7 +80,7 @@ def _generation(etag: str) -> int:
     return int(match[1] or match[2])  # its quotes are easily lost in a shell
 
 
-def incoming_trace(call: Call) -> str | None:
+def incoming_trace(call: Request) -> str | None:
     """
     Return the `traceparent` of a request, or None: one that cannot be read is ignored, as W3C Trace Context demands.
     """
@@ -91,7 +91,7 @@ def incoming_trace(call: Call) -> str | None:
         return None
 
 
-def query(call: Call, allowed: Collection[str] = ()) -> dict[str, str]:
+def query(call: Request, allowed: Collection[str] = ()) -> dict[str, str]:
     """
     Return the query's fields, each of which must be among *allowed* and appear once.
     """
@@ -164,7 +164,7 @@ def to_flag(name: str, text: str) -> bool:
     return text == "true"
 
 
-async def read_body(call: Call, limit: int, *, is_json: bool = True) -> bytes:
+async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes:
     """
     Return the whole body. One that does not come is the server's affair: it cuts the connection.
 

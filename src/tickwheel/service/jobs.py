@@ -12,7 +12,7 @@ from tickwheel.scheduler import AsyncScheduler, Page
 from tickwheel.service.bodies import MoveBody, SetBody
 from tickwheel.service.documents import PageDocument, job_document
 from tickwheel.service.figures import Figures
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_flag, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
@@ -58,7 +58,7 @@ class Jobs:
         self._figures = figures
         self._options = options
 
-    async def set(self, call: Call) -> Reply:
+    async def set(self, call: Request) -> Reply:
         """
         Set the job of this key, or replace it.
         """
@@ -70,7 +70,7 @@ class Jobs:
         answer = await self._scheduler.set(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 
-    async def move(self, call: Call) -> Reply:
+    async def move(self, call: Request) -> Reply:
         """
         Give a pending job another instant.
         """
@@ -80,14 +80,14 @@ class Jobs:
         answer = await self._scheduler.move(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 
-    async def cancel(self, call: Call) -> Reply:
+    async def cancel(self, call: Request) -> Reply:
         """
         Cancel a pending job, or remove a dead one.
         """
         key, wanted = _key(call), wanted_generation(call)
         return answer_reply(key, await self._scheduler.cancel(key, if_generation=wanted), wanted)
 
-    async def get(self, call: Call) -> Reply:
+    async def get(self, call: Request) -> Reply:
         """
         Return the job of this key.
         """
@@ -97,21 +97,21 @@ class Jobs:
             raise ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
         return job_reply(job)
 
-    async def run_now(self, call: Call) -> Reply:
+    async def run_now(self, call: Request) -> Reply:
         """
         Move a pending job to now.
         """
         key, wanted = _key(call, b":run"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.run_now(key, if_generation=wanted), wanted)
 
-    async def replay(self, call: Call) -> Reply:
+    async def replay(self, call: Request) -> Reply:
         """
         Make a dead job pending again, due now, with all its attempts.
         """
         key, wanted = _key(call, b":replay"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.replay(key, if_generation=wanted), wanted)
 
-    async def list(self, call: Call) -> Reply:
+    async def list(self, call: Request) -> Reply:
         """
         Return one page of the jobs that the query asks for.
         """
@@ -155,5 +155,5 @@ def _is_by_due(arguments: dict[str, Any]) -> bool:
     return bool(order == "due")
 
 
-def _key(call: Call, action: bytes = b"") -> str:
+def _key(call: Request, action: bytes = b"") -> str:
     return job_key(call.raw_path[len(PREFIX) :].removesuffix(action))

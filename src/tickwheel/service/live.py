@@ -19,7 +19,7 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.service.documents import firing_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings, Seen
-from tickwheel.service.http import Call
+from tickwheel.service.http import Request
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.strict_json import encode
 from tickwheel.service.tokens import Access
@@ -52,7 +52,7 @@ class Live:
         """
         self._closed.set()
 
-    async def stream(self, call: Call) -> Response:
+    async def stream(self, call: Request) -> Response:
         """
         Answer with the stream.
         """

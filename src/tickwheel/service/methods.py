@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.idempotency import IdempotencyKeys
 from tickwheel.service.msgpack import is_wanted, packed
 from tickwheel.service.problems import ProblemError, show
@@ -30,7 +30,7 @@ class Methods:
             operations["HEAD"] = operations["GET"]
         self._allow = ", ".join(sorted(operations))
 
-    async def reply(self, call: Call) -> ASGIApp:
+    async def reply(self, call: Request) -> ASGIApp:
         """
         Return what the operation answers.
         """
@@ -50,7 +50,7 @@ class Methods:
         """
         Answer, as an ASGI application.
         """
-        reply = await self.reply(Call(scope, receive))
+        reply = await self.reply(Request(scope, receive))
         await reply(scope, receive, send)
 
 
@@ -70,7 +70,7 @@ class KeyMethods:
         actions = [path for path in methods if path.startswith(address)]
         self._actions = {path.removeprefix(address).encode(): methods.pop(path) for path in actions}
 
-    async def reply(self, call: Call) -> ASGIApp:
+    async def reply(self, call: Request) -> ASGIApp:
         """
         Return what the operation answers.
         """

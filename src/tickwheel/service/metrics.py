@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tickwheel.observe.prometheus import exposition
 from tickwheel.service.figures import Figures
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 
 __all__ = ["Metrics"]
 
@@ -22,7 +22,7 @@ class Metrics:
         """
         self._figures = figures
 
-    async def get(self, call: Call) -> Reply:
+    async def get(self, call: Request) -> Reply:
         """
         Return the figures in Prometheus' text format.
         """

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.strict_json import DEPTH_MAX, reworded
 
@@ -24,14 +24,14 @@ _JSON: Final = (b"content-type", b"application/json")
 T = TypeVar("T")
 
 
-def is_msgpack(call: Call) -> bool:
+def is_msgpack(call: Request) -> bool:
     """
     Return whether the body of *call* is declared to be MessagePack.
     """
     return call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() in _KINDS
 
 
-def is_wanted(call: Call) -> bool:
+def is_wanted(call: Request) -> bool:
     """
     Return whether *call* asks for MessagePack by its Accept header, and not for JSON before it.
     """

@@ -13,7 +13,7 @@ from typing import Final
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.problems import PROBLEM_TYPES, ProblemError, show
 from tickwheel.service.replies import document_reply
 
@@ -59,14 +59,14 @@ class Files(StaticFiles):
         return response
 
 
-async def page(_call: Call) -> Response:
+async def page(_call: Request) -> Response:
     """
     Return the page.
     """
     return FileResponse(STATIC / "index.html", headers=PAGE_HEADERS)
 
 
-async def problem_page(call: Call) -> Reply:
+async def problem_page(call: Request) -> Reply:
     """
     Explain the problem whose `type` has led here.
     """

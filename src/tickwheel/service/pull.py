@@ -19,7 +19,7 @@ from starlette.types import Receive
 from tickwheel.scheduler import AsyncScheduler, JobLease
 from tickwheel.service.bodies import AckBody, ExtendBody, LeaseBody, NackBody
 from tickwheel.service.documents import JobDocument, Moment, instant, job_document
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import read_body
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.replies import document_reply
@@ -91,7 +91,7 @@ class Pulls:
         for waiting in self._waiting:
             waiting.cancel()
 
-    async def lease(self, call: Call) -> Reply:
+    async def lease(self, call: Request) -> Reply:
         """
         Lease due firings of a queue, waiting for the first.
 
@@ -105,7 +105,7 @@ class Pulls:
         leases = await self._unless_gone(asyncio.ensure_future(leasing), call.receive)
         return document_reply(LeasesDocument([_document(lease) for lease in leases]))
 
-    async def ack(self, call: Call) -> Reply:
+    async def ack(self, call: Request) -> Reply:
         """
         End a leased firing as done.
 
@@ -115,7 +115,7 @@ class Pulls:
         await self._scheduler.ack(body.fire_id)
         return document_reply(EndedDocument("acknowledged"))
 
-    async def nack(self, call: Call) -> Reply:
+    async def nack(self, call: Request) -> Reply:
         """
         End a leased firing as a failed attempt, or for good.
         """
@@ -123,7 +123,7 @@ class Pulls:
         await self._scheduler.nack(body.fire_id, delay=body.delay, error=body.error, is_dead=body.is_dead)
         return document_reply(EndedDocument("refused"))
 
-    async def extend(self, call: Call) -> Reply:
+    async def extend(self, call: Request) -> Reply:
         """
         Let a lease end later: so many seconds from now.
         """

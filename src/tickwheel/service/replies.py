@@ -18,7 +18,7 @@ from tickwheel.scheduler.errors import (
 )
 from tickwheel.scheduler.model import Answer, Job, Outcome
 from tickwheel.service.documents import JobDocument, answer_document, job_document
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.strict_json import encode
 
@@ -105,7 +105,7 @@ def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a tab
     return None
 
 
-def problem_reply(call: Call, error: Exception) -> Reply:
+def problem_reply(call: Request, error: Exception) -> Reply:
     """
     Answer *error*; one that is nobody's mistake but ours is logged, and reported without its inside.
     """

@@ -36,7 +36,7 @@ from tickwheel.service.documents import (
     WheelDocument,
 )
 from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures
-from tickwheel.service.http import Call
+from tickwheel.service.http import Request
 from tickwheel.service.jobs import LIST_FIELDS, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.metrics import Metrics
@@ -54,7 +54,7 @@ from tickwheel.service.stats import StatsDocument
 
 __all__ = ["Endpoint", "Operation", "operations"]
 
-Endpoint = Callable[[Call], Awaitable[ASGIApp]]
+Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 """From a request to what answers it."""
 
 _OPEN: Final = ("malformed_request", "wrong_host")

@@ -14,7 +14,7 @@ from tickwheel.scheduler.verbs.recurring import RUNS_MAX, runs_of
 from tickwheel.scheduler.verbs.requests import SetRequest, trial
 from tickwheel.service.bodies import CENTURY_S
 from tickwheel.service.documents import Moment, instant
-from tickwheel.service.http import Call, Reply
+from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, to_count, to_duration, to_instant
 from tickwheel.service.jobs import LIST_FIELDS
 from tickwheel.service.problems import ProblemError, show
@@ -109,7 +109,7 @@ class Schedules:
         """
         self._scheduler = scheduler
 
-    async def list(self, call: Call) -> Reply:
+    async def list(self, call: Request) -> Reply:
         """
         Return one page of the recurring jobs, each with its next runs.
         """
@@ -119,7 +119,7 @@ class Schedules:
         page = await self._scheduler.list(**fields, recurring=True, limit=limit)
         return document_reply(SchedulesDocument([_schedule(job, count) for job in page.jobs], page.cursor))
 
-    async def get(self, call: Call) -> Reply:
+    async def get(self, call: Request) -> Reply:
         """
         Return the rule and the next runs of the job of this key, which comes back.
         """
@@ -131,7 +131,7 @@ class Schedules:
             raise ProblemError("job_not_found", what, value=key)
         return document_reply(_schedule(job, count))
 
-    async def next(self, call: Call) -> Reply:
+    async def next(self, call: Request) -> Reply:
         """
         Return when a rule would fire; nothing is stored.
         """

@@ -1,15 +1,15 @@
 """
 What the end of an attempt means: done, again or dead, and when next. Pure: no clock, no store, no thread.
 
-    end of the attempt             one-time job                     job that recurs
-    success                        gone                             next run; after the last one gone
-    failure, attempts left         again, by its retry policy       again
-    failure, none left             dead letter                      next run, the error kept with it; after the last
-                                                                    run a dead letter
-    Snooze                         again, the attempt given back    again
-    Retry                          as a failure                     as a failure
+    end of the attempt              one-time job                     job that recurs
+    success                         gone                             next run; after the last one gone
+    failure, attempts left          again, by its retry policy       again
+    failure, none left              dead letter                      next run, the error kept with it; after the last
+                                                                     run a dead letter
+    Snooze                          again, the attempt given back    again
+    Retry                           as a failure                     as a failure
     DeadLetter, no handler, poison  dead letter                     dead letter: the series ends until it is replayed
-    expired or missed              gone                             next run
+    expired or missed               gone                             next run
 """
 
 from __future__ import annotations
