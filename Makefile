@@ -137,7 +137,7 @@ test-part: pythons $(VENV)/.build ## run tests/aio, core and drivers on every su
 # before anything imports it, so without its plugin for pytest.
 PORTABLE := tests/drivers tests/aio tests/scheduler/stores/test_memory.py tests/scheduler/stores/test_sqlite.py \
 	tests/scheduler/stores/test_sqlite_file.py tests/scheduler/stores/test_sqlite_gone.py \
-	tests/scheduler/stores/test_sqlite_processes.py tests/scheduler/stores/test_sqlite_ears.py \
+	tests/scheduler/stores/test_sqlite_processes.py tests/scheduler/stores/test_sqlite_channels.py \
 	tests/scheduler/test_firing.py tests/scheduler/test_stopping.py \
 	tests/scheduler/targets/test_processes.py tests/service/test_serve.py tests/service/test_pull.py
 # What takes long and says nothing about the system.

@@ -63,7 +63,7 @@ class OneFile:
             connection.store._lock.give_back()
             if connection.store._checkpointer is not None:
                 connection.store._checkpointer.close()
-            connection.store._bell.close()
+            connection.store._listener.close()
 
     def apply(self, connection: Connection, writes: Sequence[Write]) -> list[Answer]:
         answers: list[Answer] = connection.store.apply(writes)

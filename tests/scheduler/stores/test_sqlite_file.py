@@ -246,7 +246,7 @@ def test_lock_that_is_not_to_be_had(path):
 @pytest.mark.needs("os.mkfifo")
 def test_crash_leftovers_are_taken_over(path, make):
     """
-    A lock file and a bell that a crash left behind are used again.
+    A lock file and a FIFO that a crash left behind are used again.
     """
     (path.parent / "jobs.db-lock").write_text("somebody, process 1 on another machine\n")
     os.mkfifo(path.parent / "jobs.db-wake")
@@ -257,9 +257,9 @@ def test_crash_leftovers_are_taken_over(path, make):
     assert store.wait_for_change(20.0) is True
 
 
-def test_file_in_the_bells_place(path, make):
+def test_another_file_where_the_owner_listens(path, make):
     """
-    Where the bell cannot hang, the store says that it does not notify, works, and does not touch what is in the way.
+    Where the owner cannot listen, the store says that it does not notify, works, and does not touch what is in the way.
     """
     in_the_way = path.parent / "jobs.db-wake"
     in_the_way.write_text("mine")
@@ -274,9 +274,9 @@ def test_file_in_the_bells_place(path, make):
     assert in_the_way.read_text() == "mine"
 
 
-def test_release_leaves_no_bell(path, make):
+def test_release_leaves_no_fifo(path, make):
     """
-    The bell goes with its owner, and the lock file stays empty.
+    The FIFO goes with its owner, and the lock file stays empty.
     """
     store = make()
     store.acquire("owner")

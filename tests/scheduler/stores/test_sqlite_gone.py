@@ -154,9 +154,9 @@ def test_joined_transaction(path, make):
         store.join(store._connections.writer, [model.Set(model.Job("key", 0, 0))])
 
 
-def test_deleted_bell_is_hung_again(path, make):
+def test_deleted_fifo_is_made_again(path, make):
     """
-    An owner whose bell was deleted hangs another at its next renewal, and hears who writes then.
+    An owner whose FIFO was deleted makes another at its next renewal, and hears who writes then.
     """
     store, peer = make(), make()
     store.acquire("owner")
@@ -167,9 +167,9 @@ def test_deleted_bell_is_hung_again(path, make):
     assert store.wait_for_change(20.0) is True
 
 
-def test_bell_of_the_heir_stays(path, make):
+def test_fifo_of_the_heir_stays(path, make):
     """
-    An owner that lost its lock leaves the bell of the next one where it hangs.
+    An owner that lost its lock leaves the FIFO of the next one where it is.
     """
     store, heir = make(), make()
     store.acquire("owner")

@@ -11,12 +11,12 @@ from typing import Final, Protocol
 
 from tickwheel.scheduler.stores._wakeable import WakeableWait
 
-__all__ = ["Ear", "Listener"]
+__all__ = ["Listener", "Subscription"]
 
 _RETRY_S: Final = 1.0
 
 
-class Ear(Protocol):
+class Subscription(Protocol):
     """
     A connection on which a server announces what others wrote. If a method raises, it is closed, and made again.
     """
@@ -26,7 +26,7 @@ class Ear(Protocol):
         Return the descriptor that can be read when something has come.
         """
 
-    def hear(self) -> bool:
+    def receive(self) -> bool:
         """
         Take in what has come, without waiting; return whether others have written something.
         """
@@ -39,15 +39,15 @@ class Ear(Protocol):
 
 class Listener:
     """
-    Hears what others announce, from `listen` to `deafen`, and can be woken: the drivers' own waits cannot.
+    Hears what others announce, from `listen` to `stop`, and can be woken: the drivers' own waits cannot.
     """
 
-    def __init__(self, connect: Callable[[], Ear]) -> None:
+    def __init__(self, connect: Callable[[], Subscription]) -> None:
         """
-        Hear nothing yet; *connect* makes what is heard with, and raises what it likes.
+        Hear nothing yet; *connect* subscribes, and raises what it likes.
         """
         self._connect = connect
-        self._ear: Ear | None = None
+        self._subscription: Subscription | None = None
         self._is_listening = False
         self._is_closed = False
         self._lock = threading.Lock()
@@ -64,7 +64,7 @@ class Listener:
                 self._reconnect()
             self._wait.forget()
 
-    def deafen(self) -> None:
+    def stop(self) -> None:
         """
         Hear nothing any more.
         """
@@ -84,14 +84,14 @@ class Listener:
             if not self._is_listening:
                 self._wait.wait(timeout_s)
                 return False
-            if self._ear is None:
+            if self._subscription is None:
                 with suppress(Exception):
                     self._reconnect()
                     return True  # what was sent in between was not heard
                 self._wait.wait(min(timeout_s, _RETRY_S))
                 return True
             try:
-                return bool(self._wait.wait(timeout_s, self._ear.fileno())) and self._ear.hear()
+                return bool(self._wait.wait(timeout_s, self._subscription.fileno())) and self._subscription.receive()
             except Exception:  # noqa: BLE001 - whatever it was: the connection is made again
                 self._drop()
                 return True
@@ -116,9 +116,9 @@ class Listener:
 
     def _reconnect(self) -> None:
         self._drop()
-        self._ear = self._connect()
+        self._subscription = self._connect()
 
     def _drop(self) -> None:
-        ear, self._ear = self._ear, None
-        if ear is not None:
-            ear.close()
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            subscription.close()

@@ -16,7 +16,7 @@ from typing import Final
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
-__all__ = ["Notifier", "PostgresEar"]
+__all__ = ["Notifier", "PostgresSubscription"]
 
 _CHANNEL: Final = "tickwheel"
 _FOLLOW_FIRST_S: Final = 0.002
@@ -98,7 +98,7 @@ def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
     return _FOLLOW_FIRST_S if is_new or pause_s is None else min(pause_s * 1.5, _FOLLOW_MAX_S)
 
 
-class PostgresEar:
+class PostgresSubscription:
     """
     Hears what notifiers announce.
     """
@@ -117,7 +117,7 @@ class PostgresEar:
     def fileno(self) -> int:
         return self._connection.fileno()
 
-    def hear(self) -> bool:
+    def receive(self) -> bool:
         """
         Take in what has come; return whether a notification was among it.
         """

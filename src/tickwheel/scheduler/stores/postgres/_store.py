@@ -25,7 +25,7 @@ from tickwheel.scheduler.stores.postgres._connections import Connections
 from tickwheel.scheduler.stores.postgres._failover import notice_server
 from tickwheel.scheduler.stores.postgres._floors import Floors
 from tickwheel.scheduler.stores.postgres._joining import Database, joined
-from tickwheel.scheduler.stores.postgres._listener import Notifier, PostgresEar
+from tickwheel.scheduler.stores.postgres._listener import Notifier, PostgresSubscription
 from tickwheel.scheduler.stores.postgres._losses import loss_window
 from tickwheel.scheduler.stores.postgres._paging import page
 from tickwheel.scheduler.stores.postgres._queries import SQL
@@ -108,7 +108,7 @@ class PostgresStore:
             connections.close()
             raise
         self._connections = connections
-        self._listener = Listener(lambda: PostgresEar(connections.connect(self._listen)))
+        self._listener = Listener(lambda: PostgresSubscription(connections.connect(self._listen)))
 
     def close(self) -> None:
         if self._owner is not None:
@@ -262,7 +262,7 @@ class PostgresStore:
             _ownership.release(connection, owner)
         self._owner, self._owned = None, frozenset()
         if self._listener is not None:
-            self._listener.deafen()
+            self._listener.stop()
 
     def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
         connections = self._open_connections()

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from tickwheel.scheduler.stores.redis._connections import Connection
 
-__all__ = ["RedisEar"]
+__all__ = ["RedisSubscription"]
 
 
-class RedisEar:
+class RedisSubscription:
     """
     Hears one channel.
     """
@@ -30,7 +30,7 @@ class RedisEar:
         number: int = self._connection._sock.fileno()  # noqa: SLF001 - the driver shows it nowhere else
         return number
 
-    def hear(self) -> bool:
+    def receive(self) -> bool:
         """
         Take in what has come: whatever it is, it came from this channel.
         """

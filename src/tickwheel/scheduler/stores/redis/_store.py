@@ -21,7 +21,7 @@ from tickwheel.scheduler.stores.redis import _withdrawals
 from tickwheel.scheduler.stores.redis._batch import Batch, shard_of_row
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
-from tickwheel.scheduler.stores.redis._listener import RedisEar
+from tickwheel.scheduler.stores.redis._listener import RedisSubscription
 from tickwheel.scheduler.stores.redis._paging import page
 from tickwheel.scheduler.stores.redis._scripts import packed
 from tickwheel.scheduler.stores.redis._server import check_server, make_schema
@@ -85,7 +85,7 @@ class RedisStore:
             raise
         self.abilities = _abilities(window)
         self._connections = connections
-        self._listener = Listener(lambda: RedisEar(connections.connect(), f"{self._base}:news"))
+        self._listener = Listener(lambda: RedisSubscription(connections.connect(), f"{self._base}:news"))
 
     def close(self) -> None:
         if self._owner is not None:
@@ -182,7 +182,7 @@ class RedisStore:
         self._open_connections().run("release", owner)
         self._owner = None
         if self._listener is not None:
-            self._listener.deafen()
+            self._listener.stop()
 
     def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
         names = packed(part for skill in skills for part in _name_of(skill))

@@ -22,10 +22,10 @@ from tickwheel.scheduler.stores._rows import job_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores.sqlite import _withdrawals
 from tickwheel.scheduler.stores.sqlite._batch import Batch
-from tickwheel.scheduler.stores.sqlite._bell import Bell, ring
 from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
 from tickwheel.scheduler.stores.sqlite._connections import Connections
 from tickwheel.scheduler.stores.sqlite._errors import translated
+from tickwheel.scheduler.stores.sqlite._file_listener import FileListener, notify
 from tickwheel.scheduler.stores.sqlite._joining import Follower, joining
 from tickwheel.scheduler.stores.sqlite._owner_lock import OwnerLock
 from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
@@ -80,7 +80,7 @@ class SqliteStore:
         self._clock = clock or MonotonicClock()
         self._connections: Connections | None = None
         self._lock = OwnerLock(self.path)
-        self._bell: Bell | None = None
+        self._listener: FileListener | None = None
         self._lease: Lease | None = None
         self._owner = ""
         self._checkpointer: Checkpointer | None = None
@@ -108,7 +108,7 @@ class SqliteStore:
                 connections.close()
                 raise
             self._connections = connections
-            self._bell = Bell(self.path)
+            self._listener = FileListener(self.path)
 
     def close(self) -> None:
         if self._lease is not None:
@@ -118,8 +118,8 @@ class SqliteStore:
             self._follower.close()
         if self._connections is not None:
             self._connections.close()
-        if self._bell is not None:
-            self._bell.close()
+        if self._listener is not None:
+            self._listener.close()
 
     def now_ms(self) -> int:
         return self._clock.wall_ns() // 1_000_000
@@ -201,7 +201,7 @@ class SqliteStore:
         try:
             with translated(self.url), connections.writing() as connection:
                 epoch, rescued = take_over(connection, owner)
-            self.abilities = replace(self.abilities, has_notify=self._bell is not None and self._bell.hang())
+            self.abilities = replace(self.abilities, has_notify=self._listener is not None and self._listener.listen())
             connections.limit_log(COMMIT_LIMIT_PAGES)
             self._checkpointer = Checkpointer(connections.connect)
         except BaseException:
@@ -226,8 +226,8 @@ class SqliteStore:
             self._step_down()
             return []
         self._keep_reserve()
-        if self._bell is not None and self._bell.hang_again():
-            self._bell.wake()
+        if self._listener is not None and self._listener.listen_again():
+            self._listener.wake()
         self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
         return [self._lease]
 
@@ -253,18 +253,18 @@ class SqliteStore:
         return [Shard(0, owner, epoch)]
 
     def wait_for_change(self, timeout_s: float) -> bool:
-        return self._bell is not None and self._bell.wait(timeout_s)
+        return self._listener is not None and self._listener.wait(timeout_s)
 
     def wake(self) -> None:
-        if self._bell is not None:
-            self._bell.wake()
+        if self._listener is not None:
+            self._listener.wake()
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         if self._lease is None and not self._lock.is_taken():
             return {job.generation for job in jobs}
         with translated(self.url), self._open_connections().writing() as connection:
             _withdrawals.request(connection, jobs, self.now_ms())
-        ring(self.path)
+        notify(self.path)
         return set()
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
@@ -313,7 +313,7 @@ class SqliteStore:
                 connection.execute(SQL["delete_notes"], (self._seen,))
                 self._seen = 0
         if batch.has_notes:
-            ring(self.path)
+            notify(self.path)
         checkpointer = self._checkpointer
         if checkpointer is not None:
             checkpointer.wrote(len(writes))
@@ -322,7 +322,7 @@ class SqliteStore:
     def _open_follower(self, connections: Connections) -> Follower:
         with self._making:
             if self._follower is None:
-                self._follower = Follower(connections.connect, partial(ring, self.path))
+                self._follower = Follower(connections.connect, partial(notify, self.path))
             return self._follower
 
     def _release(self) -> None:
@@ -341,8 +341,8 @@ class SqliteStore:
             self._open_connections().limit_log()
         if self._lock.is_held:
             self._reserve.let_go()
-        if self._bell is not None:
-            self._bell.take_down()
+        if self._listener is not None:
+            self._listener.stop()
         self._lock.give_back()
 
     def _ledger(self) -> tuple[int, ...]:

@@ -1,5 +1,5 @@
 """
-The bell beside a database: the owner waits for it, and other processes ring when they have written.
+The file `FILE-wake` beside a database: its owner listens there, and other processes notify it when they have written.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from tickwheel.scheduler.stores._wakeable import WakeableWait
-from tickwheel.scheduler.stores.sqlite._ears import Ears, hang_ears, ring_at
+from tickwheel.scheduler.stores.sqlite._channels import Channel, notify_at, open_channel
 
-__all__ = ["Bell", "ring"]
+__all__ = ["FileListener", "notify"]
 
 
-class Bell:
+class FileListener:
     """
-    Hears who rings at `FILE-wake`, while it hangs there.
+    Receives what others notify at `FILE-wake`, from `listen` to `stop`.
     """
 
     def __init__(self, database: Path) -> None:
@@ -26,43 +26,43 @@ class Bell:
         """
         self._path = _path_of(database)
         self._database = database
-        self._ears: Ears | None = None
+        self._channel: Channel | None = None
         self._wait = WakeableWait()
         self._lock = threading.Lock()
         self._waiting = 0
-        self._old: list[Ears | WakeableWait] = []
+        self._old: list[Channel | WakeableWait] = []
         self._is_closed = False
 
-    def hang(self) -> bool:
+    def listen(self) -> bool:
         """
         Listen to others; return whether the file system lets us.
         """
-        self._ears = hang_ears(self._path, stat.S_IMODE(self._database.stat().st_mode))
-        return self._ears is not None
+        self._channel = open_channel(self._path, stat.S_IMODE(self._database.stat().st_mode))
+        return self._channel is not None
 
-    def hang_again(self) -> bool:
+    def listen_again(self) -> bool:
         """
-        Listen to others where they ring now, if that is not where they rang before; return whether it was not.
+        Listen to others where they notify now, if that is not where they did before; return whether it was not.
         """
-        if self._ears is None or self._ears.is_named():
+        if self._channel is None or self._channel.is_named():
             return False
-        self.take_down()
-        return self.hang()
+        self.stop()
+        return self.listen()
 
     def wait(self, timeout_s: float) -> bool:
         """
-        Block until somebody rings, `wake`, `close` or the timeout; return whether somebody rang.
+        Block until a notification, `wake`, `close` or the timeout; return whether it was a notification.
         """
         with self._lock:
             if self._is_closed:
                 return False
             self._waiting += 1
-            ears = self._ears
+            channel = self._channel
         try:
-            if ears is None:
+            if channel is None:
                 self._wait.wait(timeout_s)
                 return False
-            return bool(self._wait.wait(timeout_s, ears.fileno())) and ears.hear()
+            return bool(self._wait.wait(timeout_s, channel.fileno())) and channel.receive()
         finally:
             with self._lock:
                 self._waiting -= 1
@@ -74,24 +74,24 @@ class Bell:
         """
         self._wait.wake()
 
-    def take_down(self) -> None:
+    def stop(self) -> None:
         """
-        Listen to nobody any more; the next owner's bell stays.
+        Listen to nobody any more; the next owner's file stays.
         """
         with self._lock:
-            if self._ears is not None:
+            if self._channel is not None:
                 with suppress(OSError):
-                    if self._ears.is_named():
+                    if self._channel.is_named():
                         self._path.unlink()
-                self._old.append(self._ears)
-                self._ears = None
+                self._old.append(self._channel)
+                self._channel = None
                 self._tidy()
 
     def close(self) -> None:
         """
         End a `wait`, and give the file descriptors back when the last one has left. Twice is allowed.
         """
-        self.take_down()
+        self.stop()
         self.wake()
         with self._lock:
             if not self._is_closed:
@@ -105,11 +105,11 @@ class Bell:
             self._old.pop().close()
 
 
-def ring(database: Path) -> None:
+def notify(database: Path) -> None:
     """
     Notify the owner of *database*, if there is one, that something was written.
     """
-    ring_at(_path_of(database))
+    notify_at(_path_of(database))
 
 
 def _path_of(database: Path) -> Path:

@@ -1,7 +1,9 @@
 """
-How an owner hears that other processes have written: through a FIFO, or where there are none (Windows), a UDP port.
+The channel by which processes notify a file's owner that they have written.
 
-A ring that nobody heard is lost, and that is allowed: it is a hint.
+It is a FIFO, or a UDP port where there are none (Windows).
+
+A notification that nobody received is lost, and that is allowed: it is a hint.
 """
 
 from __future__ import annotations
@@ -16,27 +18,27 @@ from typing import Final, Protocol, Self
 
 from tickwheel.scheduler.stores.sqlite._owner_lock import is_same
 
-__all__ = ["Ears", "hang_ears", "ring_at"]
+__all__ = ["Channel", "notify_at", "open_channel"]
 
 
-class Ears(Protocol):
+class Channel(Protocol):
     """
-    What hears the rings at one file.
+    The owner's end: receives the notifications of one file.
     """
 
     def fileno(self) -> int:
         """
-        Return the descriptor that can be read when somebody has rung.
+        Return the descriptor that can be read when somebody has notified.
         """
 
     def is_named(self) -> bool:
         """
-        Return whether those who ring find it by the file's name now.
+        Return whether those who notify find it by the file's name now.
         """
 
-    def hear(self) -> bool:
+    def receive(self) -> bool:
         """
-        Take in what has come, without waiting; return whether it was a ring.
+        Take in what has come, without waiting; return whether it was a notification.
         """
 
     def close(self) -> None:
@@ -45,7 +47,7 @@ class Ears(Protocol):
         """
 
 
-class FifoEars:
+class FifoChannel:
     """
     A FIFO, into which others write one byte.
     """
@@ -55,7 +57,7 @@ class FifoEars:
         self._fd = fd
 
     @classmethod
-    def hang(cls, path: Path, mode: int) -> Self | None:
+    def make(cls, path: Path, mode: int) -> Self | None:
         """
         Make the FIFO with these rights; return None where something else has its name.
         """
@@ -73,7 +75,7 @@ class FifoEars:
         return None
 
     @staticmethod
-    def ring(path: Path) -> None:
+    def notify(path: Path) -> None:
         """
         Write a byte, if that is a FIFO and somebody listens.
         """
@@ -90,7 +92,7 @@ class FifoEars:
     def is_named(self) -> bool:
         return is_same(self._fd, self._path)
 
-    def hear(self) -> bool:
+    def receive(self) -> bool:
         with suppress(BlockingIOError):
             os.read(self._fd, 65536)
         return True
@@ -99,7 +101,7 @@ class FifoEars:
         os.close(self._fd)
 
 
-class PortEars:
+class PortChannel:
     """
     A port of the loopback. The file names it, and a word that those who can read the file know.
     """
@@ -116,23 +118,23 @@ class PortEars:
         self._line = f"{self._HEAD} {self._socket.getsockname()[1]} {self._word}\n"
 
     @classmethod
-    def hang(cls, path: Path, mode: int) -> Self | None:
+    def make(cls, path: Path, mode: int) -> Self | None:
         """
         Write the file with these rights; return None where something else has its name.
         """
         if path.exists() and not cls._line_of(path).startswith(cls._HEAD):
             return None
-        ears = cls(path)
+        channel = cls(path)
         try:
             path.touch(mode)
-            path.write_text(ears._line, "ascii")
+            path.write_text(channel._line, "ascii")
         except BaseException:
-            ears.close()
+            channel.close()
             raise
-        return ears
+        return channel
 
     @classmethod
-    def ring(cls, path: Path) -> None:
+    def notify(cls, path: Path) -> None:
         """
         Send the word to the port.
         """
@@ -149,12 +151,12 @@ class PortEars:
         except OSError:
             return False
 
-    def hear(self) -> bool:
-        has_rung = False
+    def receive(self) -> bool:
+        has_come = False
         with suppress(OSError):  # BlockingIOError: that was all
             while True:
-                has_rung |= self._socket.recv(self._LINE_MAX) == self._word.encode()
-        return has_rung
+                has_come |= self._socket.recv(self._LINE_MAX) == self._word.encode()
+        return has_come
 
     def close(self) -> None:
         self._socket.close()
@@ -167,21 +169,21 @@ class PortEars:
             return file.read(cls._LINE_MAX)
 
 
-_Ears: Final = FifoEars if hasattr(os, "mkfifo") else PortEars
+_Channel: Final = FifoChannel if hasattr(os, "mkfifo") else PortChannel
 
 
-def hang_ears(path: Path, mode: int) -> Ears | None:
+def open_channel(path: Path, mode: int) -> Channel | None:
     """
-    Return ears that hear who rings at *path* from now on, or None where the file system or another file is in the way.
+    Return a channel at *path*, or None where the file system or another file is in the way.
     """
     with suppress(OSError):
-        return _Ears.hang(path, mode)
+        return _Channel.make(path, mode)
     return None
 
 
-def ring_at(path: Path) -> None:
+def notify_at(path: Path) -> None:
     """
-    Ring, if anybody listens.
+    Notify, if anybody listens.
     """
-    with suppress(OSError, ValueError):  # ENXIO: nobody listens; EAGAIN: it has rung already; a half-written file
-        _Ears.ring(path)
+    with suppress(OSError, ValueError):  # ENXIO: nobody listens; EAGAIN: it was notified already; a half-written file
+        _Channel.notify(path)

@@ -1,5 +1,5 @@
 """
-How an owner hears that others have written, by a FIFO and by a port: the one that this system uses, and the other.
+Notifications by a FIFO and by a port: the one that this system uses, and the other.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import threading
 import pytest
 
 from tickwheel.scheduler.stores._wakeable import WakeableWait
-from tickwheel.scheduler.stores.sqlite._ears import FifoEars, PortEars
+from tickwheel.scheduler.stores.sqlite._channels import FifoChannel, PortChannel
 
 PATIENCE_S = 20.0
-KINDS = [pytest.param(FifoEars, marks=pytest.mark.needs("os.mkfifo")), PortEars]
+KINDS = [pytest.param(FifoChannel, marks=pytest.mark.needs("os.mkfifo")), PortChannel]
 
 
 @pytest.fixture
 def path(tmp_path):
     """
-    Return where they hang.
+    Return where the channel is.
     """
     return tmp_path / "jobs.db-wake"
 
@@ -39,28 +39,28 @@ def test_a_ring_is_heard(kind, path, wait):
     """
     Rings end a wait, many are one, and what is heard is heard once.
     """
-    ears = kind.hang(path, 0o600)
-    assert wait.wait(0, ears.fileno()) == set()
+    channel = kind.make(path, 0o600)
+    assert wait.wait(0, channel.fileno()) == set()
     for _ in range(10):
-        kind.ring(path)
-    assert wait.wait(PATIENCE_S, ears.fileno()) == {ears.fileno()}
-    assert ears.hear()
-    assert wait.wait(0, ears.fileno()) == set()
-    ears.close()
+        kind.notify(path)
+    assert wait.wait(PATIENCE_S, channel.fileno()) == {channel.fileno()}
+    assert channel.receive()
+    assert wait.wait(0, channel.fileno()) == set()
+    channel.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_last_is_named(kind, path):
     """
-    Who hangs ears where a dead owner's hang takes the name over; what else has the name stays.
+    A channel made where a dead owner's is takes the name over; what else has the name stays.
     """
-    old = kind.hang(path, 0o600)
-    new = kind.hang(path, 0o600)
+    old = kind.make(path, 0o600)
+    new = kind.make(path, 0o600)
     assert [old.is_named(), new.is_named()] == [False, True]
     path.unlink()
     assert not new.is_named()
     path.write_text("mine", "ascii")
-    assert kind.hang(path, 0o600) is None
+    assert kind.make(path, 0o600) is None
     assert path.read_text("ascii") == "mine"
     old.close()
     new.close()
@@ -68,16 +68,16 @@ def test_only_the_last_is_named(kind, path):
 
 def test_a_stranger_is_not_heard(path, wait):
     """
-    A datagram without the word that stands in the file is taken in, and is no ring.
+    A datagram without the word of the file is taken in, and is not a notification.
     """
-    ears = PortEars.hang(path, 0o600)
+    channel = PortChannel.make(path, 0o600)
     assert path.stat().st_mode & 0o077 == 0
     port = int(path.read_text("ascii").split()[-2])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         stranger.sendto(b"knock", ("127.0.0.1", port))
-    assert wait.wait(PATIENCE_S, ears.fileno()) == {ears.fileno()}
-    assert not ears.hear()
-    ears.close()
+    assert wait.wait(PATIENCE_S, channel.fileno()) == {channel.fileno()}
+    assert not channel.receive()
+    channel.close()
 
 
 def test_a_wait_is_ended_by_another_thread(wait):
