@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -13,6 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tickwheel.observe.prometheus import Collector, buckets, exposition
 from tickwheel.scheduler import RetryPolicy, Scheduler
+from tickwheel.scheduler.engine._figures import Figures
+from tickwheel.scheduler.engine._staged_job import StagedJob
+from tickwheel.scheduler.engine._verdict import succeeded
+from tickwheel.scheduler.model import Answer, Job, Outcome
 
 END_S = 20
 
@@ -58,8 +63,8 @@ def test_everything_is_told(stats):
     assert found["tickwheel_jobs", (("state", "pending"),)] == 1
     assert found["tickwheel_jobs", (("state", "dead"),)] == 1
     assert found["tickwheel_next_due_timestamp_seconds", ()] == 2_000_000_000
-    assert found["tickwheel_results_total", (("result", "succeeded"), ("target", "handler"))] == 1
-    assert found["tickwheel_results_total", (("result", "died"), ("target", "handler"))] == 1
+    assert found["tickwheel_results_total", (("handler", "works"), ("result", "succeeded"), ("target", "handler"))] == 1
+    assert found["tickwheel_results_total", (("handler", "fails"), ("result", "died"), ("target", "handler"))] == 1
     assert found["tickwheel_dead_total", ()] == found["tickwheel_failed_total", ()] == 1
     assert found["tickwheel_retried_total", ()] == 0
     assert found["tickwheel_lateness_seconds_bucket", (("le", "+Inf"),)] == 2
@@ -74,6 +79,33 @@ def test_everything_is_told(stats):
     assert found["tickwheel_clock_offset_seconds", ()] == 0
     assert found["tickwheel_wheel_slot_max", ()] <= 1, "the next look into the store is a timer"
     assert found["process_open_fds", ()] > 0
+
+
+def test_handlers_are_labels_up_to_a_bound():
+    """
+    Results are counted by handler and queue, two hundred of them by name; addresses are no labels.
+    """
+    figures = Figures()
+    job = Job("key", 0, 0, target="handler")
+    for number in range(300):
+        settle(figures, replace(job, handler=f"h{number}"))
+    settle(figures, replace(job, target="webhook", handler="https://example.com/a"))
+    settle(figures, replace(job, target="pull", handler="scans"))
+    counts = {(each["target"], each["handler"]): each["succeeded"] for each in figures.by_handler()}
+    assert counts["handler", "h199"] == 1
+    assert counts["handler", "(others)"] == 100
+    assert counts["webhook", ""] == counts["pull", "(others)"] == 1
+    assert len(counts) == 203
+    totals = {target: of["succeeded"] for target, of in figures.by_target().items()}
+    assert totals == {"handler": 300, "webhook": 1, "pull": 1}
+
+
+def settle(figures, job):
+    """
+    Count a firing of *job* that worked.
+    """
+    entry = StagedJob(job, epoch=1)
+    figures.settled([(entry, succeeded(job, 1))], [Answer(Outcome.SETTLED, None)])
 
 
 def test_in_ones_own_registry(stats):

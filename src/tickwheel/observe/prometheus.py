@@ -6,6 +6,7 @@ The figures for Prometheus: read from the scheduler's integers when somebody ask
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -72,6 +73,9 @@ _OTHERS: Final = "(others)"
 _CIRCUITS: Final = {"open": "open", "half-open": "half-open", "closed": "failing"}
 """The states of a breaker that has seen a failure, and what they are called here."""
 _STATES: Final = ("pending", "running", "dead")
+_FORMS: Final = frozenset({"application/openmetrics-text", "text/plain", "text/*", "*/*"})
+_QUALITY: Final = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
+_LABELS: Final = frozenset({"target", "handler"})
 _RESULTS: Final = {"dead_total": "died"}
 
 
@@ -99,9 +103,14 @@ class Collector:
         return families(self._stats())
 
 
-def exposition(stats: Mapping[str, Any]) -> tuple[str, bytes]:
+def exposition(stats: Mapping[str, Any], accept: str = "") -> tuple[str, bytes]:
     """
     Return the content type and the text of what *stats* hold, and of this process: CPU, memory, open files.
+
+    Args:
+        stats: As `Scheduler.stats` returns them.
+        accept: The Accept header of who asks. OpenMetrics, which Prometheus asks for if it stores exemplars, has beside
+            each step of lateness the trace of the last firing there that was traced.
 
     Raises:
         MissingExtraError: If prometheus_client is not installed.
@@ -110,7 +119,22 @@ def exposition(stats: Mapping[str, Any]) -> tuple[str, bytes]:
     registry = client.CollectorRegistry(auto_describe=False)
     registry.register(Collector(lambda: stats))
     client.ProcessCollector(registry=registry)
-    return client.exposition.CONTENT_TYPE_PLAIN_0_0_4, client.generate_latest(registry)
+    encode, kind = client.exposition.choose_encoder(_wanted(accept))
+    return kind, encode(registry)
+
+
+def _wanted(accept: str) -> str:
+    """
+    Return the entry of *accept* that is preferred of those that there is a form for, or "" if there is none.
+    """
+    best, wanted = 0.0, ""
+    for entry in accept.split(","):
+        kind, *fields = (part.strip() for part in entry.lower().split(";"))
+        given = next((field[2:] for field in fields if field.startswith("q=")), "1")
+        quality = float(given) if _QUALITY.fullmatch(given) else 0.0
+        if quality > best and kind in _FORMS:
+            best, wanted = quality, entry
+    return wanted
 
 
 def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
@@ -125,11 +149,14 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     yield from _gauges(core, "", stats, _GAUGES)
     yield from _counters(core, "", stats, _COUNTERS)
     results = core.CounterMetricFamily(
-        "tickwheel_results", "What became of firings, by target.", labels=["target", "result"]
+        "tickwheel_results",
+        "What became of firings, by target, and by handler or queue where these have names.",
+        labels=["target", "handler", "result"],
     )
-    for target, counts in stats["by_target"].items():
-        for result, count in counts.items():
-            results.add_metric([target, _RESULTS.get(result, result)], count)
+    for each in stats["by_handler"]:
+        for result, count in each.items():
+            if result not in _LABELS:
+                results.add_metric([each["target"], each["handler"], _RESULTS.get(result, result)], count)
     yield results
     yield _circuits(core, stats["targets"])
     aside = core.GaugeMetricFamily(
@@ -251,17 +278,40 @@ def _counters(core: Any, prefix: str, values: Mapping[str, Any], names: Mapping[
 
 
 def _durations(core: Any, name: str, text: str, figures: Mapping[str, Any], edges_ms: Sequence[float]) -> Metric:
-    return _histogram(core, name, text, buckets(figures["histogram"], edges_ms), figures["sum_ms"], unit=1000)
+    exemplars = _exemplars(core, figures.get("traces", ()), edges_ms)
+    counts = buckets(figures["histogram"], edges_ms)
+    return _histogram(core, name, text, counts, figures["sum_ms"], unit=1000, exemplars=exemplars)
+
+
+def _exemplars(core: Any, traces: Iterable[Mapping[str, Any]], edges_ms: Sequence[float]) -> dict[int, Any]:
+    """
+    Return, by the number of its step between *edges_ms*, the exemplar of the last of *traces* in it.
+    """
+    found: dict[int, Any] = {}
+    for each in sorted(traces, key=lambda each: each["fired_at"]):
+        _, trace_id, span_id, _ = each["trace"].split("-")
+        step = bisect_left(edges_ms, each["lateness_ms"])
+        labels = {"trace_id": trace_id, "span_id": span_id}
+        found[step] = core.Exemplar(labels, each["lateness_ms"] / 1000, each["fired_at"] / 1000)
+    return found
 
 
 def _histogram(
-    core: Any, name: str, text: str, counts: Sequence[tuple[float | None, int]], total: float, *, unit: int = 1
+    core: Any,
+    name: str,
+    text: str,
+    counts: Sequence[tuple[float | None, int]],
+    total: float,
+    *,
+    unit: int = 1,
+    exemplars: Mapping[int, Any] | None = None,
 ) -> Metric:
+    number = _library().utils.floatToGoString  # OpenMetrics wants 1.0, not 1
     rows = []
     so_far = 0
-    for edge, count in counts:
+    for step, (edge, count) in enumerate(counts):
         so_far += count
-        rows.append(("+Inf" if edge is None else f"{edge / unit:g}", so_far))
+        rows.append(("+Inf" if edge is None else number(edge / unit), so_far, (exemplars or {}).get(step)))
     metric: Metric = core.HistogramMetricFamily(name, text, buckets=rows, sum_value=total / unit)
     return metric
 
@@ -270,6 +320,7 @@ def _library() -> Any:
     try:
         import prometheus_client.core  # noqa: PLC0415  on use: the extra is optional
         import prometheus_client.exposition  # noqa: PLC0415  on use: the extra is optional
+        import prometheus_client.utils  # noqa: PLC0415  on use: the extra is optional
     except ImportError:
         library, extra = "prometheus_client", "prometheus"
         raise MissingExtraError(library, extra) from None

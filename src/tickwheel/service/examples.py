@@ -79,7 +79,9 @@ _LATENESS: Final[dict[str, Any]] = {
     "max_ms": 0.7,
     "sum_ms": 1.1,
     "histogram": [[0.5, 1], [1.0, 1], [None, 0]],
+    "traces": [{"lateness_ms": 0.7, "fired_at": _DUE_AT, "trace": f"00-{'4b':0>32}-{'9c':0>16}-01"}],
 }
+_RESULTS: Final = {"succeeded": 2, "retried": 0, "snoozed": 0, "dead_total": 0, "expired": 0, "given_back": 0}
 _STATS: Final[dict[str, Any]] = {
     **dict.fromkeys(("running", "dead", "failed", "retried", "snoozed", "expired", "dead_total", "refused"), 0),
     **dict.fromkeys(("given_back", "waiting", "in_flight"), 0),
@@ -90,7 +92,8 @@ _STATS: Final[dict[str, Any]] = {
     "succeeded": 2,
     "staged": 1,
     "in_memory": 1,
-    "by_target": {"pull": {"succeeded": 2, "retried": 0, "snoozed": 0, "dead_total": 0, "expired": 0, "given_back": 0}},
+    "by_target": {"pull": _RESULTS},
+    "by_handler": [{"target": "pull", "handler": "kitchen", **_RESULTS}],
     "targets": {"webhook": {"https://example.com": {"state": "open", "failures": 5, "open_s": 12.5}}},
     "pull": {"kitchen": {"waiting": 1, "oldest_due_at": _SET_AT, "ready": 0, "leased": 0, "workers": 2}},
     "commits": 5,

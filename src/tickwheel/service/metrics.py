@@ -24,7 +24,7 @@ class Metrics:
 
     async def get(self, call: Request) -> Reply:
         """
-        Return the figures in Prometheus' text format.
+        Return the figures in Prometheus' text format, or as OpenMetrics with traces as exemplars, as Accept asks for.
         """
-        kind, text = exposition(await self._figures.scheduler_stats())
+        kind, text = exposition(await self._figures.scheduler_stats(), call.header(b"accept") or "")
         return Reply(200, kind.encode(), text)

@@ -180,7 +180,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for status, answer in operation.answers.items():
         if isinstance(answer, str):
-            content: dict[str, Any] = {answer: {"schema": {"type": "string"}}}
+            content: dict[str, Any] = {kind: {"schema": {"type": "string"}} for kind in answer.split(", ")}
         else:
             content = {
                 "application/json": {

@@ -65,6 +65,7 @@ _WRITE_ONE: Final = (*_WRITE, "job_not_found", "too_late", "wrong_generation")
 _BODY: Final = ("malformed_json", "slow_request", "too_large", "unsupported_media_type")
 _STORE: Final = ("store_unavailable",)
 _DEBUG: Final = (*_READ, "forbidden")
+_METRICS: Final = "text/plain, application/openmetrics-text"
 _WORK: Final = (*_WRITE, *_BODY, *_STORE, "lease_ended")
 
 
@@ -77,7 +78,7 @@ class Operation:
         method: The HTTP method.
         path: The address, as OpenAPI writes it.
         run: What does it; the first line of its docstring is the summary.
-        answers: By status, the document's type, or the media type of what is not a document.
+        answers: By status, the document's type, or the media types of what is not a document.
         problems: The kinds of problems that it may answer.
         body: The type of its body.
         query: The fields of its query: by name, their JSON schema.
@@ -169,7 +170,7 @@ def operations(
         Operation("GET", "/v1/stats", figures.get_stats, {200: StatsDocument}, (*_READ, *_STORE)),
         Operation("GET", "/v1/forecast", figures.get_forecast, {200: ForecastDocument}, (*_READ, *_STORE)),
         Operation("GET", "/v1/live", live.stream, {200: "text/event-stream"}, _READ),
-        Operation("GET", "/metrics", metrics.get, {200: "text/plain"}, (*_READ, *_STORE)),
+        Operation("GET", "/metrics", metrics.get, {200: _METRICS}, (*_READ, *_STORE)),
         Operation("GET", "/debug/stacks", debug.stacks, {200: "text/plain"}, _DEBUG),
         Operation("GET", "/debug/wheel", debug.wheel, {200: CountersDocument}, (*_DEBUG, *_STORE)),
         Operation("GET", "/debug/profile", debug.profile, {200: "text/plain"}, _DEBUG, query=PROFILE_FIELDS),

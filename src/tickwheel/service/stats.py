@@ -17,9 +17,21 @@ _UNTOLD: Final = frozenset({"times", "sizes", "lateness", "levels"})
 """What only Prometheus needs."""
 
 
+class TracedDocument(TypedDict):
+    """
+    A traced firing: how late it was, and the W3C traceparent of its span.
+    """
+
+    lateness_ms: float
+    fired_at: Moment
+    trace: str
+
+
 class LatenessDocument(TypedDict):
     """
     The lateness of this process's firings: the upper edge (null: none) and count of each step of the histogram.
+
+    `traces` has the last traced firing of each octave of lateness.
     """
 
     count: int
@@ -28,6 +40,7 @@ class LatenessDocument(TypedDict):
     max_ms: float
     sum_ms: float
     histogram: list[tuple[float | None, int]]
+    traces: list[TracedDocument]
 
 
 class AsideDocument(TypedDict):
@@ -63,6 +76,15 @@ class ResultsDocument(TypedDict):
     dead_total: int
     expired: int
     given_back: int
+
+
+class HandlerResultsDocument(ResultsDocument):
+    """
+    The number of firings of one handler, or of one pull queue, by what became of them; "" where handlers are addresses.
+    """
+
+    target: str
+    handler: str
 
 
 class QueueDocument(TypedDict):
@@ -152,6 +174,7 @@ class StatsDocument(TypedDict):
     in_flight: int
     lateness: LatenessDocument
     by_target: dict[str, ResultsDocument]
+    by_handler: list[HandlerResultsDocument]
     targets: dict[str, Any]
     pull: dict[str, QueueDocument]
     waiting_for_handler: list[AsideDocument]
@@ -182,7 +205,11 @@ def stats_document(stats: Mapping[str, Any]) -> dict[str, Any]:
         "now": datetime.now(UTC),
         "changes": commit["writes"],
         **stats,
-        "lateness": lateness | {"histogram": buckets(lateness["histogram"], LATENESS_EDGES_MS)},
+        "lateness": lateness
+        | {
+            "histogram": buckets(lateness["histogram"], LATENESS_EDGES_MS),
+            "traces": [each | {"fired_at": instant(int(each["fired_at"]))} for each in lateness["traces"]],
+        },
         "pull": pull,
         "waiting_for_handler": [each | {"since": instant(each["since"])} for each in stats["waiting_for_handler"]],
         "commit": {name: value for name, value in commit.items() if name not in _UNTOLD} | times,

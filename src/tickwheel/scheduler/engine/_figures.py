@@ -1,13 +1,15 @@
 """
-Counters, of all firings and by target, and the distribution of lateness.
+Counters, of all firings and by target and handler, and the distribution of lateness.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+from tickwheel.observe.tracing import Span
 from tickwheel.scheduler._distribution import Distribution
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._verdict import Ending, Verdict
@@ -24,6 +26,13 @@ _COUNTED_AS: Final = {
     Ending.EXPIRED: "expired",
     Ending.GIVEN_BACK: "given_back",
 }
+_NAMED: Final = frozenset({"handler", "pull"})
+"""The targets whose handlers are names; those of others are addresses, of which there is no end."""
+_NAMES_MAX: Final = 200
+_OTHERS: Final = "(others)"
+"""The handlers that are counted together, because there were so many before them."""
+
+_log = logging.getLogger("tickwheel.scheduler")
 
 
 class Figures:
@@ -34,8 +43,10 @@ class Figures:
     def __init__(self) -> None:
         self.counts = dict.fromkeys(("fired", "failed", "refused", *_COUNTED_AS.values()), 0)
         self.lateness = Distribution()
-        self.by_target: dict[str, dict[str, int]] = {}
         self.recent = Recent()
+        self._by_handler: dict[tuple[str, str], dict[str, int]] = {}
+        self._traced: dict[int, tuple[float, float, Span]] = {}
+        """The last traced firing of each octave of lateness."""
 
     def settled(self, batch: Sequence[tuple[StagedJob, Verdict]], answers: Sequence[Answer]) -> bool:
         """
@@ -43,27 +54,71 @@ class Figures:
         """
         fired, has_trouble = 0, False
         counts, late, note = self.counts, self.lateness.add, self.recent.add
-        endings: defaultdict[tuple[str, Ending], int] = defaultdict(int)
+        endings: defaultdict[tuple[str, str, Ending], int] = defaultdict(int)
         for (entry, verdict), answer in zip(batch, answers, strict=True):
             ending = verdict.ending
             if entry.fired_at:
                 fired += 1
-                late(entry.fired_at - entry.job.due_at)
+                late_ms = entry.fired_at - entry.job.due_at
+                late(late_ms)
                 note(entry, verdict, answer)
+                if entry.span is not None:
+                    self._traced[int(late_ms * 1000).bit_length()] = late_ms, entry.fired_at, entry.span
             if answer.outcome is not Outcome.SETTLED:
                 counts["refused"] += 1
                 has_trouble = True
                 continue
-            endings[entry.job.target, ending] += 1
+            target = entry.job.target
+            endings[target, entry.job.handler if target in _NAMED else "", ending] += 1
             if ending is Ending.RETRIED or ending is Ending.DIED:
                 has_trouble = True
                 counts["failed"] += ending is Ending.RETRIED or bool(entry.fired_at)
         counts["fired"] += fired
-        for (target, ending), count in endings.items():
+        for (target, handler, ending), count in endings.items():
             name = _COUNTED_AS[ending]
             counts[name] += count
-            of_target = self.by_target.get(target)
-            if of_target is None:
-                of_target = self.by_target[target] = dict.fromkeys(_COUNTED_AS.values(), 0)
-            of_target[name] += count
+            self._counts_of(target, handler)[name] += count
         return has_trouble
+
+    def by_target(self) -> dict[str, dict[str, int]]:
+        """
+        Return what became of firings, by target.
+        """
+        found: dict[str, dict[str, int]] = {}
+        for (target, _), counts in self._by_handler.copy().items():
+            so_far = found.setdefault(target, dict.fromkeys(counts, 0))
+            found[target] = {name: so_far[name] + count for name, count in counts.items()}
+        return found
+
+    def by_handler(self) -> list[dict[str, Any]]:
+        """
+        Return what became of firings, by target and handler, or pull queue; targets without names have "" there.
+        """
+        return [
+            {"target": target, "handler": handler, **counts}
+            for (target, handler), counts in self._by_handler.copy().items()
+        ]
+
+    def traces(self) -> list[dict[str, Any]]:
+        """
+        Return the last traced firing of each octave of lateness: how late it was, when it fired, and its traceparent.
+        """
+        found = []
+        for late_ms, fired_at, span in self._traced.copy().values():
+            try:
+                trace = span.trace
+            except Exception:  # noqa: BLE001  a tracer's fault may not stop the figures
+                _log.exception("the tracer raised when it was asked for a trace")
+                continue
+            if int(trace[-2:], 16) & 1:  # its provider has kept it
+                found.append({"lateness_ms": late_ms, "fired_at": fired_at, "trace": trace})
+        return found
+
+    def _counts_of(self, target: str, handler: str) -> dict[str, int]:
+        known = self._by_handler
+        if (target, handler) not in known and len(known) >= _NAMES_MAX:
+            handler = _OTHERS if handler else ""
+        counts = known.get((target, handler))
+        if counts is None:
+            counts = known[target, handler] = dict.fromkeys(_COUNTED_AS.values(), 0)
+        return counts
