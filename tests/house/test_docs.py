@@ -1,5 +1,5 @@
 """
-What the documents say is so: their code runs, their links lead somewhere, their commands exist.
+What the documents say is so: their code and commands run, their links lead somewhere, and newcomers get to a result.
 """
 
 from __future__ import annotations
@@ -7,19 +7,67 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import importlib.util
+import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from itertools import takewhile
+import tomllib
+from collections.abc import Iterator
+from itertools import pairwise, takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^(?:<!-- given\n(?P<given>.*?)^-->\n+)?```(?P<language>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 LINK = re.compile(r"\[[^\]]+\]\((?!https?:)([^)#]+)[^)]*\)")
+DATABASES = re.compile(r"^\$ (createdb .+)", re.MULTILINE)
+FILE = re.compile(r"^# ([\w./]+\.py)\n")
+MISSING = re.compile(r"ModuleNotFoundError: No module named '(?!tickwheel)(\w+)")
+PATIENCE_S = 300
+KILLED = {-signal.SIGKILL, 128 + signal.SIGKILL} if hasattr(signal, "SIGKILL") else {1}
+LANGUAGES = {"python", "console", "py", "", "{toctree}"}
+"""What code is in a page: Python and commands, which run here; excerpts; drawings and output; and lists of pages."""
+EXCERPT = re.compile(r"(?:^<!-- not run: (\S+) [^\n]*?(\S+) runs it -->\n\n)?^```py\n", re.MULTILINE)
+"""Python that does not run where it is, after a comment that names the whole, and the tests that run that."""
+NOT_RUN = {
+    "make ": "make runs these tests; that there is such a target is tested below",
+    "pip install ": "what is tested is installed; that there is such an extra is tested below",
+}
+WAYS = {
+    "idle timeouts": ("README.md", "docs/connections.md"),
+    "an unpaid order": ("README.md", "docs/tutorial.md"),
+    "three nodes": ("README.md", "docs/nodes.md"),
+    "what is a timing wheel": ("README.md", "docs/explanation/timing-wheels.md"),
+}
+"""What newcomers come for, and the pages that lead each of them to something that runs."""
+
+
+class Block(NamedTuple):
+    """
+    A fenced block of a page: its language, its code, and the line where the code begins.
+    """
+
+    language: str
+    code: str
+    line: int
+
+
+class Command(NamedTuple):
+    """
+    A line after a `$`, and the lines of output that the page shows for it.
+    """
+
+    line: str
+    output: list[str]
 
 
 def name_of(path: Path) -> str:
@@ -29,30 +77,121 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def blocks(path: Path, language: str) -> str:
+def blocks(path: Path, language: str) -> list[Block]:
     """
-    Return all blocks of *language* of a page as one text, each line where it stands in the page.
+    Return the blocks of *language* of a page; what is given to one, in a comment before it, is a block of its own.
     """
     text = path.read_text("utf-8")
-    lines = [""] * text.count("\n")
+    found = []
     for match in FENCE.finditer(text):
-        if match[1] == language:
-            begin = text.count("\n", 0, match.start(2))
-            code = match[2].splitlines()
-            lines[begin : begin + len(code)] = code
+        if match["language"] == language:
+            parts = [name for name in ("given", "code") if match[name] is not None]
+            found += [Block(language, match[name], text.count("\n", 0, match.start(name)) + 1) for name in parts]
+    return found
+
+
+def commands(block: Block) -> list[Command]:
+    """
+    Return the commands of a block that are run.
+    """
+    found: list[Command] = []
+    for line in block.code.splitlines():
+        if line.startswith("$ "):
+            found.append(Command(line[2:], []))
+        elif line.strip():
+            found[-1].output.append(line)
+    return [command for command in found if not command.line.startswith(tuple(NOT_RUN))]
+
+
+def files(path: Path) -> dict[str, str]:
+    """
+    Return the files that a page has, by the name in the first line of each.
+    """
+    return {match[1]: block.code for block in blocks(path, "python") if (match := FILE.match(block.code))}
+
+
+def script(path: Path) -> str:
+    """
+    Return the Python of a page as one text, each line where it is in the page; without files that a command runs.
+    """
+    run = {word for block in blocks(path, "console") for command in commands(block) for word in command.line.split()}
+    lines = [""] * path.read_text("utf-8").count("\n")
+    for block in blocks(path, "python"):
+        match = FILE.match(block.code)
+        if match is None or match[1] not in run:
+            code = block.code.splitlines()
+            lines[block.line - 1 : block.line - 1 + len(code)] = code
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python").strip()], ids=name_of)
-def test_the_python_of_a_page_runs(page, tmp_path):
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[tuple[object, dict[str, str]]]:
+    """
+    Return a running server, and the environment in which it is the one that is meant where no other is named.
+    """
+    source = ROOT / "tests" / "scheduler" / "stores" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("servers", source)
+    servers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(servers)
+    if not (servers.find("initdb") and servers.find("postgres") and servers.find("createdb")):
+        pytest.skip("PostgreSQL is not installed: there is no initdb, no postgres or no createdb")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+    lent = servers.lent(servers.Postgres)
+    server = next(lent)()
+    path = os.pathsep.join([str(Path(servers.find("createdb")).parent), os.environ["PATH"]])
+    yield server, {"PGHOST": str(server.folder), "PGUSER": "tick", "PATH": path}
+    next(lent, None)
+
+
+@pytest.fixture
+def environment(page: Path, request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """
+    Return the environment for what a page runs; databases that it makes are dropped in the end.
+    """
+    if "postgresql:///" not in "".join(b.code for kind in ("python", "console") for b in blocks(page, kind)):
+        yield dict(os.environ)
+        return
+    server, names = request.getfixturevalue("postgres")
+    yield {**os.environ, **names}
+    for line in DATABASES.findall(page.read_text("utf-8")):
+        server.execute(f"DROP DATABASE {line.split()[-1]} WITH (FORCE)")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if script(page).strip()], ids=name_of)
+def test_the_python_of_a_page_runs(page, environment, tmp_path):
     """
     The Python blocks of a page run from top to bottom in a fresh interpreter, with warnings as errors.
     """
-    script = tmp_path / f"{page.stem}.py"
-    script.write_text(blocks(page, "python"), "utf-8")
-    command = [sys.executable, "-P", "-W", "error", script.name]
-    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert answer.returncode == 0, f"{name_of(page)}, by line:\n{answer.stderr}"
+    for line in DATABASES.findall(page.read_text("utf-8")):
+        subprocess.run(line.split(), env=environment, check=True, timeout=PATIENCE_S)
+    code = script(page)
+    path = tmp_path / f"{page.stem}.py"
+    path.write_text(code, "utf-8")
+    command = [sys.executable, "-P", "-W", "error"]
+    tests = re.findall(r"^def (test_\w+)", code, re.MULTILINE)
+    if tests:
+        command += ["-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"{path.name}::{test}" for test in tests)]
+    else:
+        command += [path.name]
+    answer = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    if missing := MISSING.search(answer.stdout + answer.stderr):
+        pytest.skip(f"{missing[1]} is not installed")
+    assert answer.returncode == 0, f"{name_of(page)}, by line:\n{answer.stdout}\n{answer.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_code_is_left_out(page):
+    """
+    A page has no block in a language that nothing here runs or knows, and what is not run here is run elsewhere.
+    """
+    text = page.read_text("utf-8")
+    assert {match["language"] for match in FENCE.finditer(text)} <= LANGUAGES
+    for whole, tests in EXCERPT.findall(text):
+        assert whole, "say before an excerpt what has the whole, and what runs it"
+        assert (ROOT / whole).exists()
+        assert Path(whole).name in (ROOT / tests).read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -63,14 +202,31 @@ def test_links_lead_somewhere(page):
     assert [link for link in LINK.findall(page.read_text("utf-8")) if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_newcomers_get_to_a_result(way):
+    """
+    Each page of a newcomer's way links the next one, there are three at most, and the last has something to run.
+    """
+    pages = [ROOT / name for name in WAYS[way]]
+    assert len(pages) <= 3
+    for page, following in pairwise(pages):
+        assert following in {(page.parent / link).resolve() for link in LINK.findall(page.read_text("utf-8"))}
+    commanded = [command for block in blocks(pages[-1], "console") for command in commands(block)]
+    assert commanded
+    assert any(command.output for command in commanded)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_make_targets_exist(page, root):
+def test_what_make_and_pip_are_asked_for_exists(page, root):
     """
-    Every `make TARGET` that a page mentions is a target of the Makefile.
+    Every `make TARGET` that a page mentions is a target of the Makefile, and every extra is one of the package.
     """
+    text = page.read_text("utf-8")
     targets = set(re.findall(r"^([a-z-]+%?):", (root / "Makefile").read_text("utf-8"), re.MULTILINE))
-    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:^|`|\$ )make ([a-z-]+)", text, re.MULTILINE))
     assert {name for name in named if name not in targets and re.sub("-.*", "-%", name) not in targets} == set()
+    extras = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert {extra for found in re.findall(r"tickwheel\[([\w,-]+)\]", text) for extra in found.split(",")} <= set(extras)
 
 
 def test_doctests_of_the_package(modules):
@@ -86,16 +242,24 @@ def test_doctests_of_the_package(modules):
     assert tried > 0
 
 
+def serve(arguments: list[str], folder: Path, env: dict[str, str]) -> tuple[subprocess.Popen[str], list[str]]:
+    """
+    Start a service on a free port; return it with what it printed, up to its address.
+    """
+    command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", *arguments, "--port", "0"]
+    server = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return server, list(takewhile(lambda line: not line.startswith("try"), server.stdout))
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     """
     Serve a store in a folder of its own; return the folder and the address.
     """
     folder = tmp_path_factory.mktemp("served")
-    command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", "--port", "0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+    server, said = serve([], folder, dict(os.environ))
+    with server:
         try:
-            said = list(takewhile(lambda line: not line.startswith("try"), server.stdout))
             page = [line for line in said if line.startswith("page")]
             assert page, f"the server does not start:\n{''.join(said)}"
             yield folder, page[0].split()[1].rstrip("/")
@@ -103,23 +267,50 @@ def served(tmp_path_factory):
             server.terminate()
 
 
-COMMANDS = [
-    (page, line)
-    for page in PAGES
-    for line in re.findall(r"^\$ (.*)", blocks(page, "console"), re.MULTILINE)
-    if not line.startswith(("make ", "tickwheel serve"))
-]
+BLOCKS = [(page, block) for page in PAGES for block in blocks(page, "console") if commands(block)]
 
 
-@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{name_of(page)}: {line[:40]}" for page, line in COMMANDS])
-def test_commands_of_a_page_run(page, line, served):
+@pytest.mark.parametrize(
+    ("page", "block"), BLOCKS, ids=[f"{name_of(page)}: {commands(block)[0].line[:40]}" for page, block in BLOCKS]
+)
+def test_commands_of_a_page_run(page, block, environment, served, tmp_path):
     """
-    The commands of a page do what they say beside a running server, one after the other.
+    The commands of a page do what they say beside a running server, one after the other, and print what it shows.
     """
     folder, address = served
+    for name, code in files(page).items():
+        (folder / name).write_text(code, "utf-8")
+    if not (folder / "examples").exists():
+        (folder / "examples").symlink_to(ROOT / "examples")
+    for line, shown in commands(block):
+        if line.startswith("export "):
+            name, _, value = shlex.split(line)[1].partition("=")
+            environment[name] = value
+        elif line.startswith("tickwheel serve"):
+            for name, code in files(page).items():
+                (tmp_path / name).write_text(code, "utf-8")
+            server, said = serve(shlex.split(line)[2:], tmp_path, environment)
+            with server:
+                server.terminate()
+            said = [re.sub(r"(http://127.0.0.1:)\d+", r"\g<1>8765", text).rstrip() for text in said]
+            assert any(text.startswith("page") for text in said), f"{name_of(page)}: {line}\n{said}"
+            assert [text for text in shown if text not in said] == []
+        else:
+            code, said, errors = run(line, folder, environment, address)
+            is_killed = "Killed" in shown[-1:]  # which the shell says
+            assert code in (KILLED if is_killed else {0}), f"{name_of(page)}: {line}\n{errors}"
+            assert not shown or said.splitlines() == shown[: -1 if is_killed else None], f"{name_of(page)}: {line}"
+
+
+def run(line: str, folder: Path, env: dict[str, str], address: str) -> tuple[int, str, str]:
+    """
+    Run a command of a page as its reader would; return its exit code, its output and its errors.
+    """
     if line.startswith("curl ") and not shutil.which("curl"):
         pytest.skip("curl is not installed")
     line = line.replace("http://127.0.0.1:8765", address).replace("curl ", "curl --silent --show-error --fail ", 1)
     line = re.sub(r"^tickwheel ", f"{sys.executable} -P -m tickwheel.cli ", line)
-    answer = subprocess.run(line, shell=True, cwd=folder, capture_output=True, text=True, timeout=60, check=False)  # noqa: S602 the docs' own line
-    assert answer.returncode == 0, f"{name_of(page)}: {line}\n{answer.stderr}"
+    line = re.sub(r"^python ", f"{sys.executable} ", line)
+    options = {"cwd": folder, "env": env, "capture_output": True, "text": True, "timeout": PATIENCE_S}
+    answer = subprocess.run(line, shell=True, check=False, **options)  # noqa: S602 the docs' own line
+    return answer.returncode, answer.stdout, answer.stderr
