@@ -250,7 +250,7 @@ dev: ## set up .venv-dev with an editable install
 screens: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## take the screenshots of the page again (needs chromium and chromium-driver)
 	TICKWHEEL_SCREENS=write $(BIN)/python -P -m pytest tests/service/page/test_screens.py -q $(ARGS)
 
-docs: $(VENV)/.service $(VENV)/.docs $(VENV)/.wheel ## build the documentation site into build/site, warnings as errors
+docs: $(VENV)/.service $(VENV)/.docs $(VENV)/.wheel ## build the documentation site into build/site/VERSION, warnings as errors
 	$(BIN)/python -P scripts/docs_site.py $(ARGS)
 
 docs-serve: ## build the documentation site and serve it on the loopback (ARGS="--port 8001")

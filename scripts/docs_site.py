@@ -4,7 +4,8 @@ Put the documentation site together and build it: every warning is an error.
     python scripts/docs_site.py [--out build/site] [--serve]
 
 The pages are those of docs/, with the ones of the project's root beside them and a page for each public module. Nothing
-is fetched while it builds.
+is fetched while it builds. Each version has a folder of its own in the site, and those of other versions stay: what is
+published is the folder with all of them, and each of their pages offers the others.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ import functools
 import http.server
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
 
 import tickwheel
 
@@ -30,6 +35,9 @@ FROM_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
 INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|scheduler\.(engine|verbs)|integrations\.django\.apps)")
 """Modules that nobody imports from outside: commands, and how the lab, the service and the scheduler are made."""
+FORWARD = (
+    '<!doctype html><meta charset="utf-8"><title>tickwheel</title><meta http-equiv="refresh" content="0; url={0}/">\n'
+)
 INTERNAL = "\nInternal:"
 """In the docstring of a module that rooms share, and users do not import."""
 
@@ -99,7 +107,7 @@ def stage(folder: Path) -> None:
     """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("README.md"))
-    for name in ("index.md", "conf.py", "_static"):
+    for name in ("index.md", "conf.py", "_static", "_templates"):
         shutil.move(folder / "site" / name, folder / name)
     for name in FROM_ROOT:
         text = (
@@ -122,19 +130,47 @@ def stage(folder: Path) -> None:
     (folder / "python" / "index.rst").write_text(head + listed + "\n", "utf-8")
 
 
+def versions(site: Path) -> dict[str, list[str]]:
+    """
+    Return the pages of each version in *site*, the newest version first.
+    """
+    found = {}
+    for index in site.glob("*/index.html"):
+        with suppress(InvalidVersion):
+            found[Version(index.parent.name)] = index.parent
+    return {
+        folder.name: sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
+        for _, folder in sorted(found.items(), reverse=True)
+    }
+
+
+def publish(site: Path) -> None:
+    """
+    List the versions in *site* for their pages to read, and let its root lead to the newest.
+    """
+    listed = versions(site)
+    newest = next(iter(listed))
+    (site / "versions.js").write_text(f"window.tickwheelVersions = {json.dumps(listed)};\n", "utf-8")
+    (site / "index.html").write_text(FORWARD.format(newest), "utf-8")
+    shutil.copy(site / newest / "404.html", site / "404.html")
+
+
 def main() -> int:
     """
     Build, and serve if asked to; return Sphinx's exit code.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="where the pages go")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="where the versions go")
     parser.add_argument("--serve", action="store_true", help="serve them on the loopback")
     parser.add_argument("--port", type=int, default=8000)
     options = parser.parse_args()
     source = options.out.parent / "site-source"
     stage(source)
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(source), str(options.out)]
+    folder = options.out / tickwheel.__version__
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(source), str(folder)]
     code = subprocess.run(command, check=False).returncode
+    if code == 0:
+        publish(options.out)
     if code == 0 and options.serve:
         handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=options.out)
         with http.server.ThreadingHTTPServer(("127.0.0.1", options.port), handler) as server:

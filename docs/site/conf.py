@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from importlib.metadata import version as installed_version
+from urllib.parse import urlsplit
 
 project = "tickwheel"
 author = "the tickwheel maintainers"
@@ -44,13 +45,24 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/wheel.svg"
 html_logo = "_static/wheel.svg"
-html_baseurl = os.environ.get("TICKWHEEL_DOCS_URL", "http://localhost:8000/")
+html_baseurl = f"{os.environ.get('TICKWHEEL_DOCS_URL', 'http://localhost:8000/').rstrip('/')}/{version}/"
 html_extra_path = ["explanation/watch-hierarchical.html", "explanation/watch-native.html"]
 html_copy_source = False
+templates_path = ["_templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "versions.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 html_theme_options = {"navigation_with_keys": True}
 sitemap_url_scheme = "{link}"
 sitemap_show_lastmod = False
-notfound_urls_prefix = None
+notfound_urls_prefix = urlsplit(html_baseurl).path
 ogp_site_url = html_baseurl
 ogp_description_length = 200
 ogp_social_cards = {"enable": False}

@@ -1,0 +1,91 @@
+"""
+The documentation site keeps its versions side by side, and each page leads to the others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("packaging", reason="packaging is not installed: pip install packaging")
+
+ROOT = Path(__file__).parents[2]
+PAGE = """<!doctype html><html data-content_root="{above}"><meta charset="utf-8"><title>{version}</title>
+<label hidden>Version <select id="versions" data-version="{version}"></select></label>
+<script src="{above}_static/versions.js" defer></script></html>"""
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    """
+    Return the script that builds the site.
+    """
+    spec = importlib.util.spec_from_file_location("docs_site", ROOT / "scripts" / "docs_site.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """
+    Return a site of three versions, of which the oldest lacks a page.
+    """
+    for version, pages in {"0.9.0": ["index"], "0.10.0": ["index", "how/to"], "0.10.0rc1": ["index", "how/to"]}.items():
+        for page in [*pages, "404"]:
+            path = tmp_path / version / f"{page}.html"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(PAGE.format(above="../" * page.count("/") or "./", version=version), "utf-8")
+        (tmp_path / version / "_static").mkdir()
+        shutil.copy(ROOT / "docs" / "site" / "_static" / "versions.js", tmp_path / version / "_static")
+    (tmp_path / "drafts").mkdir()
+    (tmp_path / "drafts" / "index.html").write_text("no version", "utf-8")
+    return tmp_path
+
+
+def test_versions_are_listed(script: ModuleType, site: Path) -> None:
+    """
+    The newest version comes first, other folders are left out, and the root leads to the newest.
+    """
+    script.publish(site)
+    listed = json.loads((site / "versions.js").read_text("utf-8").partition("= ")[2].rstrip(";\n"))
+    assert list(listed) == ["0.10.0", "0.10.0rc1", "0.9.0"]
+    assert listed["0.10.0"] == ["404.html", "how/to.html", "index.html"]
+    assert "url=0.10.0/" in (site / "index.html").read_text("utf-8")
+    assert (site / "404.html").read_text("utf-8") == (site / "0.10.0" / "404.html").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_a_page_leads_to_other_versions(script: ModuleType, site: Path, browser: Any) -> None:
+    """
+    Choosing a version opens the same page of it, or its first page where it lacks that one.
+    """
+    script.publish(site)
+    browser.get((site / "0.10.0" / "how" / "to.html").as_uri())
+    assert choose(browser, "0.10.0rc1") == (site / "0.10.0rc1" / "how" / "to.html").as_uri()
+    assert choose(browser, "0.9.0") == (site / "0.9.0" / "index.html").as_uri()
+    (site / "versions.js").unlink()
+    browser.get((site / "0.9.0" / "index.html").as_uri())
+    assert browser.execute_script("return document.querySelector('label').hidden")
+
+
+def choose(browser: Any, version: str) -> str:
+    """
+    Choose a version on the page that is open, and return the address that it leads to.
+    """
+    from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: PLC0415 only where it is installed
+
+    wait = WebDriverWait(browser, 20, 0.05)
+    wait.until(lambda _: not browser.execute_script("return document.querySelector('label').hidden"))
+    Select(browser.find_element("id", "versions")).select_by_value(version)
+    wait.until(lambda _: browser.title == version)
+    address: str = browser.current_url
+    return address
