@@ -1,5 +1,5 @@
 """
-`tickwheel import`: set many jobs from a file.
+`tickwheel import`: set many jobs from a file, or from another scheduler.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import click
 
 from tickwheel.cli import crontab, interchange
 from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.import_schedules import import_apscheduler, import_celerybeat
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import counted, print_json, printable, progress
 from tickwheel.errors import TickwheelError
@@ -28,8 +29,12 @@ _STDIN = "<stdin>"
 @click.group("import")
 def command() -> None:
     """
-    Set many jobs from a file.
+    Set many jobs from a file, or from another scheduler.
     """
+
+
+command.add_command(import_apscheduler)
+command.add_command(import_celerybeat)
 
 
 @command.command("crontab")

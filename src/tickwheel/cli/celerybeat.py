@@ -1,0 +1,135 @@
+"""
+The entries of Celery beat, from its settings or from the file that it keeps.
+"""
+
+from __future__ import annotations
+
+import dbm
+import importlib
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.modules import imported
+from tickwheel.cli.pickles import Foreign, foreign_in, load
+from tickwheel.cli.takeover import CannotTakeOverError, Found, checked, next_on_grid
+from tickwheel.errors import MissingExtraError
+from tickwheel.scheduler import SetRequest
+
+__all__ = ["found_in_file", "found_in_settings", "is_file"]
+
+_NAMES: Final = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
+_ZONES: Final = ("timezone", "CELERY_TIMEZONE", "TIME_ZONE")
+_SIZES: Final = {"minute": 60, "hour": 24, "day_of_month": 31, "month_of_year": 12, "day_of_week": 7}
+"""How many values each field of a crontab has, in the order of a cron line."""
+_ENTRY: Final = ("name", "task", "last_run_at", "total_run_count", "schedule", "args", "kwargs", "options")
+
+
+def found_in_settings(name: str, tz: str | None, target: str) -> Iterator[Found]:
+    """
+    Yield the entries of the settings of *name*: a module, or MODULE:APP for an application.
+
+    Raises:
+        Refused: If it cannot be imported, or has no schedule.
+    """
+    module, _, attribute = name.partition(":")
+    _celery()
+    settings: Any = imported(module, "SOURCE")
+    for part in filter(None, attribute.split(".")):
+        settings = getattr(settings, part, None)
+    settings = getattr(settings, "conf", settings)
+    entries = next((found for each in _NAMES if (found := getattr(settings, each, None)) is not None), None)
+    if not isinstance(entries, Mapping):
+        remedy = f"name a module with {', '.join(_NAMES)}, or MODULE:APP with a Celery application"
+        raise Refused(ExitCode.USAGE, f"SOURCE {name!r} has no schedule: {remedy}")
+    zone = tz or next((found for each in _ZONES if (found := getattr(settings, each, None))), "UTC")
+    for key, entry in entries.items():
+        yield _found(str(key), dict(entry), str(zone), target)
+
+
+def found_in_file(path: str, tz: str | None, target: str) -> Iterator[Found]:
+    """
+    Yield the entries of the file that beat keeps, `celerybeat-schedule`. No code of it is run.
+
+    Raises:
+        Refused: If it is not such a file.
+    """
+    schedules = _celery()
+    known = {("celery.schedules", name): getattr(schedules, name) for name in ("schedule", "crontab")}
+    try:
+        with dbm.open(path) as file:
+            values = {name: load(file[name.encode()], known) for name in ("entries", "tz") if name.encode() in file}
+    except (*dbm.error, ValueError) as error:
+        message = f"{path!r} cannot be read ({error}): name the file that beat keeps, without .db and the like"
+        raise Refused(ExitCode.USAGE, message) from None
+    zone = tz or values.get("tz") or "UTC"
+    for key, entry in values.get("entries", {}).items():
+        yield _found(str(key), dict(zip(_ENTRY, entry.arguments, strict=False)), str(zone), target)
+
+
+def is_file(source: str) -> bool:
+    """
+    Return whether *source* is a file of beat's, under whatever suffix its kind of database has.
+    """
+    return any(Path(f"{source}{suffix}").is_file() for suffix in ("", ".db", ".dat"))
+
+
+def _celery() -> Any:
+    try:
+        return importlib.import_module("celery.schedules")
+    except ImportError:
+        raise MissingExtraError("celery", "celery") from None
+
+
+def _found(name: str, entry: Mapping[str, Any], tz: str, target: str) -> Found:
+    def make(_remarks: list[str]) -> SetRequest:
+        payload = {"args": list(entry.get("args") or ()), "kwargs": dict(entry.get("kwargs") or {})}
+        further = dict(entry.get("options") or {})
+        if further:
+            payload["options"] = further
+        strangers = sorted(set(foreign_in(payload)))
+        if strangers:
+            reason = f"it holds a {strangers[0]}, which JSON cannot carry"
+            raise CannotTakeOverError(reason)
+        rule = _rule(entry["schedule"], entry.get("last_run_at"), tz)
+        return SetRequest(name, target=target, handler=entry["task"], payload=payload, **rule)
+
+    return checked(name, make)
+
+
+def _rule(schedule: Any, last: datetime | None, tz: str) -> dict[str, Any]:
+    """
+    Return what says when an entry runs.
+    """
+    if isinstance(schedule, int | float):
+        schedule = timedelta(seconds=schedule)
+    if isinstance(schedule, Foreign):
+        reason = f"its schedule is a {schedule.path}, and only intervals and crontabs are read"
+        raise CannotTakeOverError(reason)
+    every = schedule if isinstance(schedule, timedelta) else getattr(schedule, "run_every", None)
+    if isinstance(every, timedelta) and not hasattr(schedule, "month_of_year"):
+        if last is None or last.tzinfo is None:
+            return {"every": every}
+        return {"every": every, "at": next_on_grid(last, every)}
+    if not all(hasattr(schedule, field) for field in _SIZES):
+        reason = f"its schedule is a {type(schedule).__qualname__}, and only intervals and crontabs are read"
+        raise CannotTakeOverError(reason)
+    return {"cron": _line(schedule), "tz": tz}
+
+
+def _line(crontab: Any) -> str:
+    """
+    Return a crontab as a cron line, where days have to match both fields unless one of them has all.
+    """
+    parts = {
+        field: "*" if len(values) == size else ",".join(map(str, sorted(values)))
+        for field, size in _SIZES.items()
+        for values in [getattr(crontab, field)]
+    }
+    if parts["day_of_month"] != "*" and parts["day_of_week"] != "*":
+        raise CannotTakeOverError(
+            "its crontab wants both day_of_month and day_of_week to match, a cron line one of them"
+        )
+    return " ".join(parts.values())

@@ -1,0 +1,48 @@
+"""
+`tickwheel import apscheduler` and `tickwheel import celerybeat`: take the schedules of others over.
+"""
+
+from __future__ import annotations
+
+import click
+
+from tickwheel.cli import apscheduler, celerybeat, takeover
+
+__all__ = ["import_apscheduler", "import_celerybeat"]
+
+
+@click.command("apscheduler")
+@click.argument("url")
+@click.option("--table", default="apscheduler_jobs", show_default=True, help="The table of the jobs.")
+@click.option("--target", default="handler", show_default=True, help="Where the jobs go.")
+@takeover.options
+def import_apscheduler(
+    *, url: str, table: str, target: str, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool
+) -> None:
+    """
+    Take the jobs of APScheduler 3 over from the database at URL, as its SQLAlchemyJobStore has it.
+
+    A job keeps its id as its key. Its handler is the name of its function, such as 'shop.reports:daily', and its
+    payload is {"args": [...], "kwargs": {...}}. No code of the pickles is run.
+    """
+    found = apscheduler.found_in(url, table, target)
+    takeover.take_over(found, prefix=prefix, dry_run=dry_run, skip_bad=skip_bad, store=store, as_json=as_json)
+
+
+@click.command("celerybeat")
+@click.argument("source")
+@click.option("--target", default="celery", show_default=True, help="Where the jobs go.")
+@click.option("--tz", metavar="ZONE", help="The zone of crontabs.  [default: that of the settings or the file, or UTC]")
+@takeover.options
+def import_celerybeat(
+    *, source: str, target: str, tz: str | None, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool
+) -> None:
+    """
+    Take the entries of Celery beat over from SOURCE: the file that beat keeps, a module of settings, or MODULE:APP.
+
+    An entry keeps its name as its key, and the target gives its task to the same workers as before.
+    Of a file no code is run; a module is imported.
+    """
+    find = celerybeat.found_in_file if celerybeat.is_file(source) else celerybeat.found_in_settings
+    found = find(source, tz, target)
+    takeover.take_over(found, prefix=prefix, dry_run=dry_run, skip_bad=skip_bad, store=store, as_json=as_json)

@@ -1,0 +1,134 @@
+"""
+Pickles of other programs, read without running any code of theirs.
+
+A class that is not known is replaced by a `Foreign` one, which keeps what it was made of.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import pickle
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, Self
+from zoneinfo import ZoneInfo
+
+__all__ = ["Foreign", "foreign_in", "load"]
+
+
+class Foreign:
+    """
+    An object of a class that is not imported here; pickle gives it what it would give the original.
+    """
+
+    path: ClassVar[str]
+    arguments: tuple[Any, ...]
+    fields: dict[str, Any]
+
+    def __new__(cls, *arguments: object, **named: object) -> Self:
+        """
+        Keep the arguments; pickle may make an object without a call of `__init__`.
+        """
+        made = super().__new__(cls)
+        made.arguments, made.fields = arguments, dict(named)
+        return made
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    @property
+    def kind(self) -> str:
+        """
+        The name of the original's class, without its module.
+        """
+        return self.path.rpartition(".")[2]
+
+    def __setstate__(self, state: Any) -> None:
+        """
+        Take a dict of attributes, or a pair of one and of what is in slots.
+        """
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict):
+                self.fields |= part
+
+    def __setitem__(self, key: object, value: object) -> None:
+        """
+        Take an item of a subclass of dict, which is of no use.
+        """
+
+    def append(self, item: object) -> None:
+        """
+        Take an item of a subclass of list, which is of no use.
+        """
+
+
+def _zone_maker(owner: object, name: str) -> object:
+    """
+    Return what makes a zone: all that pickles of zones ask `getattr` for.
+    """
+    if owner is ZoneInfo and name == "_unpickle":
+        return lambda key, _cached: ZoneInfo(key)
+    return _kind_of(f"{name} of {owner!r}")
+
+
+def _of_pytz(name: str = "UTC", *_: object) -> ZoneInfo:
+    return ZoneInfo(name)
+
+
+_HARMLESS: Final[Mapping[tuple[str, str], object]] = {
+    ("builtins", "getattr"): _zone_maker,
+    ("builtins", "set"): set,
+    ("builtins", "frozenset"): frozenset,
+    ("datetime", "date"): dt.date,
+    ("datetime", "datetime"): dt.datetime,
+    ("datetime", "timedelta"): dt.timedelta,
+    ("datetime", "timezone"): dt.timezone,
+    ("pytz", "_UTC"): _of_pytz,
+    ("pytz", "_p"): _of_pytz,
+    ("zoneinfo", "ZoneInfo"): ZoneInfo,
+    ("zoneinfo", "ZoneInfo._unpickle"): lambda key, _cached: ZoneInfo(key),
+}
+"""What is made as it is: nothing here does anything but to hold a value."""
+
+
+def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> Any:
+    """
+    Return the object that *data* is the pickle of.
+
+    Args:
+        data: Of any protocol.
+        known: Further classes that are made as they are, by module and name.
+
+    Raises:
+        ValueError: If it is not a pickle, or one of a value that there cannot be.
+    """
+
+    class Reader(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            found = known.get((module, name)) or _HARMLESS.get((module, name))
+            return _kind_of(f"{module}.{name}") if found is None else found
+
+    try:
+        return Reader(io.BytesIO(data)).load()
+    except Exception as error:  # noqa: BLE001  a damaged pickle raises anything
+        message = f"its pickle cannot be read ({type(error).__name__}: {error})"
+        raise ValueError(message) from None
+
+
+def foreign_in(value: object) -> Iterator[str]:
+    """
+    Yield the path of each foreign class that *value* holds an object of.
+    """
+    if isinstance(value, Foreign) or (isinstance(value, type) and issubclass(value, Foreign)):
+        yield value.path
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from foreign_in(key)
+            yield from foreign_in(each)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            yield from foreign_in(each)
+
+
+def _kind_of(path: str) -> type[Foreign]:
+    return type("Foreign", (Foreign,), {"path": path})

@@ -1,0 +1,291 @@
+"""
+The schedules of APScheduler and Celery beat, as those programs themselves write them.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import textwrap
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tickwheel.calendar import Cron
+from tickwheel.cli import pickles
+
+BERLIN = ZoneInfo("Europe/Berlin")
+MILLISECOND = timedelta(milliseconds=1)
+LATER = datetime(2100, 1, 1, 9, tzinfo=BERLIN)
+
+
+class Order:
+    """
+    Somebody's own class.
+    """
+
+
+@pytest.fixture
+def apscheduler(tmp_path):
+    """
+    Return APScheduler's own scheduler on a SQLite file, `old.db`, in which jobs can be added.
+    """
+    background = pytest.importorskip(
+        "apscheduler.schedulers.background", reason="APScheduler is not installed: pip install 'apscheduler<4'"
+    )
+    stores = pytest.importorskip("apscheduler.jobstores.sqlalchemy", reason="SQLAlchemy is not installed")
+    store = stores.SQLAlchemyJobStore(f"sqlite:///{tmp_path / 'old.db'}")
+    scheduler = background.BackgroundScheduler(jobstores={"default": store}, timezone=BERLIN)
+    scheduler.start(paused=True)
+    yield scheduler
+    scheduler.shutdown()
+    store.engine.dispose()
+
+
+def imported(run, *arguments):
+    """
+    Import, and return the jobs by key.
+    """
+    done = run("import", *arguments)
+    assert done.returncode == 0, done.stderr
+    jobs = {job["key"]: job for job in map(json.loads, run("list", "--json").stdout.splitlines())}
+    for job in jobs.values():
+        job |= {name: datetime.fromisoformat(job[name]) for name in ("due_at", "expires_at") if job.get(name)}
+    return jobs
+
+
+def test_apscheduler(run, apscheduler):
+    """
+    Dates, intervals and crons keep their ids, instants, phases, zones and arguments.
+    """
+    apscheduler.add_job("builtins:print", "date", run_date=LATER, args=[1], kwargs={"sep": "-"}, id="once")
+    start = datetime.now(UTC) - timedelta(seconds=100)
+    apscheduler.add_job(
+        "builtins:print", "interval", seconds=3600, start_date=start, id="hourly", misfire_grace_time=60
+    )
+    apscheduler.add_job(
+        "builtins:print", "cron", hour=9, day_of_week="mon-fri", id="weekdays", coalesce=False, misfire_grace_time=None
+    )
+    jobs = imported(run, "apscheduler", "sqlite:///old.db", "--prefix", "old/")
+    once, hourly, weekdays = (jobs[f"old/{name}"] for name in ("once", "hourly", "weekdays"))
+    assert once["due_at"] == LATER
+    assert (once["handler"], once["payload"]) == ("builtins:print", {"args": [1], "kwargs": {"sep": "-"}})
+    assert once["expires_at"] == LATER + timedelta(seconds=1)  # APScheduler's grace, unless it is given another
+    assert abs(hourly["due_at"] - start - timedelta(hours=1)) <= MILLISECOND
+    assert (hourly["recurrence"]["misfire"], hourly["recurrence"]["every_ms"]) == ("skip", 3_600_000)
+    assert (weekdays["recurrence"]["cron"], weekdays["recurrence"]["tz"]) == (
+        "0 9 * * MON,TUE,WED,THU,FRI",
+        "Europe/Berlin",
+    )
+    assert weekdays["recurrence"]["misfire"] == "all"
+
+
+CRONS = [
+    {"minute": "*/5"},
+    {"hour": "8-18/2", "minute": "0,30"},
+    {"day": "*/2", "hour": 1},
+    {"day": "last", "hour": 1},
+    {"day": "last sun,1st mon", "hour": 3},
+    {"day": "3rd fri"},
+    {"month": "jan-mar,7", "day": "1-5/2"},
+    {"day_of_week": "sun"},
+    {"day_of_week": "0-6/2", "hour": "*/6"},
+    {"second": "*/15"},
+    {"month": "2/3", "hour": "22/1"},
+]
+
+
+@pytest.mark.parametrize("fields", CRONS, ids=str)
+def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
+    """
+    The next thirty instants are the same.
+    """
+    job = apscheduler.add_job("builtins:print", "cron", id="c", timezone=UTC, **fields)
+    taken = imported(run, "apscheduler", "sqlite:///old.db")["c"]["recurrence"]
+    cron = Cron.parse(taken["cron"], taken["tz"])
+    now, last = datetime(2027, 1, 31, 23, 59, 31, tzinfo=UTC), None
+    ours = theirs = now
+    for _ in range(30):
+        last = theirs = job.trigger.get_next_fire_time(last, theirs if last is None else last)
+        ours = datetime.fromtimestamp(cron.next(int(ours.timestamp() * 1000)) / 1000, UTC)
+        assert ours == theirs
+
+
+def test_what_apscheduler_has_more(run, apscheduler):
+    """
+    What has no counterpart is named with its reason, and stops the import unless it is left out.
+    """
+    combining = pytest.importorskip("apscheduler.triggers.combining")
+    interval = pytest.importorskip("apscheduler.triggers.interval")
+    for name, fields in {
+        "both days": {"day": "13", "day_of_week": "fri"},
+        "week": {"week": 7},
+    }.items():
+        apscheduler.add_job("builtins:print", "cron", id=name, **fields)
+    apscheduler.add_job("builtins:print", combining.AndTrigger([interval.IntervalTrigger(hours=1)]), id="and")
+    apscheduler.add_job("builtins:print", "date", run_date=LATER, args=[Order()], id="class")
+    apscheduler.add_job("builtins:print", "date", run_date=LATER, args=[LATER], id="datetime")
+    apscheduler.add_job("builtins:print", "date", run_date=LATER, id="paused").pause()
+    apscheduler.add_job("builtins:print", "interval", hours=1, jitter=5, max_instances=3, id="good")
+    answer = run("import", "apscheduler", "sqlite:///old.db")
+    assert answer.returncode == 2
+    for line in (
+        "left out: both days: its cron trigger wants both day and day_of_week to match",
+        "left out: week: its cron trigger has week='7'",
+        "left out: and: its trigger is a AndTrigger",
+        "left out: class: its arguments hold a ",
+        "test_takeover.Order, which JSON cannot carry",
+        "left out: datetime: payload is ",
+        "left out: paused: it is paused",
+        "differs: good: up to 3 runs at a time",
+        "differs: good: its jitter of 5 s",
+        "6 schedules cannot be taken over, so nothing was imported",
+    ):
+        assert line in answer.stderr
+    assert run("import", "apscheduler", "sqlite:///old.db", "--dry-run").stdout == (
+        "would import 1 job, left out 6 schedules\n"
+    )
+    answer = run("import", "apscheduler", "sqlite:///old.db", "--skip-bad", "--json")
+    found = json.loads(answer.stdout)
+    assert (found["imported"], found["left_out"]) == (1, 6)
+    assert {each["name"] for each in found["schedules"] if each["key"] is None} == {
+        *("and", "both days", "class", "datetime", "paused", "week")
+    }
+    assert [line.split("\t")[0] for line in run("list").stdout.splitlines()] == ["good"]
+
+
+def test_no_table(run, tmp_path):
+    """
+    A database without the table, or that is none, is named.
+    """
+    (tmp_path / "none.db").touch()
+    assert "there is no table 'apscheduler_jobs'" in run("import", "apscheduler", "sqlite:///none.db").stderr
+    (tmp_path / "none.db").write_text("not a database, but long enough to be read as one" * 100)
+    assert "cannot be read" in run("import", "apscheduler", "sqlite:///none.db").stderr
+    assert run("import", "apscheduler", "gibberish").returncode == 2
+
+
+SETTINGS = """
+    from datetime import timedelta
+    from celery import Celery
+    from celery.schedules import BaseSchedule, crontab
+
+    class Dawn(BaseSchedule):
+        pass
+
+    app = Celery("shop")
+    app.conf.timezone = "Europe/Berlin"
+    app.conf.beat_schedule = {
+        "sums": {"task": "shop.add", "schedule": 30.0, "args": (1, 2), "options": {"queue": "slow", "expires": 20}},
+        "hourly": {"task": "shop.tidy", "schedule": timedelta(hours=1), "kwargs": {"deep": True}},
+        "weekdays": {"task": "shop.report", "schedule": crontab(minute=30, hour="7,19", day_of_week="mon-fri")},
+    }
+    bad = {
+        "dawn": {"task": "shop.wake", "schedule": Dawn()},
+        "friday 13": {"task": "shop.hide", "schedule": crontab(0, 0, day_of_month=13, day_of_week=5)},
+        "object": {"task": "shop.add", "schedule": 30, "args": (object(),)},
+    }
+"""
+
+
+@pytest.fixture
+def celery_app(tmp_path, monkeypatch):
+    """
+    Write the settings of a Celery application into the test's folder.
+    """
+    pytest.importorskip("celery", reason="Celery is not installed: pip install celery")
+    monkeypatch.setenv("TICKWHEEL_TARGET_CELERY", "celery+redis://localhost:6379/0")
+    name = f"shop_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(textwrap.dedent(SETTINGS))
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
+def check_celery(jobs):
+    """
+    Check the jobs of the good settings.
+    """
+    assert jobs["sums"]["recurrence"]["every_ms"] == 30_000
+    assert (jobs["sums"]["target"], jobs["sums"]["handler"]) == ("celery", "shop.add")
+    assert jobs["sums"]["payload"] == {"args": [1, 2], "kwargs": {}, "options": {"queue": "slow", "expires": 20}}
+    assert jobs["hourly"]["payload"] == {"args": [], "kwargs": {"deep": True}}
+    assert jobs["weekdays"]["recurrence"]["cron"] == "30 7,19 * * 1,2,3,4,5"
+    assert jobs["weekdays"]["recurrence"]["tz"] == "Europe/Berlin"
+
+
+def test_celerybeat_settings(run, celery_app):
+    """
+    The schedule of an application is taken over for the same workers, as their target gives tasks to them.
+    """
+    check_celery(imported(run, "celerybeat", f"{celery_app}:app"))
+
+
+def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
+    """
+    A module with the names that Django's settings use is read as well; what has no counterpart is named.
+    """
+    (tmp_path / f"{celery_app}_settings.py").write_text(
+        f"from {celery_app} import bad\nCELERY_BEAT_SCHEDULE = bad\nCELERY_TIMEZONE = 'UTC'\n"
+    )
+    answer = run("import", "celerybeat", f"{celery_app}_settings")
+    assert answer.returncode == 2
+    for line in (
+        "left out: dawn: its schedule is a Dawn, and only intervals and crontabs are read",
+        "left out: friday 13: its crontab wants both day_of_month and day_of_week to match",
+        "left out: object: payload is ",
+        "3 schedules cannot be taken over",
+    ):
+        assert line in answer.stderr
+    assert "has no schedule" in run("import", "celerybeat", "json").stderr
+    assert "cannot be imported" in run("import", "celerybeat", "no_such_module").stderr
+
+
+def test_celerybeat_file(run, celery_app, tmp_path):
+    """
+    The file that beat keeps is read without running any code of it, and an interval goes on in its phase.
+    """
+    beat = pytest.importorskip("celery.beat")
+    app = __import__(celery_app).app
+    scheduler = beat.PersistentScheduler(app, schedule_filename=str(tmp_path / "celerybeat-schedule"))
+    last = datetime.now(UTC) - timedelta(minutes=10)
+    scheduler.schedule["hourly"].last_run_at = last
+    scheduler.schedule["strange"] = beat.ScheduleEntry(name="strange", task="t", schedule=Every(seconds=5), app=app)
+    scheduler.close()
+    answer = run("import", "celerybeat", "celerybeat-schedule", "--dry-run")
+    assert "left out: strange: its schedule is a " in answer.stderr
+    jobs = imported(run, "celerybeat", "celerybeat-schedule", "--skip-bad")
+    check_celery(jobs)
+    assert abs(jobs["hourly"]["due_at"] - last - timedelta(hours=1)) <= MILLISECOND
+
+
+class Every(timedelta):
+    """
+    A schedule of somebody's own.
+    """
+
+
+def test_no_code_of_a_pickle_runs(tmp_path):
+    """
+    What a pickle calls is recorded and not called.
+    """
+
+    class Evil:
+        def __reduce__(self):
+            return exec, (f"open({str(tmp_path / 'ran')!r}, 'w')",)
+
+    found = pickles.load(pickle.dumps({"args": [Evil()], "when": LATER, "zone": ZoneInfo("Asia/Tokyo")}))
+    assert list(pickles.foreign_in(found)) == ["builtins.exec"]
+    assert (found["when"], found["zone"].key) == (LATER, "Asia/Tokyo")
+    assert not (tmp_path / "ran").exists()
+    with pytest.raises(ValueError, match="its pickle cannot be read"):
+        pickles.load(b"nothing")
+
+
+def test_a_file_that_is_not_beats(run, tmp_path):
+    """
+    It is named, with what to name instead.
+    """
+    pytest.importorskip("celery", reason="Celery is not installed: pip install celery")
+    (tmp_path / "notes").write_text("no schedule")
+    assert "name the file that beat keeps" in run("import", "celerybeat", "notes").stderr
