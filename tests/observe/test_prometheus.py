@@ -18,6 +18,7 @@ from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._verdict import succeeded
 from tickwheel.scheduler.model import Answer, Job, Outcome
+from tickwheel.testing import ManualClock
 
 END_S = 20
 
@@ -196,6 +197,16 @@ def waiting(stats) -> int:
     Return how many jobs wait in the queue of these tests.
     """
     return stats["pull"].get("scans", {"waiting": 0})["waiting"]
+
+
+def test_what_waits_in_its_own_millisecond():
+    """
+    A job that waits for a worker is not the next due in the very millisecond of its instant either.
+    """
+    with Scheduler("memory://", clock=ManualClock(wall=1_700_000_000.0)) as scheduler:
+        scheduler.set("now", delay=0, target="pull", handler="scans")
+        far = scheduler.set("far", delay=3600, target="log").job
+        assert stats_with(scheduler, lambda stats: waiting(stats) == 1)["next_due_at"] == far.due_at
 
 
 def test_what_waits_beside_a_pull_queue():

@@ -278,6 +278,6 @@ class Core:
         first, now = self.client.first_due(), self.client.clock.now_ms()
         if first is None or first.due_at > now or first.target != "pull":
             return None if first is None else first.due_at
-        later = self.client.first_due(now)
+        later = self.client.first_due(now + 1)
         waiting = () if self._owner is None else self._owner.waiting_except(backlog)
         return min((job.due_at for job in (*waiting, *((later,) if later else ()))), default=None)
