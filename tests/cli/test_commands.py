@@ -31,6 +31,27 @@ def test_life_of_a_job(run):
     assert run("list").stdout == ""
 
 
+def test_pause_and_resume(run):
+    """
+    A job is paused with a note, shown and listed as paused, and resumed; what is not there is refused.
+    """
+    run("set", "tea", "--delay", "1h", "--target", "log")
+    run("set", "chime", "--every", "1h", "--target", "log")
+    assert run("pause", "tea", "--note", "no milk").stdout.startswith("paused tea, due ")
+    assert "tea\tpaused\t" in run("list").stdout
+    assert run("list", "--paused").stdout.count("\n") == 1
+    pause = json.loads(run("get", "tea", "--json").stdout)["pause"]
+    assert pause["note"] == "no milk"
+    shown = run("get", "tea").stdout
+    assert f"by {pause['by']}: no milk" in shown
+    assert run("resume", "tea").stdout.startswith("resumed tea, due ")
+    assert run("list", "--paused").stdout == ""
+    run("pause", "chime")
+    assert run("schedule", "list").stdout.split("\t")[1].endswith(", paused")
+    answer = run("pause", "coffee")
+    assert (answer.returncode, answer.stdout) == (ExitCode.NOT_FOUND, "")
+
+
 def test_kept_payload(run):
     """
     `set --keep-payload` changes a job and keeps its payload; a payload beside it is refused.

@@ -26,6 +26,8 @@ COMMANDS: Final = {
     "get": "get",
     "list": "list",
     "run": "run",
+    "pause": "pause",
+    "resume": "resume",
     "dead": "dead",
     "schedule": "schedule",
     "import": "import_",

@@ -13,7 +13,7 @@ from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import job_facts, local_time, print_json, print_rows
 from tickwheel.cli.values import MOMENT
-from tickwheel.scheduler import Job
+from tickwheel.scheduler import Job, State
 
 __all__ = ["command"]
 
@@ -24,6 +24,7 @@ _COLUMNS = ("key", "state", "due", "target", "handler", "attempt")
 @click.argument("prefix", default="")
 @click.option("--state", type=click.Choice(["pending", "running", "dead"]), help="Only those in this state.")
 @click.option("--handler", metavar="NAME", help="Only those of this handler.")
+@click.option("--paused", is_flag=True, help="Only pending ones that are paused.")
 @click.option("--due-from", type=MOMENT, help="Only those due from this time on.")
 @click.option("--due-until", type=MOMENT, help="Only those due before this time.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
@@ -35,6 +36,7 @@ def command(
     prefix: str,
     state: str | None,
     handler: str | None,
+    paused: bool,
     due_from: datetime | float | None,
     due_until: datetime | float | None,
     limit: int,
@@ -46,8 +48,8 @@ def command(
     List the jobs whose key begins with PREFIX, in the order of their keys.
     """
     with opened(store) as scheduler:
-        found = jobs_of(scheduler, prefix, state=state, handler=handler, due_from=due_from, due_until=due_until)
-        jobs = islice(found, None if has_all else limit)
+        filters = {"state": state, "handler": handler, "paused": paused, "due_from": due_from, "due_until": due_until}
+        jobs = islice(jobs_of(scheduler, prefix, **filters), None if has_all else limit)
         if as_json:
             for job in jobs:
                 print_json(job_facts(job))
@@ -55,10 +57,16 @@ def command(
             print_rows(_COLUMNS, map(_row, jobs), right=("attempt",))
 
 
+def _state(job: Job) -> str:
+    if job.lacks_handler or job.awaits_worker:
+        return "waiting"
+    return "paused" if job.pause is not None and job.state is State.PENDING else job.state.value
+
+
 def _row(job: Job) -> tuple[object, ...]:
     return (
         job.key,
-        "waiting" if job.lacks_handler or job.awaits_worker else job.state.value,
+        _state(job),
         local_time(job.due_at),
         job.target,
         job.handler,

@@ -127,12 +127,14 @@ def job_facts(job: Job) -> dict[str, Any]:
     """
     Return *job* as a document of plain values; times in ISO 8601.
     """
+    pause = job.pause
     facts: dict[str, Any] = {
         "key": job.key,
         "generation": job.generation,
         "state": job.state.value,
         "lacks_handler": job.lacks_handler,
         "awaits_worker": job.awaits_worker,
+        "pause": pause and {"at": local_time(pause.at), "by": pause.by, "note": pause.note},
         "due_at": local_time(job.due_at),
         "target": job.target,
         "handler": job.handler,
@@ -156,6 +158,8 @@ def print_job(job: Job, *, as_json: bool) -> None:
         print_json(facts)
         return
     facts["payload"] = json.dumps(facts["payload"], ensure_ascii=False)
+    if job.pause is not None:
+        facts["pause"] = f"since {local_time(job.pause.at)}, by {job.pause.by}: {job.pause.note}".removesuffix(": ")
     if facts["recurrence"]:
         facts["recurrence"] = json.dumps(facts["recurrence"])
     print_rows(("", ""), [(name, value) for name, value in facts.items() if value not in (None, "")])

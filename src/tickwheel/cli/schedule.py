@@ -41,7 +41,9 @@ def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
         if as_json:
             for job, runs in found:
                 rule = json.loads(job.recurrence or "{}")
-                print_json({"key": job.key, "rule": rule, "next": [local_time(run) for run in runs]})
+                is_paused = job.pause is not None
+                upcoming = [local_time(run) for run in runs]
+                print_json({"key": job.key, "rule": rule, "next": upcoming, "is_paused": is_paused})
         else:
             rows = ((job.key, _rule(job), ", ".join(map(local_time, runs))) for job, runs in found)
             print_rows(("key", "rule", "next runs"), rows)
@@ -67,4 +69,5 @@ def _rule(job: Job) -> str:
     text = f"{rule['cron']} in {rule['tz']}" if "cron" in rule else f"every {rule['every_ms'] / 1000:g} s"
     if "until" in rule:
         text += f", until {local_time(rule['until'])}"
-    return text + (f", {rule['runs_left']} left" if "runs_left" in rule else "")
+    text += f", {rule['runs_left']} left" if "runs_left" in rule else ""
+    return text if job.pause is None else f"{text}, paused"

@@ -81,10 +81,11 @@ class _Looks:
 
 def _view(look: dict[str, Any]) -> list[Any]:
     stats, lateness = look["stats"], look["stats"]["lateness"]
-    names = ("pending", "running", "dead", "fired", "fired/s", "failed", "late p50", "late p99", "late max")
+    names = ("pending", "paused", "running", "dead", "fired", "fired/s", "failed", "late p50", "late p99", "late max")
     late = (f"{lateness[name]:.2f} ms" for name in ("p50_ms", "p99_ms", "max_ms"))
     counts = (
         stats["pending"],
+        stats["paused"],
         stats["running"],
         stats["dead"],
         stats["fired"],

@@ -25,7 +25,9 @@ __all__ = [
     "JobFailed",
     "JobFired",
     "JobMoved",
+    "JobPaused",
     "JobReplayed",
+    "JobResumed",
     "JobSet",
     "JobSnoozed",
     "JobSucceeded",
@@ -73,6 +75,25 @@ class JobCancelled(JobEvent):
     """
     A job was cancelled through this scheduler.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class JobPaused(JobEvent):
+    """
+    A job was paused through this scheduler, by whom and why.
+    """
+
+    by: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobResumed(JobEvent):
+    """
+    A paused job was made due again through this scheduler.
+    """
+
+    due_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +247,8 @@ Event: TypeAlias = (
     JobSet
     | JobMoved
     | JobCancelled
+    | JobPaused
+    | JobResumed
     | JobReplayed
     | JobFired
     | JobSucceeded

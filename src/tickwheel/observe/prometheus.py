@@ -44,6 +44,7 @@ _GAUGES: Final = {
     "staged": "Jobs in memory, waiting for their instant.",
     "in_memory": "Jobs in memory in all.",
     "waiting": "Jobs that are due and wait for a worker; they can still be moved and cancelled.",
+    "paused": "Pending jobs that are paused; counting ends at 10,000.",
     "in_flight": "Firings in their targets' hands.",
     "epoch": "The epoch under which this process fires.",
 }

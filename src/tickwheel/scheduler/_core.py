@@ -227,6 +227,7 @@ class Core:
             "by_handler": self._figures.by_handler(),
             "targets": self.registry.figures(),
             "pull": self._queues(backlog),
+            "paused": store.count_paused(),
             "waiting_for_handler": [asdict(each) for each in store.aside()],
             "leaked": [] if owner is None else owner.leaked(),
             "commits": commits.commits,

@@ -15,7 +15,9 @@ from tickwheel.observe.events import (
     JobExpired,
     JobFired,
     JobMoved,
+    JobPaused,
     JobReplayed,
+    JobResumed,
     JobSet,
     JobSnoozed,
     JobSucceeded,
@@ -26,7 +28,18 @@ from tickwheel.scheduler.errors import StoreError, error_text
 
 __all__ = ["Hooks"]
 
-_ROUTINE: Final = (JobSet, JobMoved, JobCancelled, JobReplayed, JobFired, JobSucceeded, JobSnoozed, JobExpired)
+_ROUTINE: Final = (
+    JobSet,
+    JobMoved,
+    JobCancelled,
+    JobPaused,
+    JobResumed,
+    JobReplayed,
+    JobFired,
+    JobSucceeded,
+    JobSnoozed,
+    JobExpired,
+)
 """What goes as it should."""
 
 _log = logging.getLogger("tickwheel.scheduler")

@@ -7,9 +7,11 @@ Times are milliseconds since the epoch by the store's clock, in int64. Nothing h
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from tickwheel.scheduler._attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
+from tickwheel.scheduler._pause import Pause, Resume, SetPause
+from tickwheel.scheduler._policy import USUAL_RETRY, RetryPolicy
 from tickwheel.scheduler._record import record
 
 __all__ = [
@@ -20,17 +22,21 @@ __all__ = [
     "AttemptStatus",
     "Begin",
     "Cancel",
+    "Contested",
     "Job",
     "JobQuery",
     "Move",
     "Outcome",
     "Page",
+    "Pause",
     "Redate",
     "Replay",
+    "Resume",
     "RetryPolicy",
     "Set",
     "SetAside",
     "SetMode",
+    "SetPause",
     "Settle",
     "Settled",
     "Standing",
@@ -76,6 +82,9 @@ class Outcome(StrEnum):
     BEGUN = "begun"
     SETTLED = "settled"
     REPLAYED = "replayed"
+    PAUSED = "paused"
+    """To a begin it says that the job does not start, since it is paused."""
+    RESUMED = "resumed"
     TOO_LATE = "too_late"
     """
     The job has started: it can be neither moved nor cancelled any more.
@@ -87,32 +96,6 @@ class Outcome(StrEnum):
     """The job has another generation than the caller asked for, or than the firing that wants to settle it."""
     NOT_OWNER = "not_owner"
     """The writer's epoch is not the shard's any more: a zombie's settle, refused."""
-
-
-@record
-class RetryPolicy:
-    """
-    When a failed job is tried again.
-
-    Attributes:
-        attempts: How often at most, the first included; 1 to 1000.
-        kind: "exponential" (base, 2 base, 4 base, ...), "linear" (base, 2 base, 3 base, ...) or "list".
-        base_ms: The first wait.
-        max_ms: The longest wait.
-        jitter: Fraction of the wait that is drawn at random, 0 to 1.
-        waits_ms: The waits of a "list", the last one repeated.
-    """
-
-    attempts: int = 5
-    kind: str = "exponential"
-    base_ms: int = 1_000
-    max_ms: int = 3_600_000
-    jitter: float = 0.1
-    waits_ms: tuple[int, ...] = ()
-
-
-USUAL_RETRY: Final = RetryPolicy()
-"""Of most jobs; the same object everywhere, so that it is known without a comparison."""
 
 
 @record
@@ -138,6 +121,7 @@ class Job:
         first_set_at: When this life of the key began; a debounce's maximum wait counts from it.
         lacks_handler: Whether it was set aside, pending, for the first node that has its handler; it uses no attempt.
         awaits_worker: Whether it is running and has not started, as those see it who ask the process that fires it.
+        pause: Set where it is paused: it is not due then, or, while it runs, what follows will not be.
     """
 
     key: str
@@ -156,6 +140,7 @@ class Job:
     first_set_at: int = 0
     lacks_handler: bool = False
     awaits_worker: bool = False
+    pause: Pause | None = None
 
     @property
     def fire_id(self) -> str:
@@ -170,8 +155,8 @@ class Set:
     """
     Upsert by key. Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the job as it now is.
 
-    A job that has started goes on, and its settle is refused: it has become an older generation.
-    A dead one is replaced. Both begin a new life, to which no mode applies; they answer REPLACED and CREATED.
+    A job that has started goes on, and its settle is refused: it has become an older generation. A paused one stays
+    paused. A dead one is replaced. Both begin a new life, to which no mode applies; they answer REPLACED and CREATED.
 
     Attributes:
         job: What to store. Its generation and state are ignored; its `first_set_at` counts for a new life, 0 means now.
@@ -263,7 +248,7 @@ class Begin:
     """
     Count an attempt before the job is handed over.
 
-    Answers BEGUN, TOO_LATE, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
+    Answers BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
     The owner writes it in bulk, shortly before the jobs are due: no commit comes between an instant and its firing.
     TOO_LATE: it is running already, so a Begin that is repeated after an unknown end shows what became of the first.
 
@@ -282,7 +267,7 @@ class SetAside:
     """
     Leave a pending job to whichever node has its handler, because the owner of its shard does not.
 
-    Answers SETTLED, TOO_LATE, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
+    Answers SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
     It keeps its instant, generation and attempts, is no longer due in its shard, and waits for a `take_up`.
 
     Attributes:
@@ -339,9 +324,9 @@ class Redate:
     """
     Write the instant of a pending job by a clock that was set.
 
-    Answers MOVED, TOO_LATE, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. It is the same life: its generation and attempt
-    stay, and so do the distances to its expiry and to its first set. WRONG_GENERATION carries the job as it is: where a
-    Redate is repeated after an unknown end, that shows whether the first took effect.
+    Answers MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. It is the same life: its generation and
+    attempt stay, and so do the distances to its expiry and to its first set. WRONG_GENERATION carries the job as it is:
+    where a Redate is repeated after an unknown end, that shows whether the first took effect.
 
     Attributes:
         job: As the owner read it: pending. A job that was moved or set since is WRONG_GENERATION.
@@ -356,8 +341,11 @@ class Redate:
     recurrence: str | None = None
 
 
-Write: TypeAlias = Set | Move | Cancel | Replay | Adopt | Begin | SetAside | Settle | Redate
+Write: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt | Begin | SetAside | Settle | Redate
 """A write to one job."""
+
+Contested: TypeAlias = Set | Move | Cancel | SetPause
+"""A write of a caller that may meet a counted attempt, and carries the word on it as `over`."""
 
 
 @record
@@ -375,7 +363,8 @@ class JobQuery:
     """
     Which jobs to list, by the code points of their keys, from just after *cursor*.
 
-    A job which changes meanwhile is still met exactly once. *recurring* leaves out those that fire once.
+    A job which changes meanwhile is still met exactly once. *recurring* leaves out those that fire once, *paused* all
+    but pending ones that are paused.
     """
 
     prefix: str = ""
@@ -386,6 +375,7 @@ class JobQuery:
     cursor: str | None = None
     limit: int = 100
     recurring: bool = False
+    paused: bool = False
 
 
 @record

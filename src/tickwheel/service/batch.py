@@ -16,9 +16,20 @@ import msgspec
 
 from tickwheel.scheduler import Answer, AsyncScheduler, Outcome, SetRequest
 from tickwheel.service import msgpack
-from tickwheel.service.bodies import BatchBody, CancelBody, CancelItem, Item, MoveItem, ReplayItem, SetItem
+from tickwheel.service.bodies import (
+    BatchBody,
+    CancelBody,
+    CancelItem,
+    Item,
+    MoveItem,
+    PauseItem,
+    ReplayItem,
+    ResumeItem,
+    SetItem,
+)
 from tickwheel.service.documents import BatchDocument, CancelledDocument, ResultDocument, instant, job_document
 from tickwheel.service.figures import Figures
+from tickwheel.service.guard import caller
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import read_body
 from tickwheel.service.msgpack import is_msgpack
@@ -55,7 +66,7 @@ class Batches:
 
     async def apply(self, call: Request) -> Reply:
         """
-        Set, move and cancel many jobs, in their order.
+        Set, move, cancel, pause and resume many jobs, in their order.
 
         Each item has its own result. The batch as a whole is not atomic. With `refuse_all`, which goes with sets alone,
         one that no job can have is answered with its problem, and nothing is set.
@@ -67,10 +78,11 @@ class Batches:
             await self._figures.check_room(self._options.pending_max)
         if body.refuse_all:
             return document_reply(BatchDocument(await self._all_or_none(body)))
+        by = caller(call, self._options)
         results: list[ResultDocument] = []
         for start in range(0, len(body.items), _CHUNK):
             async with self._turns:
-                results += await self._chunk(body.items[start : start + _CHUNK], with_jobs=body.with_jobs)
+                results += await self._chunk(body.items[start : start + _CHUNK], by, with_jobs=body.with_jobs)
         return document_reply(BatchDocument(results))
 
     async def cancel(self, call: Request) -> Reply:
@@ -90,36 +102,36 @@ class Batches:
         pairs = zip(items, answers, strict=True)
         return [_result(item, answer, with_jobs=body.with_jobs) for item, answer in pairs]
 
-    async def _chunk(self, items: Sequence[Item], *, with_jobs: bool) -> list[ResultDocument]:
+    async def _chunk(self, items: Sequence[Item], by: str, *, with_jobs: bool) -> list[ResultDocument]:
         results: list[ResultDocument] = []
         for kind, group in groupby(items, type):
             same = list(group)
             if kind is SetItem:
-                results += await self._set_all(same, with_jobs=with_jobs)  # type: ignore[arg-type]  # they are all SetItems
+                results += await self._set_all(same, by, with_jobs=with_jobs)  # type: ignore[arg-type]  # they are all SetItems
             else:
-                results += await asyncio.gather(*(self._one(item, with_jobs=with_jobs) for item in same))
+                results += await asyncio.gather(*(self._one(item, by, with_jobs=with_jobs) for item in same))
         return results
 
-    async def _set_all(self, items: list[SetItem], *, with_jobs: bool) -> list[ResultDocument]:
+    async def _set_all(self, items: list[SetItem], by: str, *, with_jobs: bool) -> list[ResultDocument]:
         try:
             answers = await self._scheduler.set_many([self._request(item) for item in items])
         except Exception as error:
             if problem_of(error) is None:
                 raise
-            return await asyncio.gather(*(self._one(item, with_jobs=with_jobs) for item in items))
+            return await asyncio.gather(*(self._one(item, by, with_jobs=with_jobs) for item in items))
         pairs = zip(items, answers, strict=True)
         return [_result(item, answer, with_jobs=with_jobs) for item, answer in pairs]
 
-    async def _one(self, item: Item, *, with_jobs: bool) -> ResultDocument:
+    async def _one(self, item: Item, by: str, *, with_jobs: bool) -> ResultDocument:
         try:
-            return _result(item, await self._answer(item), with_jobs=with_jobs)
+            return _result(item, await self._answer(item, by), with_jobs=with_jobs)
         except Exception as error:
             problem = problem_of(error)
             if problem is None:
                 raise
             return _refused(item, problem)
 
-    async def _answer(self, item: Item) -> Answer:
+    async def _answer(self, item: Item, by: str) -> Answer:
         match item:
             case SetItem():
                 return (await self._scheduler.set_many([self._request(item)]))[0]
@@ -129,6 +141,10 @@ class Batches:
                 )
             case CancelItem():
                 return await self._scheduler.cancel(item.key, if_generation=item.if_generation)
+            case PauseItem():
+                return await self._scheduler.pause(item.key, note=item.note, by=by, if_generation=item.if_generation)
+            case ResumeItem():
+                return await self._scheduler.resume(item.key, if_generation=item.if_generation)
             case ReplayItem():
                 return await self._scheduler.replay(item.key, if_generation=item.if_generation)
 

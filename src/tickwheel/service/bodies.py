@@ -28,7 +28,10 @@ __all__ = [
     "MoveBody",
     "MoveItem",
     "NackBody",
+    "PauseBody",
+    "PauseItem",
     "ReplayItem",
+    "ResumeItem",
     "RetryBody",
     "SetBody",
     "SetItem",
@@ -149,6 +152,14 @@ class MoveBody(Body, frozen=True):
     at: Instant = None  # type: ignore[assignment]
 
 
+class PauseBody(Body, frozen=True):
+    """
+    The reason of a pause.
+    """
+
+    note: Annotated[str, Meta(max_length=1000, description="Why, for those who will wonder.")] = ""
+
+
 class SetItem(SetBody, frozen=True, kw_only=True, tag_field="do", tag="set"):
     """
     One set of a batch.
@@ -185,7 +196,25 @@ class ReplayItem(Body, frozen=True, kw_only=True, tag_field="do", tag="replay"):
     if_generation: Generation | None = None
 
 
-Item: TypeAlias = SetItem | MoveItem | CancelItem | ReplayItem
+class PauseItem(PauseBody, frozen=True, kw_only=True, tag_field="do", tag="pause"):
+    """
+    One pause of a batch.
+    """
+
+    key: str
+    if_generation: Generation | None = None
+
+
+class ResumeItem(Body, frozen=True, kw_only=True, tag_field="do", tag="resume"):
+    """
+    One resume of a batch.
+    """
+
+    key: str
+    if_generation: Generation | None = None
+
+
+Item: TypeAlias = SetItem | MoveItem | CancelItem | ReplayItem | PauseItem | ResumeItem
 
 
 class BatchBody(Body, frozen=True):

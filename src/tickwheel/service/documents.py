@@ -28,6 +28,7 @@ __all__ = [
     "JobDocument",
     "Moment",
     "PageDocument",
+    "PauseDocument",
     "ResultDocument",
     "ShardDocument",
     "ShardsDocument",
@@ -37,6 +38,7 @@ __all__ = [
     "firing_document",
     "instant",
     "job_document",
+    "pause_document",
     "wheel_document",
 ]
 
@@ -56,6 +58,16 @@ class RetryDocument(Struct, frozen=True):
     max_s: float
     jitter: float
     waits_s: tuple[float, ...]
+
+
+class PauseDocument(Struct, frozen=True):
+    """
+    A pause: since when, by which process or token, and why.
+    """
+
+    at: Moment
+    by: str
+    note: str
 
 
 class JobDocument(Struct, frozen=True):
@@ -79,6 +91,7 @@ class JobDocument(Struct, frozen=True):
     first_set_at: Moment
     lacks_handler: bool = False
     awaits_worker: bool = False
+    pause: PauseDocument | None = None
 
 
 class AnswerDocument(Struct, frozen=True):
@@ -272,7 +285,16 @@ def job_document(job: Job) -> JobDocument:
         first_set_at=instant(job.first_set_at),
         lacks_handler=job.lacks_handler,
         awaits_worker=job.awaits_worker,
+        pause=pause_document(job),
     )
+
+
+def pause_document(job: Job) -> PauseDocument | None:
+    """
+    Return the pause of *job* as it goes out, or None where it has none.
+    """
+    pause = job.pause
+    return None if pause is None else PauseDocument(instant(pause.at), pause.by, pause.note)
 
 
 @lru_cache(256)

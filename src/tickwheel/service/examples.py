@@ -14,6 +14,7 @@ from tickwheel.service.bodies import (
     LeaseBody,
     MoveBody,
     NackBody,
+    PauseBody,
     SetBody,
 )
 from tickwheel.service.documents import (
@@ -84,7 +85,7 @@ _LATENESS: Final[dict[str, Any]] = {
 _RESULTS: Final = {"succeeded": 2, "retried": 0, "snoozed": 0, "dead_total": 0, "expired": 0, "given_back": 0}
 _STATS: Final[dict[str, Any]] = {
     **dict.fromkeys(("running", "dead", "failed", "retried", "snoozed", "expired", "dead_total", "refused"), 0),
-    **dict.fromkeys(("given_back", "waiting", "in_flight"), 0),
+    **dict.fromkeys(("given_back", "waiting", "in_flight", "paused"), 0),
     "now": _SET_AT,
     "changes": 7,
     "pending": 1,
@@ -139,6 +140,7 @@ _STATS: Final[dict[str, Any]] = {
 BODIES: Final[dict[Any, Any]] = {
     SetBody: {"delay": 240, "target": "pull", "handler": "kitchen", "payload": {"cups": 2}},
     MoveBody: {"delay": 300},
+    PauseBody: {"note": "the kettle is being repaired"},
     BatchBody: {
         "items": [
             {"do": "set", "key": "tea", "delay": 240, "target": "pull", "handler": "kitchen"},

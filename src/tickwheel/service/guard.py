@@ -20,7 +20,7 @@ from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.rate import Rate
 from tickwheel.service.tokens import Access, digest_of
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "caller"]
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN: Final = ("/static/", "/problems/", "/docs")
@@ -64,6 +64,13 @@ class Guard:
         if name not in self._hosts and not _is_address(name):
             message = f"the Host header is {show(host)}, and this service is not called so"
             raise ProblemError("wrong_host", message, value=host)
+
+
+def caller(call: Request, options: ServiceOptions) -> str:
+    """
+    Return who asks, as it is noted with what was done: the name of the token, or "http" where none is asked for.
+    """
+    return options.tokens.name_of(_token(call)) or "http"
 
 
 def _token(call: Request) -> str:

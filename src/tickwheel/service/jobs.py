@@ -9,9 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from tickwheel.scheduler import AsyncScheduler, Page
-from tickwheel.service.bodies import MoveBody, SetBody
+from tickwheel.service.bodies import MoveBody, PauseBody, SetBody
 from tickwheel.service.documents import PageDocument, job_document
 from tickwheel.service.figures import Figures
+from tickwheel.service.guard import caller
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_flag, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
@@ -30,6 +31,7 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "state": {"enum": ["pending", "running", "dead"]},
     "handler": {"type": "string", "maxLength": 2048, "description": "Jobs of this handler or address."},
     "recurring": {"type": "boolean", "default": False, "description": "Only recurring jobs."},
+    "paused": {"type": "boolean", "default": False, "description": "Only pending jobs that are paused."},
     "due_from": {**_INSTANT, "description": "Jobs due from this instant on."},
     "due_until": {**_INSTANT, "description": "Jobs due before this instant."},
     "order": {
@@ -43,6 +45,7 @@ LIST_FIELDS: Final[dict[str, Any]] = {
 _ORDERS: Final = ("key", "due")
 _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)
+_PAUSE: Final = msgspec.json.Decoder(PauseBody)
 
 
 class Jobs:
@@ -104,6 +107,26 @@ class Jobs:
         key, wanted = _key(call, b":run"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.run_now(key, if_generation=wanted), wanted)
 
+    async def pause(self, call: Request) -> Reply:
+        """
+        Keep a pending job from being due until it is resumed.
+
+        Its pause shows the name of the token, which is the comment behind it in the file of tokens.
+        """
+        key = _key(call, b":pause")
+        body = decode(await read_body(call, self._options.body_bytes_max), _PAUSE)
+        wanted = wanted_generation(call)
+        by = caller(call, self._options)
+        answer = await self._scheduler.pause(key, note=body.note, by=by, if_generation=wanted)
+        return answer_reply(key, answer, wanted)
+
+    async def resume(self, call: Request) -> Reply:
+        """
+        End the pause of a job, which is due at its instant again.
+        """
+        key, wanted = _key(call, b":resume"), wanted_generation(call)
+        return answer_reply(key, await self._scheduler.resume(key, if_generation=wanted), wanted)
+
     async def replay(self, call: Request) -> Reply:
         """
         Make a dead job pending again, due now, with all its attempts.
@@ -129,8 +152,9 @@ def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
     for name in ("due_from", "due_until"):
         if name in fields:
             arguments[name] = to_instant(name, fields[name])
-    if "recurring" in fields:
-        arguments["recurring"] = to_flag("recurring", fields["recurring"])
+    for name in ("recurring", "paused"):
+        if name in fields:
+            arguments[name] = to_flag(name, fields[name])
     if "limit" in fields:
         arguments["limit"] = to_count("limit", fields["limit"], page_max)
     return arguments

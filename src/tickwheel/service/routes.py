@@ -19,6 +19,7 @@ from tickwheel.service.bodies import (
     LeaseBody,
     MoveBody,
     NackBody,
+    PauseBody,
     SetBody,
 )
 from tickwheel.service.debug import PROFILE_FIELDS, Debug
@@ -132,6 +133,23 @@ def operations(
         Operation("DELETE", key, jobs.cancel, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True),
         Operation(
             "POST", f"{key}:run", jobs.run_now, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True
+        ),
+        Operation(
+            "POST",
+            f"{key}:pause",
+            jobs.pause,
+            {200: AnswerDocument},
+            (*_WRITE_ONE, *_BODY, *_STORE),
+            PauseBody,
+            has_conditions=True,
+        ),
+        Operation(
+            "POST",
+            f"{key}:resume",
+            jobs.resume,
+            {200: AnswerDocument},
+            (*_WRITE, *_STORE, "job_not_found", "wrong_generation"),
+            has_conditions=True,
         ),
         Operation(
             "POST", f"{key}:replay", jobs.replay, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True

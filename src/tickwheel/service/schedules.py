@@ -13,7 +13,7 @@ from tickwheel.scheduler import AsyncScheduler, Job
 from tickwheel.scheduler.verbs.recurring import RUNS_MAX, runs_of
 from tickwheel.scheduler.verbs.requests import SetRequest, trial
 from tickwheel.service.bodies import CENTURY_S
-from tickwheel.service.documents import Moment, instant
+from tickwheel.service.documents import Moment, PauseDocument, instant, pause_document
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, to_count, to_duration, to_instant
 from tickwheel.service.jobs import LIST_FIELDS
@@ -78,6 +78,7 @@ class ScheduleDocument(Struct, frozen=True):
     runs: list[Moment]
     target: str
     handler: str
+    pause: PauseDocument | None = None
 
 
 class SchedulesDocument(Struct, frozen=True):
@@ -113,7 +114,7 @@ class Schedules:
         """
         Return one page of the recurring jobs, each with its next runs.
         """
-        fields = query(call, SCHEDULES_FIELDS)
+        fields: dict[str, Any] = dict(query(call, SCHEDULES_FIELDS))
         count = _count(fields)
         limit = to_count("limit", fields.pop("limit", "100"), 100)
         page = await self._scheduler.list(**fields, recurring=True, limit=limit)
@@ -168,4 +169,5 @@ def _schedule(job: Job, count: int) -> ScheduleDocument:
         runs=_runs(job, count),
         target=job.target,
         handler=job.handler,
+        pause=pause_document(job),
     )

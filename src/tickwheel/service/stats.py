@@ -177,6 +177,7 @@ class StatsDocument(TypedDict):
     by_handler: list[HandlerResultsDocument]
     targets: dict[str, Any]
     pull: dict[str, QueueDocument]
+    paused: int
     waiting_for_handler: list[AsideDocument]
     leaked: list[LeakedDocument]
     commits: int

@@ -11,7 +11,8 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tickwheel.service.errors import TokenFileError
 
 __all__ = ["Access", "Tokens", "digest_of", "new_token"]
 
+_NAME_MAX = 60
 _LINE = re.compile(r"(read|write)\s+([0-9a-f]{64})")
 
 
@@ -36,9 +38,14 @@ class Access(IntEnum):
 class Tokens:
     """
     The hashes of all tokens, each with what it allows.
+
+    Attributes:
+        hashes: Of each token what it allows, and its hash.
+        names: By the hash, the comment behind it: whose token it is.
     """
 
     hashes: tuple[tuple[Access, str], ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """
@@ -56,6 +63,15 @@ class Tokens:
             if hmac.compare_digest(digest, known):
                 found = max(found, access)
         return found
+
+    def name_of(self, token: str) -> str:
+        """
+        Return whose *token* is: its comment, or else how its hash begins; "" for a token that is not one of these.
+        """
+        digest = digest_of(token)
+        if not any(digest == known for _, known in self.hashes):
+            return ""
+        return self.names.get(digest) or f"token {digest[:8]}"
 
     @classmethod
     def of(cls, *, read: str | None = None, write: str | None = None) -> Tokens:
@@ -77,22 +93,24 @@ class Tokens:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise TokenFileError(path, f"it cannot be read ({error})") from None
-        hashes = []
+        hashes, names = [], {}
         for number, line in enumerate(lines, 1):
-            text = line.partition("#")[0].strip()
+            text, _, comment = line.partition("#")
+            text = text.strip()
             if not text:
                 continue
             match = _LINE.fullmatch(text)
             if match is None:
                 raise TokenFileError(path, f"line {number} is not a token")
             hashes.append((Access[match[1].upper()], match[2]))
-        return cls(tuple(hashes))
+            names[match[2]] = comment.strip()[:_NAME_MAX]
+        return cls(tuple(hashes), names)
 
     def __add__(self, other: Tokens) -> Tokens:
         """
         Return the tokens of both.
         """
-        return Tokens(self.hashes + other.hashes)
+        return Tokens(self.hashes + other.hashes, {**self.names, **other.names})
 
 
 def digest_of(token: str) -> str:

@@ -14,14 +14,18 @@ from tickwheel.scheduler.model import (
     Adopt,
     Begin,
     Cancel,
+    Contested,
     Job,
     Move,
     Outcome,
+    Pause,
     Redate,
     Replay,
+    Resume,
     Set,
     SetAside,
     SetMode,
+    SetPause,
     Settle,
     Settled,
     State,
@@ -55,7 +59,7 @@ class StoreModel:
         """
         Use *shard_of* to find the shard of a key from now on; jobs stay where they are.
         """
-        live = [job.key for job in self.jobs.values() if job.state != "dead" and not job.lacks_handler]
+        live = [job.key for job in self.jobs.values() if job.state == "running" or _is_due(job)]
         places = {key: self.shard_of(key) for key in live}
         self._shard_of = shard_of
         self.away = {key: place for key, place in places.items() if place != shard_of(key)}
@@ -78,6 +82,8 @@ class StoreModel:
             if (job.generation if job else 0) != write.if_generation or (job and job.state != "dead"):
                 return Outcome.WRONG_GENERATION, job
             return Outcome.CREATED, replace(write.job, generation=NEW)
+        if isinstance(write, Resume | SetPause):
+            return self._pause(write, job)
         if isinstance(write, Begin | SetAside | Settle | Redate):
             return (Outcome.NOT_OWNER, job) if write.epoch != self.epoch_of(key) else self._fire(write, job)
         return self._ask(write, job)
@@ -111,8 +117,8 @@ class StoreModel:
         if write.mode == SetMode.REPLACE and write.max_wait_ms is not None and due_at > since + write.max_wait_ms:
             due_at = since + write.max_wait_ms
         new = replace(write.job, generation=NEW, due_at=due_at, first_set_at=since, state=State.PENDING)
-        if write.keeps_payload and live_generation and job is not None:
-            new = replace(new, payload=job.payload)
+        if live_generation and job is not None:
+            new = replace(new, pause=job.pause, payload=job.payload if write.keeps_payload else new.payload)
         if new.expires_at is not None:
             new = replace(new, expires_at=new.expires_at - write.job.due_at + due_at)
         return (Outcome.REPLACED if live_generation else Outcome.CREATED), new
@@ -139,6 +145,21 @@ class StoreModel:
             return Outcome.REPLAYED, replace(moved, first_set_at=NEW)
         return Outcome.MOVED, moved
 
+    def _pause(self, write: SetPause | Resume, job: Job | None) -> tuple[Outcome, Job | None]:
+        if job is None or job.state == "dead":
+            return Outcome.NOT_FOUND, job
+        if write.if_generation is not None and write.if_generation != job.generation:
+            return Outcome.WRONG_GENERATION, job
+        if isinstance(write, Resume):
+            return (Outcome.RESUMED, replace(job, pause=None)) if job.pause else (Outcome.KEPT, job)
+        if job.state == "running":
+            if not _is_known(write, job):
+                return Outcome.TOO_LATE, job
+            job = _as_known(write, job)
+            if job.state == "running" and not job.recurrence:
+                return Outcome.TOO_LATE, job
+        return Outcome.PAUSED, replace(job, pause=Pause(NEW, write.by, write.note), lacks_handler=False)
+
     def _fire(self, write: Begin | SetAside | Settle | Redate, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: C901, PLR0911 - cases
         if job is None or job.state == "dead":
             return Outcome.NOT_FOUND, job
@@ -147,12 +168,15 @@ class StoreModel:
         if isinstance(write, Begin):
             if job.state == "running":
                 return Outcome.TOO_LATE, job
+            if job.pause:
+                return Outcome.PAUSED, job
             return Outcome.BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1, lacks_handler=False)
         if isinstance(write, SetAside):
-            aside = (Outcome.SETTLED, replace(job, lacks_handler=True))
+            aside = (Outcome.PAUSED, job) if job.pause else (Outcome.SETTLED, replace(job, lacks_handler=True))
             return (Outcome.TOO_LATE, job) if job.state == "running" else aside
         if isinstance(write, Redate):
-            return (Outcome.TOO_LATE, job) if job.state == "running" else (Outcome.MOVED, _redated(job, write))
+            redated = (Outcome.PAUSED, job) if job.pause else (Outcome.MOVED, _redated(job, write))
+            return (Outcome.TOO_LATE, job) if job.state == "running" else redated
         if job.state == "pending":
             return Outcome.WRONG_GENERATION, job
         if write.how == Settled.DONE:
@@ -162,7 +186,7 @@ class StoreModel:
             return Outcome.SETTLED, replace(self._at(job, write.due_at), error=write.error, recurrence=rule)
         after = replace(job, attempt=write.attempt, error=write.error)
         if write.how == Settled.DEAD:
-            return Outcome.SETTLED, replace(after, state=State.DEAD)
+            return Outcome.SETTLED, replace(after, state=State.DEAD, pause=None)
         due_at = write.due_at if write.due_at is not None else job.due_at
         rule = write.recurrence or job.recurrence
         return Outcome.SETTLED, replace(after, state=State.PENDING, due_at=due_at, recurrence=rule)
@@ -175,13 +199,17 @@ class StoreModel:
         return replace(life, lacks_handler=False)
 
 
+def _is_due(job: Job) -> bool:
+    return job.state == "pending" and not job.lacks_handler and job.pause is None
+
+
 def _redated(job: Job, write: Redate) -> Job:
     step = write.due_at - job.due_at
     after = replace(job, due_at=write.due_at, first_set_at=job.first_set_at + step, recurrence=write.recurrence)
     return after if job.expires_at is None else replace(after, expires_at=job.expires_at + step)
 
 
-def _is_known(write: Set | Move | Cancel, job: Job) -> bool:
+def _is_known(write: Contested, job: Job) -> bool:
     over = write.over
     if over is None:
         return False
@@ -190,7 +218,7 @@ def _is_known(write: Set | Move | Cancel, job: Job) -> bool:
     )
 
 
-def _as_known(write: Set | Move | Cancel, job: Job) -> Job:
+def _as_known(write: Contested, job: Job) -> Job:
     assert write.over is not None
     if write.over.standing == "withdrawn":
         return replace(job, state=State.PENDING, attempt=job.attempt - 1)

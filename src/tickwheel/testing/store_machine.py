@@ -24,11 +24,14 @@ from tickwheel.scheduler.model import (
     JobQuery,
     Move,
     Outcome,
+    Pause,
     Redate,
     Replay,
+    Resume,
     Set,
     SetAside,
     SetMode,
+    SetPause,
     Settle,
     Settled,
     Standing,
@@ -107,13 +110,15 @@ class _Machine:
         outcome, job = self.model.expect(write)
         same(answer.outcome, outcome, f"the answer to {write}")
         key = write.job.key if isinstance(write, Set | Begin | SetAside | Settle | Redate) else write.key
-        if job != self.model.jobs.get(key) and not isinstance(write, Begin):
+        if job != self.model.jobs.get(key) and (job is None or job.state is not State.RUNNING):
             self.model.away.pop(key, None)
         if job is None:
             self.model.jobs.pop(key, None)
         else:
             if job.generation == NEW:
                 job = self.name(job, answer, write.job.generation if isinstance(write, Adopt) else 0)
+            if isinstance(write, SetPause) and outcome is Outcome.PAUSED and answer.job is not None:
+                job = replace(job, pause=dated(job.pause, answer.job.pause))
             self.model.jobs[key] = job
             if answer.job is not None and outcome is not Outcome.CANCELLED:
                 same(answer.job, job, f"the job in the answer to {write}")
@@ -140,16 +145,19 @@ class _Machine:
         same(list(self.store.page(JobQuery(limit=100)).jobs), by_key, "the list")
         pending = [job for job in by_key if job.state is State.PENDING]
         pending.sort(key=lambda job: (job.due_at, job.generation))
-        pending = [job for job in pending if not job.lacks_handler]
+        pending = [job for job in pending if not job.lacks_handler and job.pause is None]
         due = [job for shard in self.model.epochs for job in self.store.due(shard, 2**62, None, 100)]
         same(sorted(due, key=lambda job: (job.due_at, job.generation)), pending, "what is due")
+        paused = [job for job in by_key if job.pause is not None and job.state is State.PENDING]
+        same(self.store.count_paused(), len(paused), "how many are paused")
         states = Counter(job.state.value for job in by_key)
         same(self.store.count(), {state.value: states[state.value] for state in State}, "the counts")
 
-    def draw(self) -> Write:  # noqa: PLR0911 - one for each kind of write
+    def draw(self) -> Write:  # noqa: C901, PLR0911 - one for each kind of write
         rng, key = self.rng, self.rng.choice(_KEYS)
         kind = rng.choices(
-            (Set, Move, Cancel, Replay, Begin, Settle, Redate, Adopt, SetAside), (4, 2, 1, 2, 6, 6, 2, 1, 2)
+            (Set, Move, Cancel, Replay, Begin, Settle, Redate, Adopt, SetAside, SetPause, Resume),
+            (4, 2, 1, 2, 6, 6, 2, 1, 2, 2, 2),
         )[0]
         if kind is Set:
             return self.draw_set(key)
@@ -157,6 +165,10 @@ class _Machine:
             return Cancel(key, self.draw_condition(key), self.draw_status(key))
         if kind is Move:
             return Move(key, self.draw_instant(), self.draw_condition(key), over=self.draw_status(key))
+        if kind is SetPause:
+            return SetPause(key, "me", rng.choice(("", "why")), self.draw_condition(key), self.draw_status(key))
+        if kind is Resume:
+            return Resume(key, self.draw_condition(key))
         if kind is Replay:
             return Replay(key, self.draw_instant(), self.draw_condition(key))
         if kind is Adopt:
@@ -255,6 +267,13 @@ def run_store_machine(
     finally:
         machine.store.close()
     return machine.report
+
+
+def dated(pause: Pause | None, told: Pause | None) -> Pause | None:
+    """
+    Return *pause* with the time at which it was *told* to have begun, which the model cannot know.
+    """
+    return pause if pause is None or told is None else replace(pause, at=told.at)
 
 
 def later(found: int, former: int, what: str) -> None:

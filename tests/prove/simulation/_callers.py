@@ -10,11 +10,19 @@ from typing import Final
 
 from simulation.history import Answered, Called, Committed
 from tickwheel.scheduler.checks import decode_payload
-from tickwheel.scheduler.model import Answer, Cancel, Move, Outcome, Replay, Set
+from tickwheel.scheduler.model import Answer, Cancel, Move, Outcome, Replay, Resume, Set, SetPause
 
 __all__ = ["Callers"]
 
-_VERBS: Final[dict[str, type]] = {"set": Set, "move": Move, "run_now": Move, "cancel": Cancel, "replay": Replay}
+_VERBS: Final[dict[str, type]] = {
+    "set": Set,
+    "move": Move,
+    "run_now": Move,
+    "cancel": Cancel,
+    "replay": Replay,
+    "pause": SetPause,
+    "resume": Resume,
+}
 
 
 class Callers:

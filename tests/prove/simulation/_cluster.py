@@ -117,7 +117,8 @@ class Cluster:
         if keys:
             self._history.add(Taken(self._server.run.now_ns, number, epoch, connection.machine.name))
         jobs = [self._table.get(key) for key in keys]
-        return Changes([job for job in jobs if job and job.state is State.PENDING and job.due_at < until], 0)
+        pending = [job for job in jobs if job and job.state is State.PENDING and job.pause is None]
+        return Changes([job for job in pending if job.due_at < until], 0)
 
     @staticmethod
     def _may_take(connection: Connection, shard: _Shard, epoch: int) -> bool:

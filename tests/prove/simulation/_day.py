@@ -12,7 +12,20 @@ from typing import Any, Final
 from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
 from tickwheel.scheduler.model import Answer
 
-__all__ = ["QUEUEING", "VERSIONED", "Ask", "Break", "asks", "breaks", "hangs", "races", "series", "storms", "versions"]
+__all__ = [
+    "QUEUEING",
+    "VERSIONED",
+    "Ask",
+    "Break",
+    "asks",
+    "breaks",
+    "hangs",
+    "pauses",
+    "races",
+    "series",
+    "storms",
+    "versions",
+]
 
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 _PLANS: Final[list[list[str]]] = [[]] * 14 + [
@@ -103,11 +116,12 @@ def races(dice: random.Random, length: float, count: int) -> list[Ask]:
             key = f"race-{race}-{number}"
             found.append(Ask(at, "set", key, _setter(key, [], takes, delay=delay)))
             if dice.random() < 0.6:
-                verb = dice.choice(("cancel", "move", "set"))
+                verb = dice.choice(("cancel", "move", "set", "pause"))
                 change = {
                     "cancel": _canceller(key),
                     "move": _mover(key, 60.0),
                     "set": _setter(key, [], 0.0, delay=60.0),
+                    "pause": _pauser(key),
                 }[verb]
                 found.append(Ask(at + delay + dice.choice((-0.03, 0.0, 0.003, 0.2, 0.6)), verb, key, change))
     return found
@@ -164,6 +178,31 @@ def versions(dice: random.Random, length: float, count: int) -> list[Ask]:
                 found.append(Ask(at + dice.uniform(0.0, 60.0), "cancel", key, _canceller(key)))
             key = f"version-{dice.randrange(20)}"
     return found
+
+
+def pauses(dice: random.Random, others: list[Ask]) -> list[Ask]:
+    """
+    Return requests to pause some of the jobs that *others* ask for, now before their instant and now after it.
+
+    Most are resumed; those that are not are pending for ever, and nobody may miss them.
+    """
+    found: list[Ask] = []
+    for each in others:
+        if each.verb == "set" and dice.random() < 0.15:
+            at = each.at + dice.choice((0.0, 0.3, 3.0, 600.0)) * dice.random()
+            found.append(Ask(at, "pause", each.key, _pauser(each.key)))
+            if dice.random() < 0.8:
+                at += dice.choice((0.01, 2.0, 60.0, 1_800.0)) * dice.random()
+                found.append(Ask(at, "resume", each.key, _resumer(each.key)))
+    return found
+
+
+def _pauser(key: str) -> Callable[[Scheduler, int], Answer]:
+    return lambda scheduler, _: scheduler.pause(key)
+
+
+def _resumer(key: str) -> Callable[[Scheduler, int], Answer]:
+    return lambda scheduler, _: scheduler.resume(key)
 
 
 def _mover(key: str, delay: float) -> Callable[[Scheduler, int], Answer]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from simulation.history import Committed, Deployed, Ended, Fault, Freed, Granted, Left
-from tickwheel.scheduler.model import Begin, Cancel, Job, Move, Outcome, Set, Settle, Standing
+from tickwheel.scheduler.model import Begin, Contested, Job, Outcome, Set, SetPause, Settle, Standing
 
 __all__ = ["Health"]
 
@@ -26,7 +26,7 @@ _RECOVERY_NS: Final = 45 * 10**9
 """After a fault: a lease of 60 s is renewed every 20 s, and a call that the line swallowed is given up before that."""
 _TAKEOVER_NS: Final = 85 * 10**9
 """After a node's death: its shards are its own until its lease of 60 s is over, and others look every 20 s."""
-_CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED)
+_CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.PAUSED)
 _EVERYWHERE: Final = ("the", "failover")
 """What concerns all nodes: the end of the day, another server."""
 
@@ -162,6 +162,7 @@ class Health:
             job is not None
             and job.due_at == wanted
             and job.recurrence is None
+            and job.pause is None
             and self._owners.get(shard) == event.machine
         ):
             due = event.at + (job.due_at - event.store_ms) * 1_000_000
@@ -171,7 +172,9 @@ class Health:
             self._orphans.discard((write.job.key, write.job.generation))
         elif isinstance(write, Settle) and event.answer.outcome is not Outcome.NOT_OWNER:
             self._free(write.job.key, write.job.generation, event.at)
-        elif isinstance(write, Set | Move | Cancel) and job is not None and event.answer.outcome in _CHANGED:
+        elif isinstance(write, Contested) and job is not None and event.answer.outcome in _CHANGED:
+            if isinstance(write, SetPause):  # it may be resumed after its time
+                self._promised.pop((job.key, job.generation), None)
             over = write.over
             if over is not None and over.standing is Standing.WITHDRAWN:
                 self._free(job.key, over.generation, event.at)

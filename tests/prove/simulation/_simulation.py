@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from simulation._cluster import Cluster
-from simulation._day import Ask, Break, asks, breaks, hangs, races, series, storms, versions
+from simulation._day import Ask, Break, asks, breaks, hangs, pauses, races, series, storms, versions
 from simulation._interleaver import Interleaver, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
@@ -166,13 +166,17 @@ class _Day:
         length = self.plan.hours * 3600
         broken = list(breaks(self.dice, length, self.plan.breaks, is_cluster=self.plan.is_cluster))
         racing = races(self.dice, length, _RACES)
-        events: list[Ask | Break] = [
+        asked = [
             *series(self.dice),
             *asks(self.dice, length, self.plan.asks),
             *storms(self.dice, broken),
+            *versions(self.dice, length, self.plan.asks // 6),
+        ]
+        events: list[Ask | Break] = [
+            *asked,
+            *pauses(self.dice, asked),
             *racing,
             *hangs(self.dice, length, racing, broken),
-            *versions(self.dice, length, self.plan.asks // 6),
             *broken,
         ]
         for event in sorted(events, key=lambda each: each.at):

@@ -276,6 +276,13 @@ class SimulatedStore:
         found: list[Aside] = self._read("aside")
         return found
 
+    def count_paused(self) -> int:
+        """
+        Count what is paused.
+        """
+        found: int = self._read("count_paused")
+        return found
+
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         """
         Ask whether attempts have started.

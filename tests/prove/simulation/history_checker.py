@@ -4,7 +4,7 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     lost        a job that was acknowledged is overdue, or still running, when all had its time
     early       a handler began before its instant
     twice       a handler began without an attempt of its own that was counted for it
-    overtaken   a handler began with a generation after it was answered that this was moved, cancelled or replaced
+    overtaken   a handler began with a generation after the answer that this was moved, cancelled, replaced or paused
     zombie      a begin or an end counted, or notes were taken, although the epoch was not the shard's
     answer      a write was answered otherwise than the model of a store answers it, or a caller was told what never was
     ended       an end counted, or was told, for a run that never was
@@ -57,6 +57,7 @@ from tickwheel.scheduler.model import (
     Redate,
     Set,
     SetAside,
+    SetPause,
     Settle,
     Settled,
     Write,
@@ -114,6 +115,7 @@ class _Checker:
         self._settled: set[tuple[str, str, int, int]] = set()
         self._callers = Callers()
         self._final: dict[str, tuple[int, int]] = {}
+        self._paused: dict[str, int] = {}
         self._waiting: dict[str, tuple[int, int]] = {}
         self._begun_late: list[tuple[int, int, str]] = []
         self._weather = Weather()
@@ -178,7 +180,8 @@ class _Checker:
             self._add("lost", 0, "the history has no end")
             return
         for job in self._model.jobs.values():
-            is_overdue = job.state == "pending" and job.due_at < self._end.store_ms - _OVERDUE_MS
+            is_due = job.state == "pending" and job.pause is None
+            is_overdue = is_due and job.due_at < self._end.store_ms - _OVERDUE_MS
             is_overdue = is_overdue and (not job.lacks_handler or self._health.can_run(job.handler))
             if is_overdue or job.state == "running":
                 self._add("lost", self._end.at, f"{_name(job)} is {job.state.value}, due at {job.due_at}")
@@ -238,11 +241,13 @@ class _Checker:
             job = _as_told(write, answer, before)
         if job is not None and job.generation == NEW:
             job = self._named(job, answer, event)
+        if job is not None and isinstance(write, SetPause) and answer.job is not None:
+            job = replace(job, pause=answer.job.pause)
         if job is None:
             model.jobs.pop(key, None)
         else:
             model.jobs[key] = job
-        if job != before and not isinstance(write, Begin):
+        if job != before and (job is None or job.state != "running"):
             model.away.pop(key, None)
         if isinstance(write, SetAside) and before is not None and job is not before:
             self._health.passed_on(before, shard, event.at)
@@ -269,6 +274,8 @@ class _Checker:
 
     def _note(self, event: Committed, before: Job | None) -> None:
         write, outcome = event.write, event.answer.outcome
+        if outcome is Outcome.RESUMED:
+            self._paused.pop(_key(write), None)
         self._callers.committed(event, _key(write))
         if isinstance(write, Begin) and outcome is Outcome.BEGUN:
             job = write.job
@@ -310,7 +317,8 @@ class _Checker:
         if event.payload != self._lives.get((event.key, event.generation)):
             self._add("payload", event.at, f"{name} got {event.payload}")
         ended, answered_at = self._final.get(event.key, (0, 0))
-        if event.generation <= ended and event.at > answered_at:
+        is_paused = self._paused.get(event.key) == event.generation
+        if is_paused or (event.generation <= ended and event.at > answered_at):
             self._add("overtaken", event.at, f"{name} began after it was answered that it would not")
         self._fired.add((event.machine, event.key, event.generation, event.attempt))
 
@@ -321,6 +329,9 @@ class _Checker:
         key = self._callers.key_of(event.call)
         if event.outcome == "unknown":
             self._health.unheard(key)
+        job = self._model.jobs.get(key)
+        if event.outcome == "paused" and job is not None and job.pause and job.state == "pending":
+            self._paused[key] = event.generation
         if event.outcome in ("cancelled", "moved", "replaced"):
             ended = event.generation - (event.outcome != "cancelled")
             if ended > self._final.get(key, (0, 0))[0]:
@@ -332,7 +343,7 @@ class _Checker:
             self._add("ended", event.at, f"{event.kind} was told of {firing}, and is not written")
 
     def _await(self, job: Job, at: int) -> None:
-        if job.state == "pending":
+        if job.state == "pending" and job.pause is None:
             self._waiting[job.key] = (at, job.due_at)
 
     def _judge_late(self, before: Job | None, event: Committed, shard: int) -> None:

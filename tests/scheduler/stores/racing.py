@@ -1,5 +1,5 @@
 """
-A caller who moves, cancels and replaces jobs within some milliseconds of their instants; in a process of its own, too.
+A caller who moves, cancels, pauses and replaces jobs near their instants; in a process of its own, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwheel.scheduler import Scheduler, SetRequest
 CALLERS = 4
 SPREAD_S = 0.005
 FAR_S = 7_200
-VERBS = ("cancel", "move", "set")
+VERBS = ("cancel", "move", "set", "pause")
 
 
 def plan(start, instants, jobs_each):
@@ -23,7 +23,7 @@ def plan(start, instants, jobs_each):
     Return, for each of the *instants* from *start* on, 80 ms apart: when it is, the verb, and the keys due then.
     """
     return [
-        (start + number * 0.08, VERBS[number % 3], [f"{number}/{each}" for each in range(jobs_each)])
+        (start + number * 0.08, VERBS[number % len(VERBS)], [f"{number}/{each}" for each in range(jobs_each)])
         for number in range(instants)
     ]
 
@@ -42,6 +42,8 @@ def race(scheduler, steps, seed):
                 answers = scheduler.cancel_many(keys)
             elif verb == "move":
                 answers = scheduler.move_many(keys, delay=FAR_S)
+            elif verb == "pause":
+                answers = scheduler.pause_many(keys)
             else:
                 answers = scheduler.set_many([SetRequest(key, delay=FAR_S, handler="h") for key in keys])
             answered_at = time.time()

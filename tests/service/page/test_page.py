@@ -104,6 +104,28 @@ def test_move(server, page):
     server.job("DELETE", "moved")
 
 
+def test_pause(server, page):
+    """
+    A job is paused with a reason, shown so in the list and on its own, listed among what is paused, and resumed.
+    """
+    server.job("PUT", "pausing", FAR)
+    page.open(server)
+    page.open_job("pausing")
+    page.find("#detail [name=note]").send_keys("the tap drips")
+    page.click("#detail .pause button")
+    page.wait_for(lambda: server.job("GET", "pausing").json["pause"])
+    page.wait_for(lambda: "paused" in page.texts("#jobs .when"))
+    search = page.find("#search input")
+    search.clear()
+    page.find("#search [name=state]").send_keys("paused")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["pausing"])
+    page.open_job("pausing")
+    assert "the tap drips" in page.find("#detail dl").text
+    page.click("#detail .primary", "Resume")
+    page.wait_for(lambda: server.job("GET", "pausing").json["pause"] is None)
+    server.job("DELETE", "pausing")
+
+
 def test_a_job_that_changed_meanwhile_is_not_touched(server, page):
     """
     What was decided about an older generation is refused, and the refusal is shown.

@@ -178,6 +178,9 @@ class Owner:
         """
         From a commit of this process, for a caller or of a run that ended, to the stager.
         """
+        if paused := [job.key for job in jobs if job.pause is not None]:
+            cancelled = (*cancelled, *paused)
+            jobs = [job for job in jobs if job.pause is None]
         if cancelled:
             self._stager.dropped(cancelled)
         if jobs:

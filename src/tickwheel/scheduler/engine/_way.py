@@ -58,7 +58,7 @@ class Way(Protocol):
 
     def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        Stage pending *jobs* that this process has committed, and drop those of the *cancelled* keys.
+        Stage pending *jobs* that this process has committed, unless they are paused, and drop the *cancelled* keys.
         """
 
     def made_room(self) -> None:

@@ -21,7 +21,7 @@ from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.verbs._client import STEPS_MAX
-from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
+from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, due_at, job_query, set_write
 from tickwheel.typing import Duration, Instant
 
@@ -72,6 +72,13 @@ class RemoteClient:
                 return self._each(verb, method="DELETE")
             case ReplayJobs():
                 return self._each(verb, method="POST", action=":replay")
+            case PauseJobs():
+                if verb.by is not None:
+                    what = f"by={verb.by!r} was passed to pause a job of a service"
+                    raise UnsupportedError(what, "leave it out: the service notes whose token it is")
+                return self._each(verb, method="POST", action=":pause", body={"note": verb.note})
+            case ResumeJobs():
+                return self._each(verb, method="POST", action=":resume")
             case _:
                 assert_never(verb)
 
@@ -84,7 +91,7 @@ class RemoteClient:
 
     def _each(
         self,
-        verb: MoveJobs | CancelJobs | ReplayJobs,
+        verb: MoveJobs | CancelJobs | ReplayJobs | PauseJobs | ResumeJobs,
         *,
         method: str,
         action: str = "",
@@ -159,8 +166,9 @@ class RemoteClient:
             value = getattr(query, name)
             if value is not None:
                 params[name] = str(value)
-        if query.recurring:
-            params["recurring"] = "true"
+        for name in ("recurring", "paused"):
+            if getattr(query, name):
+                params[name] = "true"
         for name, at in (("due_from", fields.get("due_from")), ("due_until", fields.get("due_until"))):
             if at is not None:
                 params[name] = repr(checks.epoch_seconds(name, at))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tickwheel.scheduler import checks
-from tickwheel.scheduler.model import Answer, Job, Outcome, RetryPolicy, State
+from tickwheel.scheduler.model import Answer, Job, Outcome, Pause, RetryPolicy, State
 from tickwheel.scheduler.remote._errors import name_of
 from tickwheel.scheduler.verbs.requests import SetRequest
 
@@ -116,6 +116,7 @@ def job_of(document: Mapping[str, Any]) -> Job:
         first_set_at=ms(document["first_set_at"]),
         lacks_handler=document.get("lacks_handler", False),
         awaits_worker=document.get("awaits_worker", False),
+        pause=None if (pause := document.get("pause")) is None else Pause(ms(pause["at"]), pause["by"], pause["note"]),
     )
 
 

@@ -25,6 +25,7 @@ from tickwheel.scheduler.model import (
     Replay,
     Set,
     SetAside,
+    SetPause,
     Settle,
     State,
     Write,
@@ -62,6 +63,7 @@ class MemoryStore:
         self._minutes: list[int] = []
         self._counts = dict.fromkeys(State, 0)
         self._aside: dict[str, Job] = {}
+        self._paused: set[str] = set()
         self._generation = 0
         self._owner: str | None = None
         self._epoch = 0
@@ -194,6 +196,11 @@ class MemoryStore:
                 groups.setdefault((job.target, job.handler), []).append(job.due_at)
         return [Aside(*name, len(dues), min(dues)) for name, dues in sorted(groups.items())]
 
+    def count_paused(self) -> int:
+        with self._lock:
+            self._check_open()
+            return len(self._paused)
+
     def shards(self) -> list[Shard]:
         with self._lock:
             self._check_open()
@@ -280,6 +287,9 @@ class MemoryStore:
         if job.lacks_handler:
             self._aside[job.key] = job
             return
+        if job.pause is not None:
+            self._paused.add(job.key)
+            return
         minute = job.due_at // _RUN_MS
         run = self._runs.get(minute)
         if run is None:
@@ -290,6 +300,9 @@ class MemoryStore:
     def _unfile(self, job: Job) -> None:
         if job.lacks_handler:
             del self._aside[job.key]
+            return
+        if job.pause is not None:
+            self._paused.remove(job.key)
             return
         minute = job.due_at // _RUN_MS
         run = self._runs[minute]
@@ -320,6 +333,8 @@ def _values(write: Write) -> tuple[str | int | None, ...]:
             return (write.key, write.due_at)
         case Settle() | Redate():
             return (write.due_at, write.recurrence)
+        case SetPause():
+            return (write.key, write.by, write.note)
         case _:
             return ()
 
@@ -333,4 +348,5 @@ def _matches(query: JobQuery, job: Job) -> bool:
         and (query.due_until is None or job.due_at < query.due_until)
         and (query.handler is None or job.handler == query.handler)
         and (job.recurrence is not None or not query.recurring)
+        and ((job.pause is not None and job.state is State.PENDING) or not query.paused)
     )

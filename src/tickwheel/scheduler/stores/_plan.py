@@ -23,6 +23,7 @@ from tickwheel.scheduler.model import (
     SetAside,
     Settle,
     Settled,
+    State,
     Write,
 )
 from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide, key_of
@@ -155,7 +156,7 @@ class Plan:
                 continue  # it is answered already
             old = after.get(key)
             self.answers[index], after[key] = decide(write, old, now, next_generation)
-            if away and after[key] != old and not isinstance(write, Begin):
+            if away and after[key] != old and not _is_running(after[key]):
                 away.pop(key, None)
         for key, shard in found_in.items():
             if shard != self.home_of(key) and key in away and after[key] == before[key]:
@@ -172,6 +173,10 @@ class Plan:
             if keys and not met.isdisjoint(keys):
                 raise WrongGuessError
             met.update(keys)
+
+
+def _is_running(job: Job | None) -> bool:
+    return job is not None and job.state is State.RUNNING
 
 
 def _differences(before: Mapping[str, Job], after: Mapping[str, Job | None]) -> Differences:

@@ -6,17 +6,33 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from tickwheel.scheduler.model import USUAL_RETRY, Job, RetryPolicy, State
+from tickwheel.scheduler.model import USUAL_RETRY, Job, Pause, RetryPolicy, State
 
-__all__ = ["ASIDE", "CODES", "code_of", "in_int64", "job_of", "row_of", "successor", "text_of"]
+__all__ = [
+    "ASIDE",
+    "CODES",
+    "PAUSED",
+    "code_of",
+    "in_int64",
+    "job_of",
+    "pause_of",
+    "pause_text",
+    "paused_job_of",
+    "row_of",
+    "successor",
+    "text_of",
+]
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
 """The code of a pending job that lacks its handler; what is left after a division by three is that of its state."""
-_STATES: Final = (*CODES, State.PENDING)
+PAUSED: Final = 6
+"""That of a pending job that is paused."""
+_STATES: Final = tuple(CODES) * 3
 _FIRST_SURROGATE: Final = 0xD800
 _AFTER_SURROGATES: Final = 0xE000
 
@@ -60,11 +76,22 @@ def job_of(row: tuple[Any, ...]) -> Job:
     )
 
 
+def paused_job_of(row: tuple[Any, ...]) -> Job:
+    """
+    Return the job that *row* holds, with its pause behind it: what is read by key may be paused, what is due never is.
+    """
+    *rest, pause = row
+    job = job_of(tuple(rest))
+    return job if pause is None else replace(job, pause=pause_of(pause))
+
+
 def code_of(job: Job) -> int:
     """
     Return the number that represents the state of *job*.
     """
-    return ASIDE if job.lacks_handler else CODES[job.state]
+    if job.lacks_handler:
+        return ASIDE
+    return PAUSED if job.pause is not None and job.state is State.PENDING else CODES[job.state]
 
 
 def row_of(job: Job) -> tuple[Any, ...]:
@@ -87,6 +114,21 @@ def row_of(job: Job) -> tuple[Any, ...]:
         job.trace,
         job.first_set_at,
     )
+
+
+def pause_of(text: str) -> Pause:
+    """
+    Return the pause that *text* holds.
+    """
+    return Pause(*json.loads(text))
+
+
+def pause_text(job: Job) -> str | None:
+    """
+    Return the text that holds the pause of *job*, or None where it has none.
+    """
+    pause = job.pause
+    return None if pause is None else json.dumps([pause.at, pause.by, pause.note], separators=(",", ":"))
 
 
 def text_of(error: str | None) -> str | None:

@@ -19,11 +19,14 @@ from tickwheel.scheduler.model import (
     Job,
     Move,
     Outcome,
+    Pause,
     Redate,
     Replay,
+    Resume,
     Set,
     SetAside,
     SetMode,
+    SetPause,
     Settle,
     Settled,
     Standing,
@@ -43,6 +46,7 @@ GONE = Answer(Outcome.SETTLED)
 NOT_OWNER = Answer(Outcome.NOT_OWNER)
 NOT_FOUND = Answer(Outcome.NOT_FOUND)
 TOO_LATE = Answer(Outcome.TOO_LATE)
+PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
 
 
@@ -53,7 +57,7 @@ def key_of(write: Write) -> str:
     return write.job.key if isinstance(write, (Set, Begin, SetAside, Settle, Redate)) else write.key
 
 
-def decide(  # noqa: PLR0911 - one for each kind of write
+def decide(  # noqa: C901, PLR0911 - one for each kind of write
     write: Write, job: Job | None, now: int, next_generation: NextGeneration
 ) -> Decision:
     """
@@ -80,6 +84,10 @@ def decide(  # noqa: PLR0911 - one for each kind of write
             return _move(write, job, next_generation)
         case Cancel():
             return _cancel(write, job)
+        case SetPause():
+            return _pause(write, job, now)
+        case Resume():
+            return _resume(write, job)
         case Replay():
             return _replay(write, job, now, next_generation)
         case Adopt():
@@ -128,6 +136,8 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
         wanted.trace,
         first_set_at,
     )
+    if before is not None and before.pause is not None:
+        stored = replace(stored, pause=before.pause)
     return Answer(Outcome.REPLACED if is_live else Outcome.CREATED, stored), stored
 
 
@@ -152,6 +162,29 @@ def _cancel(write: Cancel, job: Job | None) -> Decision:
     if known is None or (known.state is State.RUNNING and job.recurrence is None):
         return Answer(Outcome.TOO_LATE, job), job
     return Answer(Outcome.CANCELLED, known), None
+
+
+def _pause(write: SetPause, job: Job | None, now: int) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return Answer(Outcome.NOT_FOUND, job), job
+    if write.if_generation not in (None, job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    known = _known(job, write.over)
+    if known is None or (known.state is State.RUNNING and job.recurrence is None):
+        return Answer(Outcome.TOO_LATE, job), job
+    paused = replace(known, pause=Pause(now, write.by, write.note), lacks_handler=False)
+    return Answer(Outcome.PAUSED, paused), paused
+
+
+def _resume(write: Resume, job: Job | None) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return Answer(Outcome.NOT_FOUND, job), job
+    if write.if_generation not in (None, job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if job.pause is None:
+        return Answer(Outcome.KEPT, job), job
+    resumed = replace(job, pause=None)
+    return Answer(Outcome.RESUMED, resumed), resumed
 
 
 def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
@@ -184,7 +217,8 @@ def _adopt(write: Adopt, job: Job | None, next_generation: NextGeneration) -> De
     if is_live or write.if_generation != (job.generation if job else 0):
         return Answer(Outcome.WRONG_GENERATION, job), job
     state = State.DEAD if write.job.state is State.DEAD else State.PENDING
-    adopted = replace(write.job, generation=next_generation(), state=state, lacks_handler=False)
+    pause = write.job.pause if state is State.PENDING else None
+    adopted = replace(write.job, generation=next_generation(), state=state, lacks_handler=False, pause=pause)
     return Answer(Outcome.CREATED, adopted), adopted
 
 
@@ -195,6 +229,8 @@ def _begin(write: Begin, job: Job | None) -> Decision:
         return WRONG_GENERATION, job
     if job.state is State.RUNNING:
         return TOO_LATE, job
+    if job.pause is not None:
+        return PAUSED, job
     return BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1, lacks_handler=False)
 
 
@@ -205,6 +241,8 @@ def _set_aside(write: SetAside, job: Job | None) -> Decision:
         return WRONG_GENERATION, job
     if job.state is State.RUNNING:
         return TOO_LATE, job
+    if job.pause is not None:
+        return PAUSED, job
     return GONE, job if job.lacks_handler else replace(job, lacks_handler=True)
 
 
@@ -228,7 +266,7 @@ def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> 
             recurrence=write.recurrence or job.recurrence,
         )
     else:
-        after = replace(job, state=State.DEAD, attempt=write.attempt, error=write.error)
+        after = replace(job, state=State.DEAD, attempt=write.attempt, error=write.error, pause=None)
     return Answer(Outcome.SETTLED, after), after
 
 
@@ -239,6 +277,8 @@ def _redate(write: Redate, job: Job | None) -> Decision:
         return Answer(Outcome.WRONG_GENERATION, job), job
     if job.state is State.RUNNING:
         return TOO_LATE, job
+    if job.pause is not None:  # it is redated once it is resumed
+        return Answer(Outcome.PAUSED, job), job
     after = replace(
         job,
         due_at=write.due_at,

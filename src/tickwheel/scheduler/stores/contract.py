@@ -285,6 +285,11 @@ class Store(Protocol):
         Return what was set aside, by target and handler; at most 100 of these.
         """
 
+    def count_paused(self) -> int:
+        """
+        Return how many pending jobs are paused; counting ends at 10,000.
+        """
+
     def shards(self) -> list[Shard]:
         """
         Return all shards by their numbers, each with its owner; anybody may ask, and nothing changes by it.

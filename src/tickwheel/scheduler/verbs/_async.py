@@ -17,7 +17,7 @@ from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._replies import Replies
-from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
+from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
 from tickwheel.typing import Duration, Instant
 
@@ -109,6 +109,20 @@ class AsyncScheduler(Common):
         """
         return (await self._do(CancelJobs((key,), if_generation), conn))[0]
 
+    async def pause(
+        self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None
+    ) -> Answer:
+        """
+        Keep a pending job from being due: see `Scheduler.pause`.
+        """
+        return (await self._do(PauseJobs((key,), note, by, if_generation)))[0]
+
+    async def resume(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        End the pause of a job: see `Scheduler.resume`.
+        """
+        return (await self._do(ResumeJobs((key,), if_generation)))[0]
+
     async def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Make a dead job pending again: see `Scheduler.replay`.
@@ -139,6 +153,18 @@ class AsyncScheduler(Common):
         Make many dead jobs pending again: see `Scheduler.replay_many`.
         """
         return await self._do(ReplayJobs(keys))
+
+    async def pause_many(self, keys: Iterable[str], *, note: str = "", by: str | None = None) -> list[Answer]:
+        """
+        Pause the jobs of *keys*: see `Scheduler.pause_many`.
+        """
+        return await self._do(PauseJobs(keys, note, by))
+
+    async def resume_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        End the pauses of the jobs of *keys*: see `Scheduler.resume_many`.
+        """
+        return await self._do(ResumeJobs(keys))
 
     async def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """

@@ -24,7 +24,7 @@ from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs._writer import Writer
-from tickwheel.scheduler.verbs.jobs import Verb, writes_of
+from tickwheel.scheduler.verbs.jobs import PauseJobs, Verb, writes_of
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, job_query, set_write
 from tickwheel.typing import Duration, Instant
 
@@ -144,6 +144,8 @@ class Client:
         Do *verb* on all its jobs; all is checked before any is queued.
         """
         writer = self._writing(verb.name)
+        if isinstance(verb, PauseJobs) and verb.by is None:
+            verb = replace(verb, by=self._options.owner)
         return writer.submit_many(writes_of(verb, self._set_write, *self.clock.reading()))
 
     def within(self, connection: object) -> Within:

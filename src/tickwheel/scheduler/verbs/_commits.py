@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tickwheel.observe.events import Event, JobCancelled, JobMoved, JobReplayed, JobSet
-from tickwheel.scheduler.model import Answer, Begin, Job, Move, Outcome, Redate, Set, Settle, Write
+from tickwheel.observe.events import Event, JobCancelled, JobMoved, JobPaused, JobReplayed, JobResumed, JobSet
+from tickwheel.scheduler.model import Answer, Begin, Job, Move, Outcome, Redate, Set, Settle, State, Write
 
 __all__ = ["elapsed_of", "events_of", "lives_of"]
 
@@ -22,7 +22,7 @@ _NEW_LIVES = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.MOVED, Outcom
 
 def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[Job], list[str]]:
     """
-    Return the jobs that callers made pending, in order, and the keys that they cancelled.
+    Return the jobs that callers made pending, in order, and the keys of those that they cancelled or paused.
     """
     jobs: dict[str, Job] = {}
     cancelled: list[str] = []
@@ -32,9 +32,11 @@ def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[J
             continue
         if answer.outcome in _NEW_LIVES:
             jobs[job.key] = job
-        elif answer.outcome is Outcome.CANCELLED:
+        elif answer.outcome is Outcome.CANCELLED or (answer.outcome is Outcome.PAUSED and job.state is State.PENDING):
             jobs.pop(job.key, None)
             cancelled.append(job.key)
+        elif answer.outcome is Outcome.RESUMED and job.state is State.PENDING:
+            jobs[job.key] = job
     return list(jobs.values()), cancelled
 
 
@@ -70,5 +72,9 @@ def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Ev
                 yield JobMoved(job.key, job.generation, job.due_at)
             case Outcome.CANCELLED:
                 yield JobCancelled(job.key, job.generation)
+            case Outcome.PAUSED if job.pause is not None:
+                yield JobPaused(job.key, job.generation, job.pause.by, job.pause.note)
+            case Outcome.RESUMED:
+                yield JobResumed(job.key, job.generation, job.due_at)
             case Outcome.REPLAYED:
                 yield JobReplayed(job.key, job.generation, job.due_at)

@@ -1,5 +1,5 @@
 """
-The referee: sees to it that `cancelled`, `moved` and `replaced` mean that the older generation does not start any more.
+The referee: sees to it that `cancelled`, `moved`, `replaced` and `paused` mean that what was there does not start.
 
 The store answers TOO_LATE where an attempt is counted, because it cannot see whether that has started: no commit comes
 between an instant and its firing. The job's owner knows, and its answer comes with the write when it is done again:
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeAlias
 
-from tickwheel.scheduler.model import Answer, AttemptStatus, Cancel, Job, Move, Outcome, Set, Standing, Write
+from tickwheel.scheduler.model import Answer, AttemptStatus, Contested, Job, Outcome, Standing, Write
 from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 
 __all__ = ["Done", "Knowing", "Open", "Referee", "has_late"]
@@ -157,7 +157,7 @@ def is_undecided(write: Write, answer: Answer) -> bool:
     Return whether *answer* says TOO_LATE for want of an attempt status.
     """
     job = answer.job
-    if answer.outcome is not Outcome.TOO_LATE or job is None or not isinstance(write, (Set, Move, Cancel)):
+    if answer.outcome is not Outcome.TOO_LATE or job is None or not isinstance(write, Contested):
         return False
     over = write.over
     return over is None or over.standing is not Standing.STARTED or not is_about(over, job)
@@ -174,5 +174,5 @@ def with_status(write: Write, status: AttemptStatus) -> Write:
     """
     Return *write* with the *status* of the attempt that it met.
     """
-    assert isinstance(write, (Set, Move, Cancel))
+    assert isinstance(write, Contested)
     return replace(write, over=status)

@@ -14,7 +14,7 @@ from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
-from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, ReplayJobs, SetJobs, Verb
+from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
 from tickwheel.typing import Duration, Instant
 
@@ -150,6 +150,37 @@ class Scheduler(Common):
         """
         return self._do(CancelJobs((key,), if_generation), conn)[0]
 
+    def pause(self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None) -> Answer:
+        """
+        Keep the pending job of *key* from being due until it is resumed; it uses no attempt.
+
+        It stays pending, keeps its instant, and shows its pause: set, moved or replaced meanwhile, it stays paused.
+        One that recurs is paused also while it runs: this run goes on, and what follows it waits. A second pause
+        replaces the words of the first.
+
+        Args:
+            key: The job's.
+            note: Why, for those who will wonder; at most 1,000 bytes.
+            by: The name of who pauses it; None for this process, by its `SchedulerOptions.owner`.
+            if_generation: Only if the job has this generation.
+
+        Returns:
+            PAUSED (it will not start any more), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
+        """
+        return self._do(PauseJobs((key,), note, by, if_generation))[0]
+
+    def resume(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        End the pause of the job of *key*, which is due at its instant again.
+
+        If that has passed, it is due at once. A recurring job then does about the runs that it missed what its
+        `misfire` says; a job past its `expires` is left out.
+
+        Returns:
+            RESUMED, KEPT (it was not paused), NOT_FOUND or WRONG_GENERATION.
+        """
+        return self._do(ResumeJobs((key,), if_generation))[0]
+
     def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Make the dead job of *key* pending again, due now, with all its attempts.
@@ -184,6 +215,18 @@ class Scheduler(Common):
         """
         return self._do(ReplayJobs(keys))
 
+    def pause_many(self, keys: Iterable[str], *, note: str = "", by: str | None = None) -> list[Answer]:
+        """
+        Pause the jobs of *keys*; answers are in order, as `pause` has them.
+        """
+        return self._do(PauseJobs(keys, note, by))
+
+    def resume_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        End the pauses of the jobs of *keys*; answers are in order, as `resume` has them.
+        """
+        return self._do(ResumeJobs(keys))
+
     def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
         Cancel every pending job whose key begins with *prefix*, and return them in the order of their keys.
@@ -210,7 +253,7 @@ class Scheduler(Common):
 
         Args:
             prefix: Of the key.
-            **fields: state, due_from, due_until, handler, recurring, cursor, limit: see `ListFields`.
+            **fields: state, due_from, due_until, handler, recurring, paused, cursor, limit: see `ListFields`.
         """
         return self._core.client.page({"prefix": prefix, **fields})
 

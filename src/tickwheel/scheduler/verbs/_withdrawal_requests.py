@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, AttemptStatus, Cancel, Job, Move, Set, Standing, State, Write
+from tickwheel.scheduler.model import Answer, AttemptStatus, Contested, Job, Standing, State, Write
 from tickwheel.scheduler.stores import Store
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class WithdrawalRequests:
         writes: list[Write] = []
         for index in part.indexes:
             write = part.writes[index]
-            assert isinstance(write, (Set, Move, Cancel))
+            assert isinstance(write, Contested)
             writes.append(replace(write, over=waiting.statuses[index]))
         try:
             self._resubmit(writes, part.finish)

@@ -10,13 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, assert_never
+from typing import ClassVar, Final, TypeAlias, assert_never
 
 from tickwheel.scheduler import checks
-from tickwheel.scheduler.model import Cancel, Move, Replay, Set, Write
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import Cancel, Move, Replay, Resume, Set, SetPause, Write
 from tickwheel.scheduler.verbs.requests import SetRequest, When, due_at
 
-__all__ = ["CancelJobs", "MoveJobs", "ReplayJobs", "SetJobs", "Verb", "writes_of"]
+__all__ = [
+    "NOTE_BYTES_MAX",
+    "CancelJobs",
+    "MoveJobs",
+    "PauseJobs",
+    "ReplayJobs",
+    "ResumeJobs",
+    "SetJobs",
+    "Verb",
+    "writes_of",
+]
+
+NOTE_BYTES_MAX: Final = 1_000
+"""How long the note of a pause may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +77,31 @@ class ReplayJobs:
     if_generation: int | None = None
 
 
-Verb: TypeAlias = SetJobs | MoveJobs | CancelJobs | ReplayJobs
+@dataclass(frozen=True, slots=True)
+class PauseJobs:
+    """
+    Pause the jobs of *keys*; *by* is who does it, None for this process.
+    """
+
+    name: ClassVar = "pause"
+    keys: Iterable[str]
+    note: str = ""
+    by: str | None = None
+    if_generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeJobs:
+    """
+    End the pauses of the jobs of *keys*.
+    """
+
+    name: ClassVar = "resume"
+    keys: Iterable[str]
+    if_generation: int | None = None
+
+
+Verb: TypeAlias = SetJobs | MoveJobs | CancelJobs | ReplayJobs | PauseJobs | ResumeJobs
 
 
 def writes_of(
@@ -92,8 +130,21 @@ def writes_of(
         case CancelJobs():
             generation = checks.check_generation(verb.if_generation)
             return [Cancel(key, generation) for key in checks.check_keys(verb.keys)]
+        case PauseJobs():
+            generation = checks.check_generation(verb.if_generation)
+            words = _text("by", verb.by or "", 255), _text("note", verb.note, NOTE_BYTES_MAX)
+            return [SetPause(key, *words, generation) for key in checks.check_keys(verb.keys)]
+        case ResumeJobs():
+            generation = checks.check_generation(verb.if_generation)
+            return [Resume(key, generation) for key in checks.check_keys(verb.keys)]
         case ReplayJobs():
             generation = checks.check_generation(verb.if_generation)
             return [Replay(key, now, generation) for key in checks.check_keys(verb.keys)]
         case _:
             assert_never(verb)
+
+
+def _text(name: str, text: str, bytes_max: int) -> str:
+    if not isinstance(text, str):
+        raise InvalidJobError(name, text, f"pass a string, not {type(text).__name__}")
+    return checks.check_text(name, text, bytes_max)

@@ -135,6 +135,7 @@ class ListRest(TypedDict, total=False):
         due_until: Before this instant.
         handler: The handler's name or URL.
         recurring: Only recurring jobs.
+        paused: Only pending jobs that are paused.
         cursor: Of the page before.
         limit: How many jobs a page has at most, 1 to 1000.
     """
@@ -144,6 +145,7 @@ class ListRest(TypedDict, total=False):
     due_until: Instant | None
     handler: str | None
     recurring: bool
+    paused: bool
     cursor: str | None
     limit: int
 
@@ -266,6 +268,7 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
         None if cursor is None else checks.check_key(cursor, "cursor"),
         limit,
         _flag("recurring", fields.get("recurring", False)),
+        _flag("paused", fields.get("paused", False)),
     )
 
 

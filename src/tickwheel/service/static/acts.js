@@ -17,6 +17,16 @@ export async function run(job) {
   toast(`Running ${job.key} now`);
 }
 
+export async function pause(job, note, onChange) {
+  await call("POST", jobPath(job.key, ":pause"), { body: { note }, generation: job.generation });
+  toast(`Paused ${job.key}`, async () => (await resume(job), onChange()));
+}
+
+export async function resume(job) {
+  await call("POST", jobPath(job.key, ":resume"), { generation: job.generation });
+  toast(`Resumed ${job.key}`);
+}
+
 export async function replay(job) {
   await call("POST", jobPath(job.key, ":replay"), { generation: job.generation });
   toast(`Replaying ${job.key}`);
@@ -26,6 +36,7 @@ export async function cancel(job, onChange) {
   await call("DELETE", jobPath(job.key), { generation: job.generation });
   const undo = async () => (await restore(job), onChange());
   if (job.state === "dead") toast(`Removed ${job.key}`);
+  else if (job.pause) toast(`Cancelled ${job.key}`); // set again, it could fire before it is paused again
   else toast(`Cancelled ${job.key}`, undo);
 }
 

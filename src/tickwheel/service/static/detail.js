@@ -1,6 +1,6 @@
 // One job: what it is, what became of it of late, and what can be done with it.
 
-import { cancel, move, replay, run } from "./acts.js";
+import { cancel, move, pause, replay, resume, run } from "./acts.js";
 import { call, jobPath } from "./api.js";
 import { button, sure } from "./buttons.js";
 import { byId, el } from "./dom.js";
@@ -42,7 +42,8 @@ const gone = () => el("p", { class: "empty" }, "This job is no longer there: it 
 function facts(job, runs) {
   const due = Date.parse(job.due_at);
   const rows = [
-    ["State", job.lacks_handler ? "pending: it waits for a node that has its handler" : job.awaits_worker ? "waiting for a worker" : job.state],
+    ["State", job.pause && job.state === "pending" ? "paused" : job.lacks_handler ? "pending: it waits for a node that has its handler" : job.awaits_worker ? "waiting for a worker" : job.state],
+    ["Paused", job.pause && `since ${moment(Date.parse(job.pause.at))}, by ${job.pause.by}${job.pause.note ? `: ${job.pause.note}` : ""}`],
     ["Due", el("span", {}, moment(due), job.state === "pending" ? el("span", { class: "left", "data-due": due }, until(due)) : null)],
     ["Repeats", job.recurrence && recurrence(job.recurrence)],
     ["Next runs", runs.length > 1 && runs.slice(1).map((run) => moment(Date.parse(run))).join(" · ")],
@@ -85,12 +86,27 @@ function actions(job, onChange) {
   if (job.state === "dead") {
     return el("div", { class: "actions writes" }, sure("Remove", "Really remove?", act(() => cancel(job, onChange))), button("Replay", "primary", act(() => replay(job))));
   }
+  const paused = job.pause ? button("Resume", "primary", act(() => resume(job))) : null;
+  if (job.state === "running" && job.recurrence) return el("div", { class: "actions writes" }, paused ?? pauseForm(job, onChange));
   if (job.state === "running") return el("p", { class: "empty" }, "It is running: it can be neither moved nor cancelled.");
   return el("div", { class: "actions writes" },
     moveForm(job, onChange),
+    paused ?? pauseForm(job, onChange),
     sure("Cancel job", "Really cancel?", act(() => cancel(job, onChange))),
     sure("Run now", "Really run now?", act(() => run(job)), "primary"),
   );
+}
+
+function pauseForm(job, onChange) {
+  const form = el("form", { class: "pause" },
+    el("input", { name: "note", maxlength: 250, placeholder: "Why?", "aria-label": "Why it is paused" }),
+    el("button", { type: "submit" }, "Pause"),
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (await attempt(() => pause(job, form.elements.note.value, onChange))) close(), onChange();
+  });
+  return form;
 }
 
 function moveForm(job, onChange) {

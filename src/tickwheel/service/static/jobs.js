@@ -50,8 +50,9 @@ export class Jobs {
   async refresh() {
     const asked = ++this.asked;
     const { prefix, state, part } = this.query;
-    const isByDue = state === "pending" && !prefix; // the order of instants is that of all pending jobs
-    const fields = new URLSearchParams({ limit: this.limit, ...(isByDue ? { order: "due" } : { prefix, state }) });
+    const isByDue = state === "pending" && !prefix; // the order of instants is that of all that is due
+    const filter = state === "paused" ? { paused: true } : { state };
+    const fields = new URLSearchParams({ limit: this.limit, ...(isByDue ? { order: "due" } : { prefix, ...filter }) });
     if (part) {
       fields.set("due_from", part.from / 1000);
       fields.set("due_until", part.until / 1000);
@@ -85,8 +86,8 @@ export class Jobs {
 
   tick() {
     for (const node of this.list.children) {
-      const { due, state, lacks } = node.dataset;
-      const text = lacks ? `waits for ${lacks}` : state === "pending" ? until(Number(due)) : state === "dead" ? moment(Number(due)) : state;
+      const { due, state, lacks, paused } = node.dataset;
+      const text = paused ? "paused" : lacks ? `waits for ${lacks}` : state === "pending" ? until(Number(due)) : state === "dead" ? moment(Number(due)) : state;
       const when = node.querySelector(".when");
       if (when.textContent !== text) when.textContent = text;
       node.classList.toggle("soon", state === "pending" && due - now_ms() < 5000);
@@ -97,7 +98,7 @@ export class Jobs {
 function update(node, job) {
   const due = Date.parse(job.due_at);
   const at = node.querySelector(".at");
-  Object.assign(node.dataset, { due, state: job.state, lacks: job.lacks_handler ? "its handler" : job.awaits_worker ? "a worker" : "" });
+  Object.assign(node.dataset, { due, state: job.state, paused: job.pause ? "yes" : "", lacks: job.lacks_handler ? "its handler" : job.awaits_worker ? "a worker" : "" });
   node.querySelector(".where").textContent = where(job);
   node.classList.toggle("dead", job.state === "dead");
   at.textContent = job.state === "dead" ? (job.error ?? "") : moment(due) + (job.recurrence ? " ↻" : "");

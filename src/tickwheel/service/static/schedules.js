@@ -53,7 +53,7 @@ export class Schedules {
   }
 
   fill(asked, found, cursor) {
-    sync(this.list, found, (schedule) => `${schedule.key}/${schedule.generation}`, (schedule) => this.make(schedule));
+    sync(this.list, found, (schedule) => `${schedule.key}/${schedule.generation}/${schedule.pause?.at}`, (schedule) => this.make(schedule));
     const empty = byId("schedules-empty"), looked = byId("schedules-looked");
     empty.hidden = found.length > 0;
     empty.textContent = cursor ? "None so far." : this.prefix ? "No recurring job has such a key." : "There are no recurring jobs. Set one with “every” or “cron”.";
@@ -74,7 +74,7 @@ export class Schedules {
       el("span", { class: "where" }, where(schedule)),
       el("span", { class: "runs" }, `${moment(next)}, then ${later.map(moment).join(" · ") || "no more"}`),
     );
-    Object.assign(row.dataset, { state: schedule.state, runs: JSON.stringify(runs) });
+    Object.assign(row.dataset, { state: schedule.pause && schedule.state === "pending" ? "paused" : schedule.state, runs: JSON.stringify(runs) });
     return el("li", { class: schedule.state }, row);
   }
 

@@ -34,6 +34,7 @@ from tickwheel.testing.store_suite._machine import MachineTests
 from tickwheel.testing.store_suite._move import MoveTests
 from tickwheel.testing.store_suite._open import OpenTests
 from tickwheel.testing.store_suite._owner import OwnerTests
+from tickwheel.testing.store_suite._pause import PauseTests
 from tickwheel.testing.store_suite._redate import RedateTests
 from tickwheel.testing.store_suite._replay import ReplayTests
 from tickwheel.testing.store_suite._set import SetTests
@@ -53,6 +54,7 @@ class StoreSuite(
     LastCheckTests,
     SettleTests,
     AsideTests,
+    PauseTests,
     RedateTests,
     BatchTests,
     DueTests,

@@ -18,8 +18,10 @@ from tickwheel.scheduler.model import (
     Move,
     Outcome,
     Replay,
+    Resume,
     Set,
     SetMode,
+    SetPause,
     Settle,
     Settled,
     Standing,
@@ -136,6 +138,20 @@ class Rig:
         """
         return self.do(Cancel(key, if_generation, over))
 
+    def pause(
+        self, key: str, note: str = "", if_generation: int | None = None, over: AttemptStatus | None = None
+    ) -> Answer:
+        """
+        Pause *key*.
+        """
+        return self.do(SetPause(key, "somebody", note, if_generation, over))
+
+    def resume(self, key: str, if_generation: int | None = None) -> Answer:
+        """
+        Resume *key*.
+        """
+        return self.do(Resume(key, if_generation))
+
     def replay(self, key: str, after: int = 0, if_generation: int | None = None) -> Answer:
         """
         Replay *key*, due *after* ms from the start.
@@ -202,8 +218,15 @@ def check_counts(rig: Rig) -> None:
     states = [job.state for job in jobs]
     assert rig.counts() == (states.count(State.PENDING), states.count(State.RUNNING), states.count(State.DEAD))
     if rig.leases:
-        expected = {job.key: job for job in jobs if job.state is State.PENDING and not job.lacks_handler}
+        expected = {job.key: job for job in jobs if is_due(job)}
         assert {job.key: job for job in rig.due()} == expected
+
+
+def is_due(job: Job) -> bool:
+    """
+    Return whether *job* is due at its instant, and waits for nothing else.
+    """
+    return job.state is State.PENDING and not job.lacks_handler and job.pause is None
 
 
 def everything(store: Store, **query: object) -> list[Job]:

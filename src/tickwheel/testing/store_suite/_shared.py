@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tickwheel.scheduler.errors import StoreInUseError
-from tickwheel.scheduler.model import Begin, Cancel, Job, Move, Outcome, Set, Settle, State
+from tickwheel.scheduler.model import Begin, Cancel, Job, Move, Outcome, Resume, Set, SetPause, Settle, State
 from tickwheel.scheduler.stores.contract import Store
 from tickwheel.testing.store_machine import run_store_machine
 from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, refused
@@ -153,6 +153,28 @@ class SharedTests(StoreTests):
             (answer,) = peer.apply([Set(Job("another", 0, rig.now + 4))])
             shard = rig.store.shard_of("another")
             assert answer.job in rig.changes(shard, near, later[shard]).jobs
+
+    def test_resumed_by_others(self) -> None:
+        """
+        A job that others pause and resume comes with the changes, whether or not the note of its set was read.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            for is_read in (False, True):
+                key = f"key {is_read}"
+                shard = rig.store.shard_of(key)
+                mark = rig.changes(shard, EVER, None).mark
+                peer.apply([Set(Job(key, 0, rig.now + 5))])
+                for _ in range(3):
+                    if is_read:
+                        mark = rig.changes(shard, EVER, mark).mark
+                    peer.apply([SetPause(key, "somebody")])
+                    changes = rig.changes(shard, EVER, mark)
+                    assert [job.key for job in changes.jobs] == []
+                    mark = changes.mark if is_read else mark
+                    peer.apply([Resume(key)])
+                    changes = rig.changes(shard, EVER, mark)
+                    assert rig.get(key) in changes.jobs
+                    mark = changes.mark if is_read else mark
 
     def test_changes_are_told_to_the_owner_alone(self) -> None:
         """

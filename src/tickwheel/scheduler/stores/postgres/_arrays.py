@@ -136,6 +136,7 @@ COLUMNS: Final[tuple[type[Array], ...]] = (
     Texts,
     Texts,
     Int8s,
+    Texts,
     Int4s,
 )
-"""Those of a job, in the order of its row, and the shard."""
+"""Those of a job, in the order of its row, its pause, and the shard."""

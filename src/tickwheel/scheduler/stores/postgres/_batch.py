@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from tickwheel.scheduler.model import Answer, Begin, Job, Redate, Set, SetAside, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
-from tickwheel.scheduler.stores._rows import job_of, row_of
+from tickwheel.scheduler.stores._rows import pause_text, paused_job_of, row_of
 from tickwheel.scheduler.stores._rules import decide
 from tickwheel.scheduler.stores.postgres._arrays import COLUMNS, Array, Int4s, Int8s, Texts
 from tickwheel.scheduler.stores.postgres._connections import Connection
@@ -32,6 +32,9 @@ _UNIQUE_VIOLATION: Final = "23505"
 
 _ASIDE: Final = 2**31 - 1
 """The shard of what was set aside."""
+
+_PAUSED: Final = _ASIDE - 1
+"""That of pending jobs that are paused."""
 
 _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
@@ -220,7 +223,7 @@ class Batch:
     def _do_with_care(self, plan: Plan) -> Steps[None]:
         rows = (yield Statement(SQL["jobs_by_key"], (Texts.of(plan.keys()),))).rows
         self._found = {row[0]: row[-1] for row in rows}
-        away = {key: shard for key, shard in self._found.items() if 0 <= shard < _ASIDE}
+        away = {key: shard for key, shard in self._found.items() if 0 <= shard < _PAUSED}
         sets = [key for _, key, write in plan.careful if isinstance(write, Set)]
         if sets:
             self.has_found = not {row[0] for row in rows}.isdisjoint(sets)
@@ -228,7 +231,7 @@ class Batch:
             yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
         # Drawn while the rows are locked: a key's generations grow, by any writer.
         now, draw = yield from self._draw(len(plan.careful))
-        yield from self._store(plan.decide({row[0]: job_of(row[:-1]) for row in rows}, now, draw, away))
+        yield from self._store(plan.decide({row[0]: paused_job_of(row[:-1]) for row in rows}, now, draw, away))
 
     def _draw(self, count: int) -> Steps[tuple[int, Callable[[], int]]]:
         """
@@ -265,7 +268,7 @@ class Batch:
         notes = [
             (shard, job.generation, job.key)
             for job in pending
-            if not job.lacks_handler and (shard := self._shard_of(job.key)) not in self._owned
+            if not job.lacks_handler and job.pause is None and (shard := self._shard_of(job.key)) not in self._owned
         ]
         self.has_notes |= any(job.lacks_handler for job in pending)  # somebody may have the handler
         if notes:
@@ -282,12 +285,14 @@ class Batch:
                 self._running[shard] += change
 
     def _columns(self, jobs: list[Job]) -> tuple[Array, ...]:
-        columns = (*zip(*map(row_of, jobs), strict=True), tuple(map(self._place_of, jobs)))
+        columns = (*zip(*map(row_of, jobs), strict=True), [*map(pause_text, jobs)], [*map(self._place_of, jobs)])
         return tuple(kind.of(column) for kind, column in zip(COLUMNS, columns, strict=True))
 
     def _place_of(self, job: Job) -> int:
         if job.lacks_handler:
             return _ASIDE
+        if job.pause is not None and job.state is State.PENDING:
+            return _PAUSED
         if job.state is State.RUNNING:
             return self._shard_of_firing(job.key)
         shard = self._shard_of(job.key)

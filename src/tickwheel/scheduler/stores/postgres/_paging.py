@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tickwheel.scheduler.model import Job, JobQuery, Page, State
-from tickwheel.scheduler.stores._rows import CODES, in_int64, job_of, successor
+from tickwheel.scheduler.stores._rows import CODES, in_int64, paused_job_of, successor
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
@@ -30,6 +30,7 @@ def page(connection: Connection, query: JobQuery) -> Page:
         "end": successor(query.prefix),
         "is_dead": query.state is State.DEAD,
         "recurring": query.recurring,
+        "paused": query.paused,
         "state": CODES[query.state] if query.state else None,
         "due_from": in_int64(query.due_from, -(2**63)),
         "due_until": in_int64(query.due_until, 2**63 - 1),
@@ -53,4 +54,4 @@ def page(connection: Connection, query: JobQuery) -> Page:
 
 
 def _read(connection: Connection, values: dict[str, Any]) -> list[Job]:
-    return [job_of(row) for row in connection.execute(SQL["page"], values).fetchall()]
+    return [paused_job_of(row) for row in connection.execute(SQL["page"], values).fetchall()]

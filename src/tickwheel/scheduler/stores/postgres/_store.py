@@ -16,7 +16,7 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
-from tickwheel.scheduler.stores._rows import in_int64, job_of
+from tickwheel.scheduler.stores._rows import in_int64, job_of, paused_job_of
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores.postgres import _ownership, _withdrawals
@@ -166,7 +166,7 @@ class PostgresStore:
     def get(self, key: str) -> Job | None:
         with self._open_connections().reading() as connection:
             row = connection.execute(SQL["job_of_key"], (key,)).fetchone()
-        return job_of(row) if row else None
+        return paused_job_of(row) if row else None
 
     def page(self, query: JobQuery) -> Page:
         with self._open_connections().reading() as connection:
@@ -282,6 +282,11 @@ class PostgresStore:
     def aside(self) -> list[Aside]:
         with self._open_connections().reading() as connection:
             return [Aside(*row) for row in connection.execute(SQL["aside"]).fetchall()]
+
+    def count_paused(self) -> int:
+        with self._open_connections().reading() as connection:
+            row = connection.execute(SQL["count_paused"]).fetchone()
+            return 0 if row is None else int(row[0])
 
     def shards(self) -> list[Shard]:
         with self._open_connections().reading() as connection:

@@ -29,7 +29,7 @@ SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner = %s OR
 -- name: jobs_by_key
 -- Locked in the order in which begins and ends lock theirs.
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, shard
+    first_set_at, pause, shard
 FROM tickwheel_job WHERE key = ANY(%s) ORDER BY shard, due_at, generation FOR UPDATE;
 
 -- name: generations
@@ -75,10 +75,10 @@ WHERE j.shard = e.shard AND j.due_at = e.due_at AND j.generation = e.generation
 
 -- name: insert_jobs
 INSERT INTO tickwheel_job (key, generation, due_at, payload, target, handler, attempt, retry, expires_at,
-    recurrence, state, error, trace, first_set_at, shard)
+    recurrence, state, error, trace, first_set_at, pause, shard)
 SELECT * FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bytea[], %s::text[], %s::text[],
-    %s::integer[], %s::text[],
-    %s::bigint[], %s::text[], %s::smallint[], %s::text[], %s::text[], %s::bigint[], %s::integer[])
+    %s::integer[], %s::text[], %s::bigint[], %s::text[], %s::smallint[], %s::text[], %s::text[], %s::bigint[],
+    %s::text[], %s::integer[])
 ON CONFLICT DO NOTHING;
 
 -- name: copy_jobs
@@ -91,13 +91,14 @@ FROM STDIN (FORMAT BINARY);
 UPDATE tickwheel_job AS j SET
     generation = n.generation, due_at = n.due_at, payload = n.payload, target = n.target, handler = n.handler,
     attempt = n.attempt, retry = n.retry, expires_at = n.expires_at, recurrence = n.recurrence, state = n.state,
-    error = n.error, trace = n.trace, first_set_at = n.first_set_at, shard = n.shard
+    error = n.error, trace = n.trace, first_set_at = n.first_set_at, pause = n.pause, shard = n.shard
 FROM unnest(
     (SELECT %s::text[]), (SELECT %s::bigint[]), (SELECT %s::bigint[]), (SELECT %s::bytea[]), (SELECT %s::text[]),
     (SELECT %s::text[]), (SELECT %s::integer[]), (SELECT %s::text[]), (SELECT %s::bigint[]), (SELECT %s::text[]),
-    (SELECT %s::smallint[]), (SELECT %s::text[]), (SELECT %s::text[]), (SELECT %s::bigint[]), (SELECT %s::integer[])
+    (SELECT %s::smallint[]), (SELECT %s::text[]), (SELECT %s::text[]), (SELECT %s::bigint[]), (SELECT %s::text[]),
+    (SELECT %s::integer[])
 ) AS n (key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, shard)
+    first_set_at, pause, shard)
 WHERE j.key = n.key;
 
 -- name: delete_jobs
@@ -137,7 +138,7 @@ WHERE s.shard = n.shard;
 
 -- name: job_of_key
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+    first_set_at, pause
 FROM tickwheel_job WHERE key = %s;
 
 -- name: count
@@ -201,8 +202,7 @@ WITH note AS (
     RETURNING key, generation
 )
 SELECT j.key, j.generation, j.due_at, j.payload, j.target, j.handler, j.attempt, j.retry, j.expires_at,
-    j.recurrence, j.state,
-    j.error, j.trace, j.first_set_at
+    j.recurrence, j.state, j.error, j.trace, j.first_set_at
 FROM note CROSS JOIN LATERAL (SELECT * FROM tickwheel_job WHERE tickwheel_job.key = note.key) AS j
 WHERE j.generation = note.generation AND j.state = 0 AND j.due_at < %(until)s;
 
@@ -287,15 +287,16 @@ ORDER BY shard FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: rescue_jobs
 -- Those that run are at the front: the search ends at the last of them, and not at the last job.
-WITH rescued AS (
-    UPDATE tickwheel_job SET state = 0
-    WHERE key IN (
-        SELECT found.key FROM unnest(%s::integer[], %s::bigint[]) AS s (shard, running) CROSS JOIN LATERAL (
-            SELECT j.key FROM tickwheel_job AS j
-            WHERE j.shard = s.shard AND j.state = 1 ORDER BY j.shard, j.due_at, j.generation LIMIT s.running
-        ) AS found
-    )
-    RETURNING shard
+-- One that was paused while it ran goes where paused ones are.
+WITH found AS (
+    SELECT job.key, s.shard FROM unnest(%s::integer[], %s::bigint[]) AS s (shard, running) CROSS JOIN LATERAL (
+        SELECT j.key FROM tickwheel_job AS j
+        WHERE j.shard = s.shard AND j.state = 1 ORDER BY j.shard, j.due_at, j.generation LIMIT s.running
+    ) AS job
+), rescued AS (
+    UPDATE tickwheel_job AS j SET state = CASE WHEN j.pause IS NULL THEN 0 ELSE 6 END,
+        shard = CASE WHEN j.pause IS NULL THEN j.shard ELSE 2147483646 END
+    FROM found WHERE j.key = found.key RETURNING found.shard
 )
 SELECT shard, count(*) FROM rescued GROUP BY shard;
 
@@ -344,17 +345,19 @@ SELECT count(*), max(key) FROM (
     SELECT key FROM tickwheel_job
     WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
         AND (NOT %(recurring)s OR recurrence IS NOT NULL)
+        AND (NOT %(paused)s OR shard = 2147483646)
     ORDER BY key LIMIT %(reach)s
 ) AS k;
 
 -- name: page
 -- The inner limit keeps the server on the index by key, whatever it believes of the filters.
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+    first_set_at, pause
 FROM (
     SELECT * FROM tickwheel_job
     WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
         AND (NOT %(recurring)s OR recurrence IS NOT NULL)
+        AND (NOT %(paused)s OR shard = 2147483646)
     ORDER BY key LIMIT %(reach)s
 ) AS j
 WHERE (%(last)s::text IS NULL OR key <= %(last)s)
@@ -362,6 +365,9 @@ WHERE (%(last)s::text IS NULL OR key <= %(last)s)
     AND due_at >= %(due_from)s AND due_at < %(due_until)s
     AND (%(handler)s::text IS NULL OR handler = %(handler)s)
 ORDER BY key LIMIT %(limit)s;
+
+-- name: count_paused
+SELECT count(*) FROM (SELECT FROM tickwheel_job WHERE shard = 2147483646 LIMIT 10000) AS paused;
 
 -- name: has_aside
 SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = 2147483647);

@@ -2,12 +2,13 @@
 A job as bytes: the value of its key in the hash of all jobs.
 
     place      20  due_at (plus 2**63), generation, attempt: big-endian, so that places sort as jobs fall due
-    state       1  0, 2, or 3 where it was set aside; that a job runs is not written here, but in the hash of what runs
+    state       1  0, 2, 3 where it was set aside, or 6 where it is pending and paused; that a job runs is not written
+                   here, but in the hash of what runs
     flags       1  which of the optional fields there are
     since       8  first_set_at
     lengths     6  of target and handler, which follow
     shard       2  where it is, if that is not the shard that its key had when the store was made
-    optional       expires_at; retry, recurrence, error and trace, each behind its length
+    optional       expires_at; retry, recurrence, error, trace and pause, each behind its length
     payload        the rest
 
 The scripts read the place, the state, the flags of a recurrence and a shard, both of these, the target
@@ -17,11 +18,11 @@ and the handler, and write the shard; a member of a set of what is due is a plac
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tickwheel.scheduler.model import Job, State
-from tickwheel.scheduler.stores._rows import ASIDE, CODES, job_of, row_of
+from tickwheel.scheduler.stores._rows import ASIDE, CODES, PAUSED, job_of, pause_of, pause_text, row_of
 
 __all__ = ["Row", "blob_of", "instant", "place_of", "read_rows", "running_mark"]
 
@@ -35,15 +36,16 @@ _I64: Final = struct.Struct(">q")
 _U32: Final = struct.Struct(">I")
 
 _BIAS: Final = 2**63
-_KEPT: Final = (CODES[State.DEAD], ASIDE)
+_KEPT: Final = (CODES[State.DEAD], ASIDE, PAUSED)
 _RUNNING: Final = CODES[State.RUNNING]
 _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_EXPIRY: Final = 2
 _FIRST_TEXT: Final = 4
-"""The bit of the first of the four optional texts."""
+"""The bit of the first of four optional texts."""
 _HAS_SHARD: Final = 64
 """Kept while it is pending there or runs; whatever writes the job otherwise leaves it out."""
+_HAS_PAUSE: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,10 @@ def blob_of(job: Job, shard: int | None = None) -> bytes:
             encoded = text.encode()
             optional.append(_U32.pack(len(encoded)) + encoded)
         bit <<= 1
+    if job.pause is not None:
+        flags |= _HAS_PAUSE
+        pause = (pause_text(job) or "").encode()
+        optional.append(_U32.pack(len(pause)) + pause)
     head = _HEAD.pack(
         job.due_at + _BIAS,
         job.generation,
@@ -169,6 +175,12 @@ def _row_of(key: str, blob: bytes, mark: bytes) -> Row:
                 at += size
             texts.append(text)
         retry, recurrence, error, trace = texts
+    pause = None
+    if flags & _HAS_PAUSE:
+        (size,) = _U32.unpack_from(blob, at)
+        at += _U32.size
+        pause = blob[at : at + size].decode()
+        at += size
     if mark:
         state, attempt = _RUNNING, _MARK.unpack(mark)[2]
     job = job_of(
@@ -189,4 +201,4 @@ def _row_of(key: str, blob: bytes, mark: bytes) -> Row:
             first_set_at,
         )
     )
-    return Row(job, blob[:at], mark, shard)
+    return Row(job if pause is None else replace(job, pause=pause_of(pause)), blob[:at], mark, shard)

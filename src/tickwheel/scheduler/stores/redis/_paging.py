@@ -22,6 +22,8 @@ def page(connections: Connections, query: JobQuery) -> Page:
     """
     Return the page that *query* asks for, from one look.
     """
+    if query.paused and query.state not in {None, State.PENDING}:
+        return Page(())
     if query.state is State.RUNNING:
         return _running(connections, query)
     is_filtered = (query.state, query.due_from, query.due_until, query.handler) != (None,) * 4
@@ -30,7 +32,7 @@ def page(connections: Connections, query: JobQuery) -> Page:
     after = None if query.cursor is None or query.cursor < query.prefix else query.cursor
     frames, seen, last, has_more = connections.run(
         "page",
-        "dead" if query.state is State.DEAD else "keys",
+        "paused" if query.paused else "dead" if query.state is State.DEAD else "keys",
         b"[" + query.prefix.encode() if after is None else b"(" + after.encode(),
         b"+" if end is None else b"(" + end.encode(),
         query.limit,

@@ -12,8 +12,11 @@ from tickwheel.scheduler.stores.redis._connections import Connections
 
 __all__ = ["check_server", "loss_window", "make_schema"]
 
-VERSION: Final = 2
-"""Of the keys and their values, as scripts/_common.lua and _blob.py have them; 1 had no tails, and did not grow."""
+VERSION: Final = 3
+"""
+Of the keys and their values, as scripts/_common.lua and _blob.py have them: 1 had no tails, and did not grow; 2 had no
+paused jobs.
+"""
 
 _SERVER_MIN: Final = 7
 

@@ -34,6 +34,8 @@ _TRIES: Final = 50
 
 _FIRST_TAIL: Final = 40_000
 """As scripts/lease.lua has it."""
+_PAUSED_MAX: Final = 10_000
+"""Where counting ends, as in the other stores."""
 _BYTES_MAX: Final = 256 << 20
 """How large a batch may be: the server hangs up on a client that sends a gibibyte."""
 
@@ -155,7 +157,8 @@ class RedisStore:
             return Changes([], self._read([])[2])
         frames, mark = self._open_connections().run("changes", shard, self._owner or "", epoch, since)
         jobs = [row.job for row in read_rows(frames)]
-        return Changes([job for job in jobs if job.state is State.PENDING and job.due_at < until], int(mark))
+        pending = [job for job in jobs if job.state is State.PENDING and job.pause is None]
+        return Changes([job for job in pending if job.due_at < until], int(mark))
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         jobs = self._due(b"[" + instant(in_int64(since)), until, limit)
@@ -196,6 +199,10 @@ class RedisStore:
             Aside(target.decode(), handler.decode(), int(count), int.from_bytes(place[:8], "big") - 2**63)
             for target, handler, count, place in parts
         ]
+
+    def count_paused(self) -> int:
+        paused: int = self._open_connections().call("ZCARD", f"{self._base}:paused")
+        return min(paused, _PAUSED_MAX)
 
     def shards(self) -> list[Shard]:
         reply = self._open_connections().run("shards")

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from tickwheel.scheduler.model import USUAL_RETRY, Answer, Job, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
-from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, row_of, text_of
+from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, pause_text, paused_job_of, row_of, text_of
 from tickwheel.scheduler.stores.contract import Skill
 from tickwheel.scheduler.stores.sqlite._joining import Joined
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
@@ -24,6 +24,7 @@ _PENDING: Final = CODES[State.PENDING]
 _RUNNING: Final = CODES[State.RUNNING]
 _DEAD_SHARD: Final = -1
 _ASIDE_SHARD: Final = -2
+_PAUSED_SHARD: Final = -3
 _SHORT_MS: Final = 60_000
 """Jobs that live no longer than this have their keys apart, in few pages."""
 
@@ -132,7 +133,7 @@ class Batch:
         while start < len(keys):
             size = next(size for size in KEYS_AT_ONCE if size <= len(keys) - start or size == 1)
             for row in self._connection.execute(jobs_by_key(size), keys[start : start + size]):
-                job = job_of(row)
+                job = paused_job_of(row)
                 found[job.key] = job
             start += size
         return found
@@ -147,7 +148,7 @@ class Batch:
         for old, job in differences.changed:
             place = _place(job)
             counts[CODES[old.state]] -= 1
-            if place == _place(old) and job.recurrence == old.recurrence:
+            if place == _place(old) and (job.recurrence, job.pause) == (old.recurrence, old.pause):
                 counts[CODES[job.state]] += 1
                 rows["update_job"].append((code_of(job), job.attempt, text_of(job.error), *place))
             else:
@@ -162,17 +163,22 @@ class Batch:
             if _is_due(job) and _is_plain(job):
                 plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
             else:
-                rows["insert_job"].append((_place(job)[0], *row_of(job)))
+                rows["insert_job"].append((_place(job)[0], *row_of(job), pause_text(job)))
         self._lower_floor(placed)
         self._lower_floor(job for _, job in differences.changed)
         if not self._is_owner:
-            rows["insert_note"] = [(job.generation, job.due_at) for job in placed if _is_due(job)]
+            rows["insert_note"] = [self._note(job) for job in placed if _is_due(job)]
             self.has_notes = bool(rows["insert_note"])
         self._delete_keys(differences.gone)
         for name, values in rows.items():  # old rows make room before new ones come
             self._change(name, values)
         self._insert("insert_plain_job", plain)
         self._insert("insert_key", keys)
+
+    def _note(self, job: Job) -> _Row:
+        if job.generation > self._ledger[0]:
+            return job.generation, job.due_at, None
+        return self._next_generation(), job.due_at, job.generation
 
     def _change_places(self, name: str, jobs: list[Job]) -> None:
         """
@@ -245,6 +251,8 @@ def shelf_of(job: Job) -> int:
         return _DEAD_SHARD
     if job.lacks_handler:
         return _ASIDE_SHARD
+    if job.pause is not None and job.state is State.PENDING:
+        return _PAUSED_SHARD
     return 0 if job.due_at - job.first_set_at <= _SHORT_MS else 1
 
 
@@ -257,7 +265,7 @@ def _shard_of(_key: str) -> int:
 
 
 def _is_due(job: Job) -> bool:
-    return job.state is State.PENDING and not job.lacks_handler
+    return job.state is State.PENDING and not job.lacks_handler and job.pause is None
 
 
 def _is_plain(job: Job) -> bool:

@@ -21,8 +21,10 @@ def take_over(connection: sqlite3.Connection, owner: str) -> tuple[int, int]:
     _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
     if running:
         # They are at the front, so that the search ends at the last one and not at the last job.
-        places = connection.execute(SQL["running_jobs"], (running,)).fetchall()
-        connection.executemany(SQL["rescue_job"], places)
+        found = connection.execute(SQL["running_jobs"], (running,)).fetchall()
+        connection.executemany(SQL["rescue_job"], [place for *place, _, is_paused in found if not is_paused])
+        connection.executemany(SQL["pause_job"], [place for *place, _, is_paused in found if is_paused])
+        connection.executemany(SQL["pause_key"], [(key,) for *_, key, is_paused in found if is_paused])
     connection.execute(SQL["take_over"], (owner,))
     connection.execute(SQL["delete_all_notes"])
     return epoch + 1, running

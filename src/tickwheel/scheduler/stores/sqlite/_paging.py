@@ -8,7 +8,7 @@ import sqlite3
 from typing import Any, Final
 
 from tickwheel.scheduler.model import Job, JobQuery, Page, State
-from tickwheel.scheduler.stores._rows import CODES, in_int64, job_of, successor
+from tickwheel.scheduler.stores._rows import CODES, in_int64, paused_job_of, successor
 from tickwheel.scheduler.stores.sqlite._queries import paging
 
 __all__ = ["page"]
@@ -29,7 +29,9 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     It looks at as many keys as make a page. Where a filter leaves some of them out, it looks further, once, in two
     statements: how far, and what is there.
     """
-    keys = "recurring_keys" if query.recurring else _KEYS.get(query.state, "all_keys") if query.state else "all_keys"
+    keys = _KEYS.get(query.state, "all_keys") if query.state else "all_keys"
+    if query.paused or query.recurring:
+        keys = "paused_keys" if query.paused else "recurring_keys"
     values: dict[str, Any] = {
         # No string sorts between a key and the same with a NUL behind it.
         "first": query.prefix if query.cursor is None else max(query.prefix, query.cursor + "\0"),
@@ -38,6 +40,7 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
         "due_from": in_int64(query.due_from, -(2**63)),
         "due_until": in_int64(query.due_until, 2**63 - 1),
         "handler": query.handler,
+        "recurring": query.recurring,
         "reach": query.limit + 1,
         "last": _ABOVE_ALL,
         "limit": query.limit + 1,
@@ -45,7 +48,8 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     jobs = _read(connection, keys, values)
     if len(jobs) > query.limit:  # most filters let most jobs through
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
-    if (query.state, query.due_from, query.due_until, query.handler) == (None,) * 4:
+    is_mixed = query.paused and query.recurring
+    if (query.state, query.due_from, query.due_until, query.handler) == (None,) * 4 and not is_mixed:
         return Page(tuple(jobs))
     values["reach"] = reach = max(_REACH, query.limit + 1)
     in_reach, last = connection.execute(paging("end_of_reach", keys), values).fetchone()
@@ -57,4 +61,4 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
 
 
 def _read(connection: sqlite3.Connection, keys: str, values: dict[str, Any]) -> list[Job]:
-    return [job_of(row) for row in connection.execute(paging("page", keys), values)]
+    return [paused_job_of(row) for row in connection.execute(paging("page", keys), values)]

@@ -18,7 +18,7 @@ from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreFullError
 from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._plan import WrongGuessError
-from tickwheel.scheduler.stores._rows import job_of
+from tickwheel.scheduler.stores._rows import job_of, paused_job_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
 from tickwheel.scheduler.stores.sqlite import _withdrawals
 from tickwheel.scheduler.stores.sqlite._batch import Batch
@@ -151,7 +151,7 @@ class SqliteStore:
     def get(self, key: str) -> Job | None:
         with translated(self.url), self._open_connections().reading() as connection:
             row = connection.execute(SQL["job_of_key"], (key,)).fetchone()
-        return job_of(row) if row else None
+        return paused_job_of(row) if row else None
 
     def page(self, query: JobQuery) -> Page:
         with translated(self.url), self._open_connections().reading() as connection:
@@ -246,6 +246,10 @@ class SqliteStore:
     def aside(self) -> list[Aside]:
         with translated(self.url), self._open_connections().reading() as connection:
             return [Aside(*row) for row in connection.execute(SQL["aside"])]
+
+    def count_paused(self) -> int:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return int(connection.execute(SQL["count_paused"]).fetchone()[0])
 
     def shards(self) -> list[Shard]:
         with translated(self.url), self._open_connections().reading() as connection:

@@ -37,8 +37,8 @@ DELETE FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation BETWEEN 
 -- name: insert_job
 INSERT INTO tickwheel_job (
     shard, key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    first_set_at, pause
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_plain_job
 INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation, key, payload, target, handler, first_set_at)
@@ -60,24 +60,24 @@ UPDATE tickwheel_key SET shelf = ?, due_at = ?, generation = ? WHERE shelf = ? A
 DELETE FROM tickwheel_key WHERE shelf = ? AND key IN (:keys);
 
 -- name: insert_note
-INSERT INTO tickwheel_note (generation, due_at) VALUES (?, ?);
+INSERT INTO tickwheel_note (generation, due_at, resumed) VALUES (?, ?, ?);
 
 -- name: delete_notes
 DELETE FROM tickwheel_note WHERE generation <= ?;
 
 -- name: job_of_key
 SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+    first_set_at, pause
 FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
-WHERE k.shelf IN (-2, -1, 0, 1) AND k.key = ?;
+WHERE k.shelf IN (-3, -2, -1, 0, 1) AND k.key = ?;
 
 -- name: jobs_by_key
 SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+    first_set_at, pause
 FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
-WHERE k.shelf IN (-2, -1, 0, 1) AND k.key IN (:keys);
+WHERE k.shelf IN (-3, -2, -1, 0, 1) AND k.key IN (:keys);
 
 -- name: jobs_due
 -- From the floor on, if that is later.
@@ -94,10 +94,11 @@ SELECT due_at, state FROM tickwheel_job WHERE shard = 0 AND due_at >= ?
 ORDER BY due_at, generation LIMIT 2000;
 
 -- name: jobs_noted
-SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+SELECT key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
-FROM tickwheel_note CROSS JOIN tickwheel_job USING (due_at, generation)
-WHERE shard = ?1 AND generation > ?3 AND due_at < ?2 AND state = 0;
+FROM tickwheel_note AS n CROSS JOIN tickwheel_job AS j
+    ON j.due_at = n.due_at AND j.generation = coalesce(n.resumed, n.generation)
+WHERE shard = ?1 AND n.generation > ?3 AND j.due_at < ?2 AND state = 0;
 
 -- name: count_due
 SELECT (due_at - ?1) / ?2 AS step, count(*) FROM tickwheel_job
@@ -105,10 +106,17 @@ WHERE shard = 0 AND due_at >= ?1 AND due_at < ?3 AND state = 0
 GROUP BY step;
 
 -- name: running_jobs
-SELECT due_at, generation FROM tickwheel_job WHERE shard = 0 AND state = 1 ORDER BY due_at, generation LIMIT ?;
+SELECT due_at, generation, key, pause IS NOT NULL FROM tickwheel_job WHERE shard = 0 AND state = 1 ORDER BY due_at, generation LIMIT ?;
 
 -- name: rescue_job
 UPDATE tickwheel_job SET state = 0 WHERE shard = 0 AND due_at = ? AND generation = ?;
+
+-- name: pause_job
+-- One that was paused while it ran.
+UPDATE tickwheel_job SET state = 6, shard = -3 WHERE shard = 0 AND due_at = ? AND generation = ?;
+
+-- name: pause_key
+UPDATE tickwheel_key SET shelf = -3 WHERE shelf IN (0, 1) AND key = ?;
 
 -- name: delete_all_notes
 DELETE FROM tickwheel_note;
@@ -130,6 +138,8 @@ UPDATE tickwheel_question SET has_started = 1 WHERE generation = ? AND due_at = 
 SELECT 1 FROM tickwheel_question WHERE generation = ? AND due_at = ? AND attempt = ? AND has_started = 1;
 
 -- name: all_keys
+SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -3 AND key >= :first AND key < :end
+UNION ALL
 SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -2 AND key >= :first AND key < :end
 UNION ALL
 SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -1 AND key >= :first AND key < :end
@@ -141,6 +151,10 @@ ORDER BY key LIMIT :reach
 
 -- name: dead_keys
 SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -1 AND key >= :first AND key < :end
+ORDER BY key LIMIT :reach
+
+-- name: paused_keys
+SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -3 AND key >= :first AND key < :end
 ORDER BY key LIMIT :reach
 
 -- name: running_keys
@@ -161,14 +175,18 @@ SELECT count(*), max(key) FROM (:keys);
 
 -- name: page
 SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+    first_set_at, pause
 FROM (:keys) AS k CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
 WHERE k.key <= :last
     AND (:state IS NULL OR state % 3 = :state)
     AND j.due_at >= :due_from AND j.due_at < :due_until
     AND (:handler IS NULL OR handler = :handler)
+    AND (NOT :recurring OR recurrence IS NOT NULL)
 ORDER BY k.key LIMIT :limit;
+
+-- name: count_paused
+SELECT count(*) FROM (SELECT 1 FROM tickwheel_job WHERE shard = -3 LIMIT 10000);
 
 -- name: has_aside
 SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = -2);

@@ -10,6 +10,7 @@
 --   aside:NAME    zset    place .. key of what was set aside under that name
 --   running       hash    key -> place and shard of what runs
 --   dead          zset    the keys of dead jobs
+--   paused        zset    the keys of pending jobs that are paused
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
 --   shard:SHARD   hash    owner, epoch, until
 --   tails         set     the numbers of shards that are tails: what ran in one that was handed over
@@ -95,16 +96,17 @@ end
 local function placed(blob, shard)
     local _, head_end = ends_of(blob)
     local flags = blob:byte(22)
-    local rest = head_end + (flags >= 64 and 3 or 1)
-    return blob:sub(1, 21) .. string.char(flags % 64 + 64) .. blob:sub(23, head_end)
+    local has_shard = flags % 128 >= 64
+    local rest = head_end + (has_shard and 3 or 1)
+    return blob:sub(1, 21) .. string.char(has_shard and flags or flags + 64) .. blob:sub(23, head_end)
         .. struct.pack('>I2', shard) .. blob:sub(rest)
 end
 
--- The set that has the pending job of that blob; the shard is the one that its key had at first, for a blob that names
--- none.
+-- The set that has the pending job of that blob, unless it is paused; the shard is the one that its key had at first, for a
+-- blob that names none.
 local function set_of(blob, shard)
     local state, flags = blob:byte(21, 22)
-    if state ~= 3 and flags < 64 then
+    if state ~= 3 and flags % 128 < 64 then
         return 'due:' .. shard
     end
     local target_end, handler_end = ends_of(blob)

@@ -12,7 +12,7 @@
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
-local STATE, DEAD, ASIDE, NONE = 21, '\2', 3, '\0\0\0\0'
+local STATE, DEAD, PAUSED, ASIDE, NONE = 21, '\2', '\6', 3, '\0\0\0\0'
 local sub = string.sub
 
 local owners = {}
@@ -40,6 +40,7 @@ if not is_as_assumed then
 end
 
 local new_running, gone_running, gone_jobs, gone_dead, new_dead, new_keys = {}, {}, {}, {}, {}, {}
+local gone_paused, new_paused = {}, {}
 local new_jobs, new_due, gone_due, notes, has_news = {}, {}, {}, {}, false
 
 local function listed(lists, name)
@@ -118,6 +119,8 @@ for i = 1, #others, 6 do
         gone_running[#gone_running + 1] = key
     elseif sub(head, STATE, STATE) == DEAD then
         gone_dead[#gone_dead + 1] = key
+    elseif sub(head, STATE, STATE) == PAUSED then
+        gone_paused[#gone_paused + 1] = key
     elseif head ~= '' then
         append(listed(gone_due, set_of(head, shard)), sub(head, 1, 20) .. key)
     end
@@ -132,6 +135,8 @@ for i = 1, #others, 6 do
             append(new_running, key, new_mark)
         elseif sub(blob, STATE, STATE) == DEAD then
             append(new_dead, 0, key)
+        elseif sub(blob, STATE, STATE) == PAUSED then
+            append(new_paused, 0, key)
         else
             local name = set_of(blob, shard)
             append(listed(new_due, name), 0, sub(blob, 1, 20) .. key)
@@ -140,7 +145,12 @@ for i = 1, #others, 6 do
             else
                 local place = sub(name, 5)
                 if owner_of(place) ~= owner and owner_of(place) ~= '' then
-                    append(listed(notes, place), whole(struct.unpack('>I8', blob, 9)), key)
+                    -- Notes are read in order; what was resumed has kept its generation, and comes after all.
+                    local generation = struct.unpack('>I8', blob, 9)
+                    if generation <= seen then
+                        generation = (redis.call('GET', at('generation')) or 0) + 1
+                    end
+                    append(listed(notes, place), whole(generation), key)
                 end
             end
         end
@@ -151,6 +161,7 @@ all('HDEL', at('running'), gone_running)
 all('HDEL', at('jobs'), gone_jobs)
 all('ZREM', at('keys'), gone_jobs)
 all('ZREM', at('dead'), gone_dead)
+all('ZREM', at('paused'), gone_paused)
 for name, members in pairs(gone_due) do
     all('ZREM', at(name), members)
     if sub(name, 1, 6) == 'aside:' and redis.call('EXISTS', at(name)) == 0 then
@@ -161,6 +172,7 @@ all('HSET', at('jobs'), new_jobs)
 all('ZADD', at('keys'), new_keys)
 all('HSET', at('running'), new_running)
 all('ZADD', at('dead'), new_dead)
+all('ZADD', at('paused'), new_paused)
 for name, members in pairs(new_due) do
     all('ZADD', at(name), members)
     if sub(name, 1, 6) == 'aside:' then

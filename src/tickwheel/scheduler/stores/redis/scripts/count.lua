@@ -1,5 +1,5 @@
 -- Output: how many jobs are pending, running, dead
-local pending = 0
+local pending = redis.call('ZCARD', at('paused'))
 for _, shard in ipairs(all_shards()) do
     pending = pending + redis.call('ZCARD', at('due:' .. shard))
 end

@@ -95,8 +95,10 @@ for i = 1, #running, 2 do
     local shard = struct.unpack('>I2', mark, 21)
     if rescued[shard] then
         local blob = redis.call('HGET', at('jobs'), key)
-        redis.call('HSET', at('jobs'), key, mark:sub(1, 20) .. blob:sub(21))
-        redis.call('ZADD', at('due:' .. shard), 0, mark:sub(1, 20) .. key)
+        -- One that was paused while it ran goes where paused ones are.
+        local is_paused = blob:byte(22) >= 128
+        redis.call('HSET', at('jobs'), key, mark:sub(1, 20) .. (is_paused and '\6' or blob:sub(21, 21)) .. blob:sub(22))
+        redis.call('ZADD', at(is_paused and 'paused' or 'due:' .. shard), 0, (is_paused and '' or mark:sub(1, 20)) .. key)
         redis.call('HDEL', at('running'), key)
         rescued[shard] = rescued[shard] + 1
     end

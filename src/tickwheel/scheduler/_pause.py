@@ -1,0 +1,62 @@
+"""
+The pause of a job: a job that is pending and not due, whatever its instant, until somebody resumes it.
+"""
+
+from __future__ import annotations
+
+from tickwheel.scheduler._attempt_status import AttemptStatus
+from tickwheel.scheduler._record import record
+
+__all__ = ["Pause", "Resume", "SetPause"]
+
+
+@record
+class Pause:
+    """
+    A pause: when it began, and what was said of it.
+
+    Attributes:
+        at: When, in ms since the epoch.
+        by: The name of who paused it: a process, or the token of a service.
+        note: Why, in words; "" where nothing was said.
+    """
+
+    at: int
+    by: str
+    note: str = ""
+
+
+@record
+class SetPause:
+    """
+    Pause a pending job. Answers PAUSED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
+
+    It keeps its instant, generation and attempts, and is due nowhere; a set, a move, a retry and a next run keep the
+    pause. One whose attempt is counted is pending if *over* says that it does not start. One that recurs is paused
+    after its start, too: this run goes on, and what follows it is paused. One that is paused gets the new words.
+
+    Attributes:
+        key: Of the job.
+        by: The name of who pauses it.
+        note: Why.
+        if_generation: Only if the job has this generation.
+        over: As in `Cancel`.
+    """
+
+    key: str
+    by: str
+    note: str = ""
+    if_generation: int | None = None
+    over: AttemptStatus | None = None
+
+
+@record
+class Resume:
+    """
+    End the pause of a job, which is due again at its instant. Answers RESUMED, NOT_FOUND or WRONG_GENERATION.
+
+    It keeps its generation. KEPT: it was not paused.
+    """
+
+    key: str
+    if_generation: int | None = None

@@ -1,0 +1,273 @@
+"""
+Pause and resume: a job that is pending and not due.
+"""
+
+from __future__ import annotations
+
+from tickwheel.scheduler.model import (
+    Adopt,
+    Begin,
+    JobQuery,
+    Outcome,
+    Redate,
+    SetAside,
+    SetMode,
+    Settled,
+    Standing,
+    State,
+)
+from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, everything
+
+__all__ = ["PauseTests"]
+
+
+class PauseTests(StoreTests):
+    """
+    A paused job is pending, due nowhere, and begun by nobody, whatever else is written to it.
+    """
+
+    def test_paused(self) -> None:
+        """
+        A paused job shows who paused it, when and why, and is due nowhere; nothing else of it has changed.
+        """
+        with self.rig() as rig:
+            job, other = rig.pending("key", payload=b"1"), rig.pending("other", 70_000)
+            answer = rig.pause("key", "the disk is full")
+            assert answer.outcome is Outcome.PAUSED
+            paused = rig.get("key")
+            assert answer.job == paused
+            assert paused.pause is not None
+            assert (paused.pause.by, paused.pause.note) == ("somebody", "the disk is full")
+            assert rig.now <= paused.pause.at <= rig.store.now_ms()
+            assert (paused.state, paused.generation, paused.due_at) == (State.PENDING, job.generation, job.due_at)
+            assert (paused.attempt, paused.payload) == (0, b"1")
+            assert rig.due() == [other]
+            assert rig.store.overdue(list(rig.leases), EVER, 9) == {rig.store.shard_of("other"): [other]}
+            assert rig.store.upcoming(0, EVER, 9) == [other]
+            assert rig.store.count_due(rig.now, 100_000, 1) == [1]
+            assert everything(rig.store) == [paused, other]
+            assert rig.store.page(JobQuery(state=State.PENDING)).jobs == (paused, other)
+            assert (rig.counts(), rig.store.count_paused()) == ((2, 0, 0), 1)
+
+    def test_not_begun(self) -> None:
+        """
+        What was read before the pause is not begun after it, nor set aside or redated, and uses no attempt.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key")
+            epoch = rig.lease("key").epoch
+            paused = rig.pause("key").job
+            for write in (Begin(job, epoch), SetAside(job, epoch), Redate(job, epoch, rig.now + 5)):
+                assert rig.do(write).outcome is Outcome.PAUSED
+            assert rig.get("key") == paused
+            others = [rig.pending(f"other {number}") for number in range(3)]
+            answers = rig.store.apply(
+                [Begin(each, rig.lease(each.key).epoch) for each in (*others[:2], job, others[2])]
+            )
+            begun, refused = Outcome.BEGUN, Outcome.PAUSED
+            assert [answer.outcome for answer in answers] == [begun, begun, refused, begun]
+            assert rig.get("key") == paused
+
+    def test_resumed(self) -> None:
+        """
+        A resumed job is due at its instant under its generation; what is not paused is kept as it is.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key")
+            rig.pause("key")
+            answer = rig.resume("key")
+            assert (answer.outcome, answer.job) == (Outcome.RESUMED, job)
+            assert rig.due() == [job]
+            assert rig.store.count_paused() == 0
+            again = rig.resume("key")
+            assert (again.outcome, again.job) == (Outcome.KEPT, job)
+            assert rig.begin(job) is Outcome.BEGUN
+
+    def test_again(self) -> None:
+        """
+        A second pause has the last word, and one resume ends both.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key")
+            rig.pause("key", "first")
+            assert rig.pause("key", "second \u00e9 \U0001f6d1").outcome is Outcome.PAUSED
+            pause = rig.get("key").pause
+            assert pause is not None
+            assert pause.note == "second \u00e9 \U0001f6d1"
+            assert rig.resume("key").job == job
+
+    def test_refused(self) -> None:
+        """
+        There is nothing to pause or resume of a key without a live job, nor under another generation.
+        """
+        with self.rig() as rig:
+            dead, job = rig.dead("dead"), rig.pending("key")
+            for key, found in (("nobody", None), ("dead", dead)):
+                for answer in (rig.pause(key), rig.resume(key)):
+                    assert (answer.outcome, answer.job) == (Outcome.NOT_FOUND, found)
+            wrong = job.generation + 1
+            for answer in (rig.pause("key", if_generation=wrong), rig.resume("key", if_generation=wrong)):
+                assert (answer.outcome, answer.job) == (Outcome.WRONG_GENERATION, job)
+            assert rig.pause("key", if_generation=job.generation).outcome is Outcome.PAUSED
+            assert rig.resume("key", if_generation=job.generation).outcome is Outcome.RESUMED
+
+    def test_verbs(self) -> None:
+        """
+        A paused job can be set and moved, and stays paused; cancelled and set again, it is another one.
+        """
+        with self.rig() as rig:
+            first = rig.pending("key", payload=b"1")
+            rig.pause("key", "why")
+            pause = rig.get("key").pause
+            answer = rig.set("key", 5, payload=b"2")
+            assert answer.outcome is Outcome.REPLACED
+            assert answer.job is not None
+            assert answer.job.generation > first.generation
+            assert (answer.job.payload, answer.job.due_at, answer.job.pause) == (b"2", rig.now + 5, pause)
+            assert rig.get("key") == answer.job
+            assert rig.set("key", 9, SetMode.KEEP).outcome is Outcome.KEPT
+            moved = rig.move("key", 7)
+            assert moved.outcome is Outcome.MOVED
+            assert moved.job is not None
+            assert (moved.job.due_at, moved.job.pause) == (rig.now + 7, pause)
+            assert rig.due() == []
+            assert rig.cancel("key").job == moved.job
+            assert rig.pending("key").pause is None
+            assert (rig.counts(), rig.store.count_paused()) == ((1, 0, 0), 0)
+
+    def test_counted(self) -> None:
+        """
+        A job whose attempt is counted is paused by the word that it does not start, and not by the word that it has.
+        """
+        with self.rig() as rig:
+            rig.running("key")
+            assert rig.pause("key").outcome is Outcome.TOO_LATE
+            assert rig.pause("key", over=rig.status("key", Standing.STARTED)).outcome is Outcome.TOO_LATE
+            assert rig.pause("key", over=rig.status("key", Standing.WITHDRAWN)).outcome is Outcome.PAUSED
+            assert (rig.get("key").state, rig.get("key").attempt) == (State.PENDING, 0)
+            rig.running("cut off")
+            assert rig.pause("cut off", over=rig.status("cut off", Standing.CUT_OFF)).outcome is Outcome.PAUSED
+            assert rig.get("cut off").attempt == 1
+            assert (rig.counts(), rig.store.count_paused()) == ((2, 0, 0), 2)
+
+    def test_recurring(self) -> None:
+        """
+        A job that recurs is paused while it runs: its run goes on, and the next one, or another attempt, is paused.
+        """
+        with self.rig() as rig:
+            for key, how in (("next", Settled.DONE), ("again", Settled.AGAIN)):
+                job = rig.running(key, recurrence="every 5 s")
+                answer = rig.pause(key, over=rig.status(key, Standing.STARTED))
+                assert (answer.outcome, rig.get(key)) == (Outcome.PAUSED, answer.job)
+                assert answer.job is not None
+                assert (answer.job.state, rig.store.count_paused()) == (State.RUNNING, 0)
+                settled = rig.settle(job, how, attempt=1, due_at=rig.now + 9)
+                assert settled.outcome is Outcome.SETTLED
+                assert settled.job is not None
+                assert (settled.job.state, settled.job.pause) == (State.PENDING, answer.job.pause)
+                assert (rig.get(key), rig.due(), rig.store.count_paused()) == (settled.job, [], 1)
+                rig.resume(key)
+                assert [each.key for each in rig.due()] == [key]
+                rig.cancel(key)
+
+    def test_resumed_while_it_runs(self) -> None:
+        """
+        A pause that ends before the run does leaves no trace; one that dies takes its pause along.
+        """
+        with self.rig() as rig:
+            job = rig.running("key", recurrence="every 5 s")
+            rig.pause("key", over=rig.status("key", Standing.STARTED))
+            assert rig.resume("key").outcome is Outcome.RESUMED
+            settled = rig.settle(job, due_at=rig.now + 9).job
+            assert settled is not None
+            assert rig.due() == [settled]
+            job = rig.running("dying", recurrence="every 5 s")
+            rig.pause("dying", over=rig.status("dying", Standing.STARTED))
+            dead = rig.settle(job, Settled.DEAD, attempt=1, error="it broke").job
+            assert dead is not None
+            assert (dead.state, dead.pause) == (State.DEAD, None)
+            replayed = rig.replay("dying").job
+            assert replayed is not None
+            assert replayed in rig.due()
+
+    def test_rescued(self) -> None:
+        """
+        A job that was paused while it ran, and is cut off, is pending, paused, and due under no later owner.
+        """
+        with self.rig() as rig:
+            job, plain = rig.running("key", recurrence="every 5 s"), rig.running("plain", 61_000)
+            rig.pause("key", over=rig.status("key", Standing.STARTED))
+            _hand_over(rig)
+            kept = rig.get("key")
+            assert (kept.state, kept.attempt, kept.generation) == (State.PENDING, 1, job.generation)
+            assert kept.pause is not None
+            assert [each.key for each in rig.due()] == ["plain"]
+            assert (rig.counts(), rig.store.count_paused()) == ((2, 0, 0), 1)
+            resumed = rig.resume("key").job
+            assert resumed is not None
+            assert sorted(each.key for each in rig.due()) == ["key", "plain"]
+            assert rig.begin(resumed) is Outcome.BEGUN
+            assert rig.begin(rig.get(plain.key)) is Outcome.BEGUN
+            assert rig.settle(resumed).outcome is Outcome.SETTLED
+
+    def test_set_aside(self) -> None:
+        """
+        A job that was set aside can be paused: nobody takes it up, and once it is resumed its own shard has it.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key", handler="mail")
+            lease = rig.lease("key")
+            rig.do(SetAside(job, lease.epoch))
+            assert rig.pause("key").outcome is Outcome.PAUSED
+            assert rig.store.aside() == []
+            assert rig.store.take_up(lease.shard, lease.epoch, [("handler", None)], 9) == []
+            assert rig.resume("key").job == job
+            assert rig.due() == [job]
+
+    def test_adopted(self) -> None:
+        """
+        A job that comes from another store paused stays paused.
+        """
+        with self.rig() as rig:
+            rig.pending("key")
+            paused = rig.pause("key", "why")
+            assert paused.job is not None
+            rig.cancel("key")
+            answer = rig.do(Adopt(paused.job))
+            assert answer.job is not None
+            assert answer.job.pause == paused.job.pause
+            assert (rig.get("key"), rig.due()) == (answer.job, [])
+
+    def test_listed(self) -> None:
+        """
+        A list of what is paused holds the pending jobs that are, page by page, and goes with the other filters.
+        """
+        with self.rig() as rig:
+            for number in range(9):
+                rule = "every 5 s" if number % 3 == 0 else None
+                rig.pending(f"key {number}", 60_000 + number, recurrence=rule, handler="ab"[number % 2])
+                if number % 2:
+                    rig.pause(f"key {number}")
+            rig.running("running", recurrence="every 5 s")
+            rig.pause("running", over=rig.status("running", Standing.STARTED))
+
+            def listed(**query: object) -> list[str]:
+                return [job.key for job in everything(rig.store, limit=2, **query)]
+
+            assert listed(paused=True) == ["key 1", "key 3", "key 5", "key 7"]
+            assert listed(paused=True, prefix="key 3") == ["key 3"]
+            assert listed(paused=True, state=State.PENDING) == ["key 1", "key 3", "key 5", "key 7"]
+            assert listed(paused=True, state=State.RUNNING) == []
+            assert listed(paused=True, state=State.DEAD) == []
+            assert listed(paused=True, recurring=True) == ["key 3"]
+            assert listed(paused=True, handler="a") == []
+            assert listed(paused=True, due_from=rig.now + 60_004) == ["key 5", "key 7"]
+            assert listed(recurring=True) == ["key 0", "key 3", "key 6", "running"]
+
+
+def _hand_over(rig: Rig) -> None:
+    """
+    Give the store up, and take it under another name.
+    """
+    rig.store.release(OWNER)
+    rig.leases = {lease.shard: lease for lease in rig.store.acquire("the next owner")}
