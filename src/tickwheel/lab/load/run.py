@@ -1,5 +1,5 @@
 """
-The stages of a load, one after the other: an open loop, whose requests come when they come, answered or not.
+The stages of a load, one after the other: an open loop, whose requests are sent on schedule, answered or not.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ TIMEOUT_S = 15.0
 """From the look-up of the name to the end of the answer's head."""
 _CONNECTIONS_MAX = 100
 _RETRY_AFTER_MAX_S = 86_400.0
-"""A receiver may ask for a day's patience; who wants more is answered 410."""
+"""A receiver may ask for a wait of a day; a longer one is cut to that."""
 _BROKEN = 500
 """From this status on, it is the receiver that does not work, and not what was sent to it."""
 _SHOWN_BYTES = 200
