@@ -26,7 +26,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(
-    r"^(?:<!-- given\n(?P<given>.*?)^-->\n+)?```(?P<language>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^(?:<!-- (?:given\n(?P<given>.*?)^|not run: (?P<why>[^\n]*?) )-->\n+)?"
+    r"```(?P<language>[^\n]*)\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 LINK = re.compile(r"\[[^\]]+\]\((?!https?:)([^)#]+)[^)]*\)")
 DATABASES = re.compile(r"^\$ (createdb .+)", re.MULTILINE)
@@ -36,8 +38,7 @@ PATIENCE_S = 300
 KILLED = {-signal.SIGKILL, 128 + signal.SIGKILL} if hasattr(signal, "SIGKILL") else {1}
 LANGUAGES = {"python", "console", "py", "", "{toctree}"}
 """What code is in a page: Python and commands, which run here; excerpts; drawings and output; and lists of pages."""
-EXCERPT = re.compile(r"(?:^<!-- not run: (\S+) [^\n]*?(\S+) runs it -->\n\n)?^```py\n", re.MULTILINE)
-"""Python that does not run where it is, after a comment that names the whole, and the tests that run that."""
+COMMAND = re.compile(r"^(?:createdb|curl|export|make|pip|python|tickwheel) ", re.MULTILINE)
 NOT_RUN = {
     "make ": "make runs these tests; that there is such a target is tested below",
     "pip install ": "what is tested is installed; that there is such an extra is tested below",
@@ -184,14 +185,15 @@ def test_the_python_of_a_page_runs(page, environment, tmp_path):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_code_is_left_out(page):
     """
-    A page has no block in a language that nothing here runs or knows, and what is not run here is run elsewhere.
+    A page has no block in a language that nothing here runs; what is not run here says why, and which test does it.
     """
-    text = page.read_text("utf-8")
-    assert {match["language"] for match in FENCE.finditer(text)} <= LANGUAGES
-    for whole, tests in EXCERPT.findall(text):
-        assert whole, "say before an excerpt what has the whole, and what runs it"
-        assert (ROOT / whole).exists()
-        assert Path(whole).name in (ROOT / tests).read_text("utf-8")
+    for match in FENCE.finditer(page.read_text("utf-8")):
+        assert match["language"] in LANGUAGES
+        if match["language"] == "py" or (match["language"] == "" and COMMAND.search(match["code"])):
+            assert match["why"], f"say before it why it is not run, and which test runs the like:\n{match['code']}"
+            named = re.findall(r"\w+(?:/[\w.]+)+", match["why"])
+            assert all((ROOT / path).exists() for path in named)
+            assert any(path.startswith("tests/") for path in named)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
