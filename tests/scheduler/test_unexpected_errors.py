@@ -12,7 +12,8 @@ from dataclasses import replace
 import pytest
 
 from tickwheel.observe.events import StoreFailed
-from tickwheel.scheduler import SchedulerOptions
+from tickwheel.scheduler import SchedulerOptions, _standby
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.stores import Abilities, MemoryStore
 from tickwheel.scheduler.stores.sqlite import _checkpointer
 from tickwheel.scheduler.stores.sqlite._joining import Follower
@@ -96,6 +97,26 @@ def test_goes_on(make, record, caplog, call):
     assert store.trips == 2
     assert "negative integer" in failed[0].error
     assert any(line.exc_info for line in caplog.records)
+
+
+def test_waiting_goes_on(monkeypatch, caplog):
+    """
+    A process that waits to become the owner tries again after an error that no store should raise.
+    """
+    monkeypatch.setattr(_standby, "_PAUSE_S", 0.01)
+    turns, has_started = [], threading.Event()
+
+    def start():
+        turns.append(1)
+        if len(turns) < 3:
+            raise ZeroDivisionError
+        has_started.set()
+
+    _standby.Standby(Runtime()).begin(start)
+    assert has_started.wait(20)
+    assert [line.message for line in caplog.records] == [
+        "this scheduler could not become the owner; it will try again"
+    ] * 2
 
 
 class Opening:

@@ -69,6 +69,8 @@ class Standby:
                 if not error.is_transient:
                     _log.exception("this scheduler no longer waits to become the owner")
                     return
+            except Exception:  # noqa: BLE001 - this thread must not end: nobody might fire any more
+                _log.exception("this scheduler could not become the owner; it will try again")
             else:
                 _log.info("this scheduler has become the owner")
                 return
