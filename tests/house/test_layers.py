@@ -37,7 +37,7 @@ FOUNDATION = {
 # Rooms whose public modules are alternatives: each knows its contract, none knows another or what stands above.
 ALTERNATIVES = {
     "scheduler.stores": {"scheduler.model", "scheduler.errors", "scheduler.stores.contract"},
-    "scheduler.targets": {"scheduler.model", "scheduler.errors", "scheduler.targets.contract"},
+    "scheduler.targets": {"scheduler.model", "scheduler.errors", "scheduler.targets.contract", "scheduler.tracebacks"},
 }
 # The one that knows them all, to choose by a name.
 CHOOSERS = {"scheduler.stores._open", "scheduler.stores", "scheduler.targets._open", "scheduler.targets"}

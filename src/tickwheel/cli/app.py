@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "move": "move",
     "cancel": "cancel",
     "get": "get",
+    "history": "history",
     "list": "list",
     "run": "run",
     "pause": "pause",

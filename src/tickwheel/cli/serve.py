@@ -17,7 +17,7 @@ from tickwheel.cli import logs, targets
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.modules import imported
 from tickwheel.cli.options import store_option
-from tickwheel.scheduler import AsyncScheduler, SchedulerOptions
+from tickwheel.scheduler import AsyncScheduler, HistoryOptions, SchedulerOptions
 from tickwheel.scheduler.targets.log import LogTarget
 
 __all__ = ["command"]
@@ -78,6 +78,21 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     show_default=True,
     help="How long an attempt may take where its handler or target has no limit of its own; 0 for none.",
 )
+@click.option(
+    "--history",
+    type=click.Choice(["none", "failures", "usual", "all"]),
+    default=HistoryOptions().keep,
+    show_default=True,
+    help="What is kept of attempts that ended: usual is failures and runs of recurring jobs, all each success, too.",
+)
+@click.option(
+    "--history-days",
+    type=click.FloatRange(min=0, max=36_525, min_open=True),
+    metavar="DAYS",
+    default=HistoryOptions().age_s / 86_400,
+    show_default=True,
+    help="How long it is kept.",
+)
 @click.option("--pending-max", type=click.IntRange(min=1), metavar="N", help="How many jobs may be pending.")
 @click.option(
     "--every-min",
@@ -108,6 +123,8 @@ def command(
     pending_max: int | None,
     request_timeout: float,
     handler_timeout: float,
+    history: str,
+    history_days: float,
     every_min: float,
     log_level: str,
     log_json: bool,
@@ -138,7 +155,9 @@ def command(
             made["log"] = LogTarget(logs.log_firing)
         scheduler = AsyncScheduler(
             store,
-            options=SchedulerOptions(timeout_s=handler_timeout or None),
+            options=SchedulerOptions(
+                timeout_s=handler_timeout or None, history=HistoryOptions(history, history_days * 86_400)
+            ),
             targets=made,
             tracer=None if trace is None else _tracer(trace),
         )

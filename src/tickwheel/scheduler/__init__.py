@@ -15,7 +15,7 @@ through these rooms in order.
 
 from __future__ import annotations
 
-from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._options import HistoryOptions, SchedulerOptions
 from tickwheel.scheduler.errors import (
     AccessError,
     HandlerNotFoundError,
@@ -31,7 +31,7 @@ from tickwheel.scheduler.errors import (
     TransactionError,
     UnsupportedError,
 )
-from tickwheel.scheduler.model import Answer, Job, JobQuery, Outcome, Page, RetryPolicy, SetMode, State
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Outcome, Page, RetryPolicy, SetMode, State
 from tickwheel.scheduler.recurrence import Misfire, Recurrence
 from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import USUAL, DeadLetter, Firing, Retry, Snooze, Target
@@ -48,6 +48,8 @@ __all__ = [
     "DeadLetter",
     "Firing",
     "HandlerNotFoundError",
+    "HistoryOptions",
+    "HistoryRecord",
     "InvalidJobError",
     "InvalidRecurrenceError",
     "Job",

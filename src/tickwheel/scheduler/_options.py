@@ -7,16 +7,59 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass, field, fields
+from typing import Final
 
 from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import USUAL_RETRY, RetryPolicy
 
-__all__ = ["SchedulerOptions"]
+__all__ = ["HistoryOptions", "SchedulerOptions"]
+
+_KEPT: Final = ("none", "failures", "usual", "all")
+_CENTURY_S: Final = 36_525 * 86_400
 
 
 def _owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or value < 1:
+        raise InvalidJobError(name, value, "pass an integer, at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryOptions:
+    """
+    What the store keeps of the past, and how much of it.
+
+    Attributes:
+        keep: "usual": each attempt that failed, died or expired, and each run of a recurring job; "failures": only what
+            failed, died or expired; "all": also each success of a job that fires once, for one more row in the same
+            commit, and each snooze; or "none".
+        age_s: For how many seconds; 30 days.
+        per_key: How many records of one key.
+        total: How many in the whole store. All three are looked after once a minute: until then there may be more.
+    """
+
+    keep: str = "usual"
+    age_s: float = 2_592_000.0
+    per_key: int = 100
+    total: int = 50_000
+
+    def __post_init__(self) -> None:
+        """
+        Refuse what nothing can work with.
+
+        Raises:
+            InvalidJobError: Naming the option.
+        """
+        if self.keep not in _KEPT:
+            raise InvalidJobError("keep", self.keep, f"pass one of {', '.join(_KEPT)}")
+        if not 0 < self.age_s <= _CENTURY_S:
+            raise InvalidJobError("age_s", self.age_s, "pass seconds, more than 0, at most a century")
+        for name in ("per_key", "total"):
+            _check_count(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +72,7 @@ class SchedulerOptions:
         retry: The policy of jobs that are set without one.
         horizon_s: How far ahead jobs are staged into memory.
         timeout_s: How long an attempt may take whose handler or target has no timeout of its own; None for no limit.
+        history: What is kept of attempts that ended.
         staged_max: How many may be staged at once; the others wait in the store, whatever their instant.
         workers: How many threads run sync handlers at most; they are started when there is something to run.
         coroutines: How many async handlers and webhooks may be under way at once.
@@ -43,6 +87,7 @@ class SchedulerOptions:
     retry: RetryPolicy = USUAL_RETRY
     horizon_s: float = 10.0
     timeout_s: float | None = 1800.0
+    history: HistoryOptions = HistoryOptions()
     staged_max: int = 50_000
     workers: int = min(32, (os.cpu_count() or 1) + 4)
     coroutines: int = 1_000
@@ -64,7 +109,5 @@ class SchedulerOptions:
             raise InvalidJobError("horizon_s", self.horizon_s, "pass seconds in 0.2..3600")
         if self.timeout_s is not None and not self.timeout_s > 0:
             raise InvalidJobError("timeout_s", self.timeout_s, "pass seconds, more than 0, or None")
-        for option in fields(self)[4:]:
-            value = getattr(self, option.name)
-            if not isinstance(value, int) or value < 1:
-                raise InvalidJobError(option.name, value, "pass an integer, at least 1")
+        for option in fields(self)[5:]:
+            _check_count(option.name, getattr(self, option.name))

@@ -26,8 +26,10 @@ from tickwheel.typing import Duration, Instant
 __all__ = [
     "FAR_MS",
     "KEY_BYTES_MAX",
+    "NUMBER_MAX",
     "PAYLOAD_BYTES_MAX",
     "at_ms",
+    "check_count",
     "check_generation",
     "check_handler",
     "check_key",
@@ -45,6 +47,8 @@ __all__ = [
 
 KEY_BYTES_MAX = 512
 PAYLOAD_BYTES_MAX = 1 << 20
+NUMBER_MAX = (1 << 53) - 1
+"""The largest number of a record: what JSON carries exactly."""
 FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 
@@ -111,6 +115,15 @@ def check_generation(generation: int | None) -> int | None:
     if generation is not None and (type(generation) is not int or not 0 <= generation < 1 << 63):
         raise InvalidJobError("if_generation", generation, "pass the generation that a set, move or get answered, or 0")
     return generation
+
+
+def check_count(name: str, count: object, most: int) -> int:
+    """
+    Return *count* if it is an integer in 1..*most*.
+    """
+    if type(count) is not int or not 1 <= count <= most:
+        raise InvalidJobError(name, count, f"pass an integer in 1..{most}")
+    return count
 
 
 def choice(name: str, value: str, kind: type[_Choice]) -> _Choice:

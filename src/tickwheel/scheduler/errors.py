@@ -69,11 +69,12 @@ class HandlerFailedError(TickwheelError, RuntimeError):
 
     is_transient = True
 
-    def __init__(self, what: str, *, is_whole: bool) -> None:
+    def __init__(self, what: str, *, is_whole: bool, remote_traceback: str | None = None) -> None:
         """
-        Say *what* happened, and whether the process *is_whole*, to run other calls.
+        Say *what* happened, whether the process *is_whole*, to run other calls, and where in it the handler raised.
         """
         self.is_whole = is_whole
+        self.remote_traceback = remote_traceback
         super().__init__(what)
 
 
@@ -223,7 +224,7 @@ def error_text(error: BaseException) -> str:
     return kept_text(f"{name}: {message}") if message else name
 
 
-def kept_text(text: object) -> str:
+def kept_text(text: object, chars_max: int = ERROR_CHARS_MAX) -> str:
     r"""
     Return *text* as any store keeps it: a plain string, cut; NUL as `\x00`, lone surrogates as `\udc80`.
 
@@ -234,7 +235,7 @@ def kept_text(text: object) -> str:
             text = str(text)
         except BaseException as fault:  # noqa: BLE001  any text may be kept, also one that raises
             return _SILENT.format(type(fault).__name__)
-    cut = str.__getitem__(text, slice(ERROR_CHARS_MAX))  # type: ignore[index]  # a string by its class; now exactly one
+    cut = str.__getitem__(text, slice(chars_max))  # type: ignore[index]  # a string by its class; now exactly one
     if cut.isascii() and "\0" not in cut:
         return cut
-    return cut.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")[:ERROR_CHARS_MAX]
+    return cut.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")[:chars_max]

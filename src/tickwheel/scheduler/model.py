@@ -10,12 +10,14 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from tickwheel.scheduler._attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
+from tickwheel.scheduler._history import CUT_OFF, HistoryRecord
 from tickwheel.scheduler._pause import Pause, Resume, SetPause
 from tickwheel.scheduler._policy import USUAL_RETRY, RetryPolicy
 from tickwheel.scheduler._record import record
 
 __all__ = [
     "ANY_ATTEMPT",
+    "CUT_OFF",
     "USUAL_RETRY",
     "Adopt",
     "Answer",
@@ -23,6 +25,7 @@ __all__ = [
     "Begin",
     "Cancel",
     "Contested",
+    "HistoryRecord",
     "Job",
     "JobQuery",
     "Move",
@@ -308,6 +311,7 @@ class Settle:
         due_at: The next instant. For DONE it means that the job recurs; for AGAIN, None keeps the one it had.
         error: What went wrong, or None.
         recurrence: The canonical text of its recurrence where the job lives on; None keeps the one it has.
+        record: What the history keeps of it, stored in the same transaction if, and only if, it is SETTLED.
     """
 
     job: Job
@@ -317,6 +321,7 @@ class Settle:
     due_at: int | None = None
     error: str | None = None
     recurrence: str | None = None
+    record: HistoryRecord | None = None
 
 
 @record

@@ -30,6 +30,7 @@ from tickwheel.service.documents import (
     ShardsDocument,
     WheelDocument,
 )
+from tickwheel.service.history import HistoryDocument
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument
 from tickwheel.service.schedules import RunsDocument, ScheduleDocument, SchedulesDocument
 from tickwheel.service.stats import StatsDocument
@@ -64,6 +65,17 @@ _FIRING: Final[dict[str, Any]] = {
     "fired_at": "2030-01-01T09:04:00.001Z",
     "lateness_ms": 0.7,
     "outcome": "succeeded",
+}
+_RECORD: Final[dict[str, Any]] = {
+    **{name: _FIRING[name] for name in ("key", "generation", "attempt", "target", "handler", "due_at", "lateness_ms")},
+    "number": 41,
+    "at": "2030-01-01T09:04:02.512Z",
+    "outcome": "failed",
+    "by": _OWNER,
+    "took_ms": 2511.3,
+    "error": "KettleError: it is empty",
+    "traceback": None,
+    "trace": None,
 }
 _RULE: Final[dict[str, Any]] = {"cron": "0 9 * * 1-5", "jitter_ms": 0, "misfire": "once", "tz": "Europe/Berlin"}
 _RUNS: Final = ["2030-01-01T08:00:00Z", "2030-01-02T08:00:00Z"]
@@ -217,6 +229,7 @@ ANSWERS: Final[dict[Any, Any]] = {
     },
     CountsDocument: {"counts": [0, 0, 0, 0, 1]},
     FiringsDocument: {"firings": [_FIRING]},
+    HistoryDocument: {"records": [_RECORD]},
     StatsDocument: _STATS,
     ForecastDocument: {
         "next_due_at": _DUE_AT,

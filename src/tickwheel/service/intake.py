@@ -38,7 +38,7 @@ __all__ = [
 _ETAG: Final = re.compile(r'"(\d{1,19})"|(\d{1,19})')
 _CHARSET: Final = re.compile(r';\s*charset\s*=\s*"?([^\s;"]*)', re.IGNORECASE)
 _FIELDS_MAX: Final = 32
-_DIGITS_MAX: Final = 9
+_DIGITS_MAX: Final = 16
 _FLAGS: Final = ("true", "false")
 _DRAINED_MAX: Final = 64 << 20
 """How much of a body that is too large is read and forgotten before the connection is cut."""

@@ -9,10 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from tickwheel.scheduler import AsyncScheduler, Page
+from tickwheel.scheduler.checks import NUMBER_MAX
 from tickwheel.service.bodies import MoveBody, PauseBody, SetBody
 from tickwheel.service.documents import PageDocument, job_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.guard import caller
+from tickwheel.service.history import history_document
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_flag, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
@@ -21,7 +23,7 @@ from tickwheel.service.refusals import check_set
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decode
 
-__all__ = ["LIST_FIELDS", "PREFIX", "Jobs"]
+__all__ = ["HISTORY_FIELDS", "LIST_FIELDS", "PREFIX", "Jobs"]
 
 PREFIX: Final = b"/v1/jobs/"
 """What precedes the key in the address of a job."""
@@ -42,6 +44,11 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
 }
 """The fields of a list's query, each with its JSON schema."""
+HISTORY_FIELDS: Final[dict[str, Any]] = {
+    "before": {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX, "description": "Records with lower numbers."},
+    "limit": LIST_FIELDS["limit"],
+}
+"""The same of a history's."""
 _ORDERS: Final = ("key", "due")
 _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)
@@ -99,6 +106,16 @@ class Jobs:
         if job is None:
             raise ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
         return job_reply(job)
+
+    async def history(self, call: Request) -> Reply:
+        """
+        Return what happened to the jobs of this key, the newest first; also where there is none any more.
+        """
+        key, fields = _key(call, b":history"), query(call, HISTORY_FIELDS)
+        limit = to_count("limit", fields.get("limit", "100"), self._options.page_max)
+        before = to_count("before", fields["before"], NUMBER_MAX) if "before" in fields else None
+        records = await self._scheduler.history(key, before=before, limit=limit)
+        return document_reply(history_document(records))
 
     async def run_now(self, call: Request) -> Reply:
         """

@@ -37,8 +37,9 @@ from tickwheel.service.documents import (
     WheelDocument,
 )
 from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures
+from tickwheel.service.history import HistoryDocument
 from tickwheel.service.http import Request
-from tickwheel.service.jobs import LIST_FIELDS, Jobs
+from tickwheel.service.jobs import HISTORY_FIELDS, LIST_FIELDS, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.metrics import Metrics
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument, Pulls
@@ -153,6 +154,9 @@ def operations(
         ),
         Operation(
             "POST", f"{key}:replay", jobs.replay, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True
+        ),
+        Operation(
+            "GET", f"{key}:history", jobs.history, {200: HistoryDocument}, (*_READ, *_STORE), query=HISTORY_FIELDS
         ),
         Operation("GET", keys, jobs.list, {200: PageDocument}, (*_READ, *_STORE), query=LIST_FIELDS),
         Operation(

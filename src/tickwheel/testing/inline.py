@@ -28,7 +28,7 @@ class InlineScheduler(Scheduler):
 
     Args:
         clock: What moves the time.
-        options: The knobs; of these only the retry policy matters.
+        options: The knobs; of these only the retry policy and the history matter.
         targets: Further targets.
     """
 
@@ -41,6 +41,7 @@ class InlineScheduler(Scheduler):
     ) -> None:
         self._clock = clock
         self._store = make_store("memory://", clock)
+        self._history = (options or SchedulerOptions()).history
         super().__init__(self._store, options=options, targets=targets, clock=_JustBefore(clock))
         self._inline: Inline | None = None
 
@@ -52,7 +53,7 @@ class InlineScheduler(Scheduler):
             core: Any = self._core  # that of a store, not of a service
             core.client.opened()
             runtime = replace(core.runtime, clock=self._clock)
-            self._inline = Inline(self._store, core.registry, core.hooks, runtime)
+            self._inline = Inline(self._store, core.registry, core.hooks, runtime, self._history)
             self._clock.attach(self._inline)
         return self
 

@@ -17,7 +17,7 @@ from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation._worlds import World
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Write
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
 
 __all__ = ["Line", "SimulatedStore"]
@@ -262,6 +262,20 @@ class SimulatedStore:
         """
         found: list[int] = self._read("count_due", since, step_ms, steps)
         return found
+
+    def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+        """
+        Read what happened to one.
+        """
+        found: list[HistoryRecord] = self._read("history", key, before, limit)
+        return found
+
+    def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
+        """
+        Delete some of the history.
+        """
+        count: int = self._read("prune", since, per_key, total, limit)
+        return count
 
     def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
         """

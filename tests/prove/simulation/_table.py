@@ -11,7 +11,7 @@ from itertools import islice
 from simulation._machine import SimulatedMachine
 from tickwheel.scheduler.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write
 from tickwheel.scheduler.stores import MemoryStore
-from tickwheel.scheduler.stores._rules import NOT_OWNER, key_of, rescued
+from tickwheel.scheduler.stores._rules import NOT_OWNER, cut_off, key_of, rescued
 from tickwheel.scheduler.stores.contract import Skill
 
 __all__ = ["Table"]
@@ -56,6 +56,7 @@ class Table(MemoryStore):
         """
         running = self.in_shard(shard, State.RUNNING)
         for job in running:
+            self._history.add(cut_off(job, self.now_ms()))
             self._replace(job, rescued(job))
         return len(running)
 

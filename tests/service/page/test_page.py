@@ -171,6 +171,24 @@ def test_replay(server, page):
     server.job("DELETE", "broken")
 
 
+def test_history(server, page):
+    """
+    A job's view shows what happened to it: each attempt, with its error, its traceback, and those of former lives.
+    """
+    page.open(server)
+    for lives in (1, 2, 3):
+        server.job("PUT", "eventful", {"delay": 0, "handler": "fails", "retry": {"attempts": 2, "base_s": 0}})
+        page.wait_for(lambda: len(server.job("GET", "eventful", action=":history").json["records"]) == 2 * lives)  # noqa: B023  it is called at once
+    page.find("#search select").send_keys("dead")
+    page.open_job("eventful")
+    assert page.texts("#detail .past h3") == ["History: 6 attempts"]
+    assert page.texts("#detail .past .outcome") == ["died", "failed", "died", "failed", "died"]
+    assert "raise RuntimeError(message)" in page.texts("#detail .past pre")[0]
+    page.click("#detail .past button", "Show 1 earlier")
+    page.wait_for(lambda: len(page.texts("#detail .past li")) == 6)
+    server.job("DELETE", "eventful")
+
+
 def test_search(server, page):
     """
     The list is narrowed to keys that begin with what is typed, and says so where there is none.

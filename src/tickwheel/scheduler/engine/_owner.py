@@ -21,6 +21,8 @@ from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._dispatcher import Dispatcher
 from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._leases import Leases
+from tickwheel.scheduler.engine._pruner import Pruner
+from tickwheel.scheduler.engine._recorder import Recorder
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
@@ -64,12 +66,14 @@ class Owner:
         self._epochs: frozenset[int] = frozenset()
         self.staged = StagedJobs(resources.runtime)
         self.leases = Leases(resources, way=self)
-        self._settler = Settler(resources, self.staged, figures, way=self)
+        recorder = Recorder(resources.options.history, resources.owner, resources.clock.now)
+        self._settler = Settler(resources, self.staged, figures, recorder, way=self)
         self._dispatcher = Dispatcher(resources, self.staged, self._settler, registry, loop, way=self)
         self._armer = Armer(resources, self.staged, registry, way=self)
         self._stager = Stager(resources, self.staged, self._armer, registry)
         self.withdrawals = Withdrawals(resources, self.staged, self._settler, way=self)
         self._watcher = Watcher(resources, way=self)
+        self._pruner = Pruner(resources, recorder, self._has_first_shard)
 
     def start(self) -> None:
         """
@@ -89,6 +93,7 @@ class Owner:
         self._registry.listen(self._stager.changed)
         self._stager.start()
         self._watcher.start()
+        self._pruner.start()
 
     def is_inside(self) -> bool:
         """
@@ -109,6 +114,7 @@ class Owner:
         self._is_stopping = True
         self._stager.stop(self._left(deadline))
         self._watcher.stop(self._left(deadline))
+        self._pruner.stop(self._left(deadline))
         self._armer.stop()
         self._registry.pulls.shut()
         held = self._dispatcher.take_held()
@@ -165,6 +171,9 @@ class Owner:
         Return the near wheel's own counts: timers, not jobs, because those of one instant share a timer.
         """
         return self._resources.timers.stats()
+
+    def _has_first_shard(self) -> bool:
+        return any(lease.shard == 0 for lease in self.leases.held)
 
     # ---- a job's way, in order ------------------------------------------------------------------------------------
 

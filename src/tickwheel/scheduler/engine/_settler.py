@@ -25,6 +25,7 @@ from tickwheel.observe.events import (
     SettleRefused,
 )
 from tickwheel.scheduler.engine._figures import Figures
+from tickwheel.scheduler.engine._recorder import Recorder
 from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import StagedJob
@@ -55,8 +56,11 @@ class Settler:
     From ended to settled. Ends are added from any thread; answers come on the writer's.
     """
 
-    def __init__(self, resources: Resources, staged: StagedJobs, figures: Figures, way: Way) -> None:
+    def __init__(
+        self, resources: Resources, staged: StagedJobs, figures: Figures, recorder: Recorder, way: Way
+    ) -> None:
         self._staged = staged
+        self._recorder = recorder
         self._way = way
         self._clock = resources.clock
         self._pacer = resources.pacer
@@ -87,7 +91,7 @@ class Settler:
             return False
         if verdict.settle.due_at is not None:
             entry.era = self._clock.era
-        self.write(entry, verdict, tell)
+        self.write(entry, self._recorder.noted(entry, verdict), tell)
         return True
 
     def write(

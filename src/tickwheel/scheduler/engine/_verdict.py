@@ -15,7 +15,7 @@ What the end of an attempt means: done, again or dead, and when next. Pure: no c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -26,6 +26,7 @@ from tickwheel.scheduler.errors import ERROR_CHARS_MAX, HandlerNotFoundError, er
 from tickwheel.scheduler.model import Job, Settle, Settled
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
+from tickwheel.scheduler.tracebacks import traceback_text
 
 __all__ = [
     "Ending",
@@ -70,6 +71,8 @@ class Verdict:
     ending: Ending
     rests: bool = False
     """Whether the job stays in the store for now, although it is pending."""
+    traceback: str | None = None
+    """Where in the target it failed, if that is known."""
 
 
 def succeeded(job: Job, epoch: int) -> Verdict:
@@ -99,9 +102,10 @@ def judge_error(job: Job, epoch: int, error: BaseException, now: int, random: Ch
     Return what follows from what a target raised; a handler that is missing is not tried again.
     """
     text = error_text(error)
-    if issubclass(type(error), _FATAL):
-        return _dead(job, epoch, text)
-    return _failed(job, epoch, text, now, random)
+    is_fatal = issubclass(type(error), _FATAL)
+    verdict = _dead(job, epoch, text) if is_fatal else _failed(job, epoch, text, now, random)
+    trace = traceback_text(error)
+    return verdict if trace is None else replace(verdict, traceback=trace)
 
 
 def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:

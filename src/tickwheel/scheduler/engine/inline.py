@@ -13,9 +13,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tickwheel.scheduler._hooks import Hooks
+from tickwheel.scheduler._options import HistoryOptions
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.checks import FAR_MS, decode_payload
 from tickwheel.scheduler.engine import _verdict
+from tickwheel.scheduler.engine._recorder import Recorder
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import ended_event
 from tickwheel.scheduler.engine._spans import fired_event
@@ -43,11 +45,15 @@ class Inline:
         registry: The targets.
         hooks: Hear of what happens, in the thread that moves the clock.
         runtime: Gives the clock, whose time of day the store reads, and chance.
+        history: What is kept of attempts that ended.
     """
 
-    def __init__(self, store: Store, registry: Registry, hooks: Hooks, runtime: Runtime) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, hooks: Hooks, runtime: Runtime, history: HistoryOptions
+    ) -> None:
         self._store, self._registry, self._hooks = store, registry, hooks
         self._clock, self._random = runtime.clock, runtime.random
+        self._recorder = Recorder(history, "inline", lambda: self._clock.wall_ns() / _NS)
         self._epoch = store.acquire("inline")[0].epoch
 
     def arm(self) -> int | None:
@@ -104,6 +110,7 @@ class Inline:
             except BaseException as error:  # noqa: BLE001  it is this attempt's end; what is the test's own goes on below
                 verdict = _verdict.judge_error(job, self._epoch, error, self._now_ms(), self._random)
                 raised = error
+        verdict = self._recorder.noted(entry, verdict)
         answer = self._store.apply([verdict.settle])[0]
         self._store.started([begun])  # nobody asks any more
         self._hooks.emit(ended_event(entry, verdict, answer))

@@ -15,14 +15,14 @@ from typing import Any, Final, NoReturn, assert_never
 from tickwheel.observe.tracing import TRACE
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
-from tickwheel.scheduler.model import Answer, Job, Page, RetryPolicy
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, RetryPolicy
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.verbs._client import STEPS_MAX
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
-from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, due_at, job_query, set_write
+from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, due_at, job_query, set_write
 from tickwheel.typing import Duration, Instant
 
 __all__ = ["RemoteClient"]
@@ -154,6 +154,16 @@ class RemoteClient:
             raise error_of(document, self._transport.url)
         return _wire.job_of(document)
 
+    def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]:
+        """
+        Read what happened to one job.
+        """
+        params = {"limit": checks.check_count("limit", limit, PAGE_MAX)}
+        if before is not None:
+            params["before"] = checks.check_count("before", before, checks.NUMBER_MAX)
+        document = self._read(_wire.address(checks.check_key(key), ":history"), params)
+        return [_wire.record_of(record) for record in document["records"]]
+
     def page(self, fields: ListFields) -> Page:
         """
         Read a page of jobs.
@@ -189,8 +199,7 @@ class RemoteClient:
         """
         Count the jobs that are due in each step.
         """
-        if type(steps) is not int or not 1 <= steps <= STEPS_MAX:
-            raise InvalidJobError("steps", steps, f"pass an integer in 1..{STEPS_MAX}")
+        checks.check_count("steps", steps, STEPS_MAX)
         checks.at_ms(since, _now())
         checks.span_ms("step", step)
         params = {

@@ -11,11 +11,11 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tickwheel.scheduler import checks
-from tickwheel.scheduler.model import Answer, Job, Outcome, Pause, RetryPolicy, State
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Outcome, Pause, RetryPolicy, State
 from tickwheel.scheduler.remote._errors import name_of
 from tickwheel.scheduler.verbs.requests import SetRequest
 
-__all__ = ["REFUSALS", "address", "answer_of", "job_of", "ms", "refusal_of", "set_body", "to_json"]
+__all__ = ["REFUSALS", "address", "answer_of", "job_of", "ms", "record_of", "refusal_of", "set_body", "to_json"]
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
@@ -117,6 +117,30 @@ def job_of(document: Mapping[str, Any]) -> Job:
         lacks_handler=document.get("lacks_handler", False),
         awaits_worker=document.get("awaits_worker", False),
         pause=None if (pause := document.get("pause")) is None else Pause(ms(pause["at"]), pause["by"], pause["note"]),
+    )
+
+
+def record_of(document: Mapping[str, Any]) -> HistoryRecord:
+    """
+    Return the record of the history that *document* describes.
+    """
+    due_at, lateness_ms = ms(document["due_at"]), document["lateness_ms"]
+    return HistoryRecord(
+        number=document["number"],
+        at=ms(document["at"]),
+        key=document["key"],
+        generation=document["generation"],
+        attempt=document["attempt"],
+        outcome=document["outcome"],
+        by=document["by"],
+        target=document["target"],
+        handler=document["handler"],
+        due_at=due_at,
+        begun_at=None if lateness_ms is None else due_at + lateness_ms,
+        took_ms=document["took_ms"],
+        error=document["error"],
+        traceback=document["traceback"],
+        trace=document["trace"],
     )
 
 

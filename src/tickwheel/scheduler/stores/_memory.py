@@ -17,9 +17,11 @@ from tickwheel.scheduler.model import (
     Adopt,
     Answer,
     Begin,
+    HistoryRecord,
     Job,
     JobQuery,
     Move,
+    Outcome,
     Page,
     Redate,
     Replay,
@@ -30,7 +32,8 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores._rules import NOT_OWNER, decide, key_of, rescued
+from tickwheel.scheduler.stores._memory_history import MemoryHistory
+from tickwheel.scheduler.stores._rules import NOT_OWNER, cut_off, decide, key_of, rescued
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
 
 __all__ = ["MemoryStore"]
@@ -67,6 +70,7 @@ class MemoryStore:
         self._generation = 0
         self._owner: str | None = None
         self._epoch = 0
+        self._history = MemoryHistory()
         self._asked: dict[tuple[int, int, int], Job] = {}
         self._started: set[tuple[int, int, int]] = set()
 
@@ -91,7 +95,11 @@ class MemoryStore:
             for write in writes:
                 self._check_storable(write)
             now = self.now_ms()
-            return [self._answer(write, now) for write in writes]
+            answers = [self._answer(write, now) for write in writes]
+            for write, answer in zip(writes, answers, strict=True):
+                if isinstance(write, Settle) and write.record is not None and answer.outcome is Outcome.SETTLED:
+                    self._history.add(write.record)
+            return answers
 
     def get(self, key: str) -> Job | None:
         with self._lock:
@@ -148,6 +156,16 @@ class MemoryStore:
                         counts[step] += 1
         return counts
 
+    def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+        with self._lock:
+            self._check_open()
+            return self._history.of(key, before, limit)
+
+    def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
+        with self._lock:
+            self._check_open()
+            return self._history.prune(since, per_key, total, limit)
+
     def acquire(self, owner: str) -> list[Lease]:
         with self._lock:
             self._check_open()
@@ -159,9 +177,11 @@ class MemoryStore:
             self._owner = owner
             self._epoch += 1
             running = [job for job in self._jobs.values() if job.state is State.RUNNING]
+            now = self.now_ms()
             for job in running:
+                self._history.add(cut_off(job, now))
                 self._replace(job, rescued(job))
-            return [Lease(0, self._epoch, None, len(running), self.now_ms())]
+            return [Lease(0, self._epoch, None, len(running), now)]
 
     def renew(self, owner: str) -> list[Lease]:
         with self._lock:

@@ -18,7 +18,9 @@ from tickwheel.scheduler.model import (
     Adopt,
     Answer,
     Begin,
+    HistoryRecord,
     Job,
+    Outcome,
     Redate,
     SetAside,
     Settle,
@@ -69,6 +71,7 @@ class Plan:
         floor: What every new generation is to be larger than, whatever the store has given out.
         away: The shards of firings that are not those of their keys, because a node took them up there.
         shards: The shards by the epochs of their leases.
+        notable: What the history is to keep, each with the index of the settle that it belongs to.
     """
 
     answers: list[Answer]
@@ -79,6 +82,7 @@ class Plan:
     floor: int = 0
     away: dict[str, int] = field(default_factory=dict)
     shards: dict[int, int] = field(default_factory=dict)
+    notable: list[tuple[int, HistoryRecord]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -101,6 +105,8 @@ class Plan:
                     continue
                 if shard != shard_of(job.key):
                     plan.away[job.key] = shard
+                if isinstance(write, Settle) and write.record is not None:
+                    plan.notable.append((index, write.record))
                 if not is_guessing or isinstance(write, Redate):
                     careful.append((index, job.key, write))
                 elif isinstance(write, Begin):
@@ -162,6 +168,13 @@ class Plan:
             if shard != self.home_of(key) and key in away and after[key] == before[key]:
                 after[key] = before[key]  # not even written again: that would bring it home
         return _differences(before, after)
+
+    def records(self) -> list[HistoryRecord]:
+        """
+        Return what the history keeps of this batch, once all is decided: of firings whose end was refused, nothing.
+        """
+        answers, settled = self.answers, Outcome.SETTLED
+        return [record for index, record in self.notable if answers[index].outcome is settled]
 
     def _check_apart(self) -> None:
         met: set[str] = set()

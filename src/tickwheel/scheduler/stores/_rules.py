@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tickwheel.scheduler.model import (
+    CUT_OFF,
     Adopt,
     Answer,
     AttemptStatus,
     Begin,
     Cancel,
+    HistoryRecord,
     Job,
     Move,
     Outcome,
@@ -34,7 +36,7 @@ from tickwheel.scheduler.model import (
     Write,
 )
 
-__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "decide", "key_of", "rescued"]
+__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "cut_off", "decide", "key_of", "rescued"]
 
 Decision: TypeAlias = tuple[Answer, Job | None]
 """The answer, and the job as it is stored from now on: the same object where nothing changed, None where it is gone."""
@@ -101,6 +103,25 @@ def rescued(job: Job) -> Job:
     Return a running *job* as its next owner gets it: pending, its attempts kept.
     """
     return replace(job, state=State.PENDING)
+
+
+def cut_off(job: Job, now: int) -> HistoryRecord:
+    """
+    Return what the history keeps of a running *job* that is rescued from nobody: its owner has given the shard back.
+    """
+    return HistoryRecord(
+        0,
+        now,
+        job.key,
+        job.generation,
+        job.attempt,
+        CUT_OFF,
+        "",
+        job.target,
+        job.handler,
+        job.due_at,
+        trace=job.trace,
+    )
 
 
 def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:

@@ -1,7 +1,7 @@
 """
 SQL that is kept in files: named queries and numbered migrations.
 
-A file of queries is a sequence of `-- name: NAME` lines, each followed by one statement; comments may be anywhere.
+Each file is a sequence of `-- name: NAME` lines, each followed by one statement; comments may be anywhere.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ _COMMENT: Final = re.compile(r"^\s*--.*$\n?", re.MULTILINE)
 
 def load_queries(package: str) -> dict[str, str]:
     """
-    Return the statements of `queries.sql` in *package*, by name, without comments and the final semicolon.
+    Return the statements of the `.sql` files in *package*, by name, without comments and the final semicolon.
     """
-    parts = _NAME.split(files(package).joinpath("queries.sql").read_text("utf-8"))
-    return {
-        name: _COMMENT.sub("", body).strip().removesuffix(";")
-        for name, body in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    statements: dict[str, str] = {}
+    for file in files(package).iterdir():
+        if file.name.endswith(".sql"):
+            parts = _NAME.split(file.read_text("utf-8"))
+            bodies = (_COMMENT.sub("", body).strip().removesuffix(";") for body in parts[2::2])
+            statements.update(zip(parts[1::2], bodies, strict=True))
+    return statements
 
 
 def load_migrations(package: str) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Write
 
 __all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Shard", "Skill", "Store"]
 
@@ -251,10 +251,27 @@ class Store(Protocol):
         Return how many pending jobs fall due in each of *steps* steps from *since* on; costs by how many these are.
         """
 
+    def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+        """
+        Return the past of *key*, the newest first: at most *limit* records, with numbers below *before*, if given.
+
+        Costs by what it returns. Numbers grow by the order of commits, as far as one key is concerned.
+        """
+
+    def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
+        """
+        Delete at most *limit* records of the history, the oldest first; return how many, 0 where nothing is to go.
+
+        First goes what is older than *since* (ms since the epoch), then all but the newest *per_key* records of each
+        key, then the oldest while there are more than *total*. Anybody may call it; of two at once one does it.
+        """
+
     def acquire(self, owner: str) -> list[Lease]:
         """
         Take the shards that are free, rescue what their former owner left running, and return what *owner* now holds.
 
+        Of each attempt that is rescued, the history gets a record of the outcome "cut_off", by that owner, or by "" if
+        it had released the shard.
         Where there may be many owners it takes no more than its fair share, and all free tails; where there is one,
         `StoreInUseError` says who it is.
         """

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError, error_text
 from tickwheel.scheduler.targets.contract import Abandoned, DeadLetter, Firing, Retry, Snooze
+from tickwheel.scheduler.tracebacks import traceback_text
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -158,7 +159,8 @@ class _Process:
             if kind == _DONE:
                 return what
             if kind == _FAILED:
-                raise HandlerFailedError(what, is_whole=True)
+                text, trace = what
+                raise HandlerFailedError(text, is_whole=True, remote_traceback=trace)
             if kind == _BEAT and isinstance(last, Firing):
                 last.heartbeat()
             wait_s = timeout_s
@@ -234,13 +236,13 @@ def _serve(pipe: Connection) -> None:
         except (EOFError, ConnectionError):
             return
         except Exception as error:  # noqa: BLE001  the function is not where it should be
-            pipe.send((_FAILED, f"its process cannot load it: {error_text(error)}"))
+            pipe.send((_FAILED, (f"its process cannot load it: {error_text(error)}", None)))
             continue
         pipe.send((_BEGUN, None))
         try:
             result = function(*(_unpack(each, pipe) for each in packed))
         except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
-            pipe.send((_FAILED, error_text(error)))
+            pipe.send((_FAILED, (error_text(error), traceback_text(error))))
         else:
             pipe.send(_packed(result))
 
@@ -266,5 +268,5 @@ def _packed(result: object) -> tuple[str, object]:
     try:
         pickle.dumps(result)
     except Exception as error:  # noqa: BLE001  its reason may be anything
-        return _FAILED, f"its answer cannot be sent: {error_text(error)}"
+        return _FAILED, (f"its answer cannot be sent: {error_text(error)}", None)
     return _DONE, result

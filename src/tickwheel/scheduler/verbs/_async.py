@@ -10,7 +10,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self, Unpack
 
-from tickwheel.scheduler.model import Answer, Job, Page
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page
 from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
@@ -186,6 +186,12 @@ class AsyncScheduler(Common):
         Return the job of *key*: see `Scheduler.get`.
         """
         return await asyncio.to_thread(self._core.client.get, key)
+
+    async def history(self, key: str, *, before: int | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
+        """
+        Return what happened to the jobs of *key*, the newest first: see `Scheduler.history`.
+        """
+        return await asyncio.to_thread(self._core.client.history, key, before, limit)
 
     async def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
         """

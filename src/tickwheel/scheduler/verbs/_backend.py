@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from tickwheel.observe.events import EventHook
 from tickwheel.scheduler.engine.recent import FiringRecord
-from tickwheel.scheduler.model import Answer, Job, Page
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page
 from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.handler import HandlerTarget
@@ -50,6 +50,11 @@ class Jobs(Protocol):
     def get(self, key: str) -> Job | None:
         """
         Read one job.
+        """
+
+    def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]:
+        """
+        Read what happened to one job.
         """
 
     def page(self, fields: ListFields) -> Page:

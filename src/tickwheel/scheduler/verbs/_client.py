@@ -15,8 +15,8 @@ from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._storeclock import StoreClock
-from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
-from tickwheel.scheduler.model import Answer, Job, Page, Set, State, Write
+from tickwheel.scheduler.errors import UnsupportedError
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Set, State, Write
 from tickwheel.scheduler.stores import Joins, Shard, Store
 from tickwheel.scheduler.verbs._joined_connections import refuse_own_wait
 from tickwheel.scheduler.verbs._promise import Promise
@@ -25,7 +25,7 @@ from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs._writer import Writer
 from tickwheel.scheduler.verbs.jobs import PauseJobs, Verb, writes_of
-from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, job_query, set_write
+from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, job_query, set_write
 from tickwheel.typing import Duration, Instant
 
 __all__ = ["Client"]
@@ -192,6 +192,14 @@ class Client:
         job = self.store.get(checks.check_key(key))
         return None if job is None else self._shown(job)
 
+    def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]:
+        """
+        Read what happened to one job.
+        """
+        self.opened()
+        last = None if before is None else checks.check_count("before", before, checks.NUMBER_MAX)
+        return self.store.history(checks.check_key(key), last, checks.check_count("limit", limit, PAGE_MAX))
+
     def page(self, fields: ListFields) -> Page:
         """
         Read a page of jobs.
@@ -237,7 +245,6 @@ class Client:
         Count the jobs that are due in each step.
         """
         self.opened()
-        if type(steps) is not int or not 1 <= steps <= STEPS_MAX:
-            raise InvalidJobError("steps", steps, f"pass an integer in 1..{STEPS_MAX}")
+        checks.check_count("steps", steps, STEPS_MAX)
         since_ms = checks.at_ms(since, self.clock.now_ms())
         return self.store.count_due(since_ms, checks.span_ms("step", step), steps)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from tickwheel.scheduler.model import Answer, Job, Page
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page
 from tickwheel.scheduler.stores import Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
@@ -244,6 +244,19 @@ class Scheduler(Common):
         Return the live job of *key*, or else its dead one, or None.
         """
         return self._core.client.get(key)
+
+    def history(self, key: str, *, before: int | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
+        """
+        Return what happened to the jobs of *key*, the newest first, also where none has that key any more.
+
+        It is written in the commit that ends an attempt, and bounded: `SchedulerOptions.history` says what is kept.
+
+        Args:
+            key: The job's name.
+            before: Only records with numbers below this one; that of the last one goes on from there.
+            limit: How many at most, 1 to 1000.
+        """
+        return self._core.client.history(key, before, limit)
 
     def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
         """

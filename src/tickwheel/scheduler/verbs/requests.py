@@ -254,9 +254,7 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
         InvalidJobError: Naming the value and the remedy.
         TypeError: For a time that is no number.
     """
-    limit = fields.get("limit", 100)
-    if not isinstance(limit, int) or not 1 <= limit <= PAGE_MAX:
-        raise InvalidJobError("limit", limit, f"pass an integer in 1..{PAGE_MAX}")
+    limit = checks.check_count("limit", fields.get("limit", 100), PAGE_MAX)
     prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
     due_from, due_until, handler = fields.get("due_from"), fields.get("due_until"), fields.get("handler")
     return JobQuery(

@@ -4,8 +4,9 @@ import { cancel, move, pause, replay, resume, run } from "./acts.js";
 import { call, jobPath } from "./api.js";
 import { button, sure } from "./buttons.js";
 import { byId, el } from "./dom.js";
+import { past } from "./history.js";
 import { attempt } from "./toasts.js";
-import { clockTimeMs, lateness, length, moment, plural, recurrence, until, where } from "./words.js";
+import { length, moment, recurrence, until, where } from "./words.js";
 
 const dialog = byId("detail");
 const UNITS = { s: 1, min: 60, h: 3600, d: 86_400 };
@@ -14,14 +15,15 @@ let asked = 0;
 
 export async function openJob(key, onChange) {
   const mine = ++asked;
-  const history = await call("GET", `/v1/firings?${new URLSearchParams({ key })}`).catch(() => ({ firings: [] }));
+  const { firings } = await call("GET", `/v1/firings?${new URLSearchParams({ key })}`).catch(() => ({ firings: [] }));
+  const { records } = await call("GET", jobPath(key, ":history")).catch(() => ({ records: [] }));
   const job = await call("GET", jobPath(key)).catch((problem) => {
     if (problem.status !== 404) throw problem;
     return null;
   });
   const runs = job?.recurrence ? await call("GET", `/v1/schedules/${encodeURIComponent(key)}?count=5`).then((schedule) => schedule.runs, () => []) : [];
   if (mine !== asked) return; // another job was asked for meanwhile
-  const parts = job ? [facts(job, runs), payload(job), past(history), actions(job, onChange)] : [gone(), past(history)];
+  const parts = job ? [facts(job, runs), payload(job), past(records, firings), actions(job, onChange)] : [gone(), past(records, firings)];
   dialog.replaceChildren(head(key), ...parts.filter(Boolean));
   if (!dialog.open) dialog.showModal();
 }
@@ -73,13 +75,6 @@ function waitAfter(n, { kind, base_s, max_s, waits_s }) {
 
 const payload = (job) =>
   el("details", { open: job.payload !== null }, el("summary", {}, "Payload"), el("pre", { tabindex: 0 }, JSON.stringify(job.payload, null, 2)));
-
-function past({ firings }) {
-  if (!firings.length) return null;
-  const rows = firings.slice(-5).reverse().map((firing) =>
-    el("li", {}, `${clockTimeMs(Date.parse(firing.fired_at))} `, el("span", { class: `outcome ${firing.outcome}` }, firing.outcome), ` +${lateness(firing.lateness_ms)}`, firing.error ? el("p", { class: "error" }, firing.error) : null));
-  return el("section", { class: "past" }, el("h3", {}, `${plural(firings.length, "recent firing")}`), el("ul", {}, ...rows));
-}
 
 function actions(job, onChange) {
   const act = (work) => async () => (await attempt(work)) && (close(), onChange());

@@ -27,6 +27,7 @@ from tickwheel.testing.store_suite._bulk import BulkTests
 from tickwheel.testing.store_suite._cancel import CancelTests
 from tickwheel.testing.store_suite._due import DueTests
 from tickwheel.testing.store_suite._handover import HandoverTests
+from tickwheel.testing.store_suite._history import HistoryTests
 from tickwheel.testing.store_suite._input import InputTests
 from tickwheel.testing.store_suite._last_check import LastCheckTests
 from tickwheel.testing.store_suite._list import ListTests
@@ -53,6 +54,7 @@ class StoreSuite(
     BeginTests,
     LastCheckTests,
     SettleTests,
+    HistoryTests,
     AsideTests,
     PauseTests,
     RedateTests,

@@ -19,6 +19,7 @@ from tickwheel.scheduler.stores._rules import decide
 from tickwheel.scheduler.stores.postgres._arrays import COLUMNS, Array, Int4s, Int8s, Texts
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._copy import rows_of
+from tickwheel.scheduler.stores.postgres._history import columns_of
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
 __all__ = ["Batch", "Result", "ServerMovedError", "Statement", "Steps", "add_counts", "run", "run_async"]
@@ -168,6 +169,8 @@ class Batch:
             yield from self._set_new(plan)
         elif plan.careful:
             yield from self._do_with_care(plan)
+        if records := plan.records():
+            yield Statement(SQL["insert_records"], columns_of(records))
         yield from self._write_shards()
         counts = [self._counts[state] for state in _STATES]
         if self._is_joined and any(counts):

@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of, paused_job_of
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
-from tickwheel.scheduler.stores.postgres import _ownership, _withdrawals
+from tickwheel.scheduler.stores.postgres import _history, _ownership, _withdrawals
 from tickwheel.scheduler.stores.postgres._batch import Batch, ServerMovedError, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connections
 from tickwheel.scheduler.stores.postgres._failover import notice_server
@@ -236,6 +236,14 @@ class PostgresStore:
             for step, count in connection.execute(SQL["count_due"], values).fetchall():
                 counts[step] = count
         return counts
+
+    def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+        with self._open_connections().reading() as connection:
+            return _history.history(connection, key, before, limit)
+
+    def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
+        with self._open_connections().writing() as connection:
+            return _history.prune(connection, since, per_key, total, limit)
 
     def acquire(self, owner: str) -> list[Lease]:
         before = time.monotonic()

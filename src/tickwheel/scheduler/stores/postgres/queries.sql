@@ -206,41 +206,6 @@ SELECT j.key, j.generation, j.due_at, j.payload, j.target, j.handler, j.attempt,
 FROM note CROSS JOIN LATERAL (SELECT * FROM tickwheel_job WHERE tickwheel_job.key = note.key) AS j
 WHERE j.generation = note.generation AND j.state = 0 AND j.due_at < %(until)s;
 
--- name: forget_withdrawal_requests
-DELETE FROM tickwheel_question WHERE asked_at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
-
--- name: request_withdrawal
-INSERT INTO tickwheel_question (shard, generation, due_at, attempt, key, asked_at)
-SELECT shard, generation, due_at, attempt, key, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
-FROM unnest(%s::integer[], %s::bigint[], %s::bigint[], %s::integer[], %s::text[])
-    AS q (shard, generation, due_at, attempt, key)
-ON CONFLICT (generation, due_at, attempt) DO UPDATE SET asked_at = excluded.asked_at, shard = excluded.shard;
-
--- name: shards_of_running
-SELECT key, shard FROM tickwheel_job
-WHERE key = ANY(%s) AND CASE WHEN state = 1 THEN true ELSE false END;
-
--- name: unowned_shards
-SELECT shard FROM tickwheel_shard
-WHERE shard = ANY(%s)
-    AND (owner IS NULL OR lease_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
-
--- name: withdrawal_requests
-SELECT key, generation, due_at, attempt FROM tickwheel_question
-WHERE shard = ANY(%s) AND NOT has_started
-    AND asked_at >= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
-
--- name: report_started
-UPDATE tickwheel_question AS q SET has_started = true
-FROM unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at, attempt)
-WHERE q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt;
-
--- name: started
-SELECT q.generation FROM tickwheel_question AS q
-JOIN unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at, attempt)
-    ON q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt
-WHERE q.has_started;
-
 -- name: shards
 -- Without the tails: numbers from a million on.
 SELECT count(*) FROM tickwheel_shard WHERE shard < 1000000;
@@ -296,7 +261,14 @@ WITH found AS (
 ), rescued AS (
     UPDATE tickwheel_job AS j SET state = CASE WHEN j.pause IS NULL THEN 0 ELSE 6 END,
         shard = CASE WHEN j.pause IS NULL THEN j.shard ELSE 2147483646 END
-    FROM found WHERE j.key = found.key RETURNING found.shard
+    FROM found WHERE j.key = found.key
+    RETURNING found.shard, j.key, j.generation, j.attempt, j.target, j.handler, j.due_at, j.trace
+), noted AS (
+    INSERT INTO tickwheel_history (at, key, generation, attempt, outcome, by, target, handler, due_at, trace)
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, key, generation, attempt, 'cut_off',
+        coalesce((SELECT s.owner FROM tickwheel_shard AS s WHERE s.shard = rescued.shard), ''), target, handler, due_at,
+        trace
+    FROM rescued
 )
 SELECT shard, count(*) FROM rescued GROUP BY shard;
 

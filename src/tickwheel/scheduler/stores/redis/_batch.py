@@ -11,6 +11,7 @@ from typing import TypeAlias
 from tickwheel.scheduler.model import Adopt, Answer, Begin, Job, Redate, Set, SetAside, Settle, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores.redis._blob import Row, blob_of, place_of, running_mark
+from tickwheel.scheduler.stores.redis._history import packed_records
 from tickwheel.scheduler.stores.redis._scripts import packed, packed_lists
 
 __all__ = ["Batch", "Shards", "shard_of_row"]
@@ -111,6 +112,7 @@ class Batch:
             packed_lists(begins.values()),
             packed(ends),
             packed(self._others()),
+            packed(packed_records(plan.records())),
         ]
 
     def answers(self, shift: int) -> list[Answer]:

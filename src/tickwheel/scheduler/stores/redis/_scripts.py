@@ -27,6 +27,7 @@ _FLAGS: Final = {
     "release": ("release", _FREEING),
     "server": ("server", _FREEING),
     "changes": ("changes", _FREEING),
+    "prune": ("prune", _FREEING),
     "read": ("read", _READING),
     "due": ("due", _READING),
     "count": ("count", _READING),

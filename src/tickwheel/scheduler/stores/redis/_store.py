@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
-from tickwheel.scheduler.stores.redis import _withdrawals
+from tickwheel.scheduler.stores.redis import _history, _withdrawals
 from tickwheel.scheduler.stores.redis._batch import Batch, shard_of_row
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
@@ -168,6 +168,13 @@ class RedisStore:
         bounds = [instant(in_int64(since + step_ms * step)) for step in range(steps + 1)]
         counts: list[int] = self._open_connections().run("count_due", *bounds)
         return counts
+
+    def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+        with self._storable():
+            return _history.history(self._open_connections().call, self._base, key, before, limit)
+
+    def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
+        return int(self._open_connections().run("prune", since, per_key, total, limit))
 
     def acquire(self, owner: str) -> list[Lease]:
         leases = self._lease(owner, may_take=True)

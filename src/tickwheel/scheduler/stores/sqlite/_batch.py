@@ -81,6 +81,8 @@ class Batch:
             self._generation = max(self._generation, plan.floor)
             before = self._load(plan.keys())
             self._store(plan.decide(before, self._now, self._next_generation))
+        if plan.notable:
+            self._change("insert_record", [record[1:] for record in plan.records()])
         self._write_ledger()
         return plan.answers
 

@@ -1,5 +1,5 @@
 """
-The statements of `queries.sql`, by name.
+The statements of `queries.sql` and `history.sql`, by name.
 """
 
 from __future__ import annotations

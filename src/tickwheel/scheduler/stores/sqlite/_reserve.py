@@ -14,11 +14,12 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreFullError
-from tickwheel.scheduler.model import Adopt, Set, Write
+from tickwheel.scheduler.model import Adopt, Set, Settle, Write
 
 __all__ = ["Reserve", "is_growing"]
 
@@ -112,6 +113,14 @@ class Reserve:
         if self.is_spent and is_growing(writes):
             what = f"{self._url}: the disk is full, and what was kept free is for cancelling"
             raise StoreFullError(what, "free some space; nothing was written", is_transient=True)
+
+    def fitting(self, writes: Sequence[Write]) -> Sequence[Write]:
+        """
+        Return *writes*, while the reserve is spent without what the history would keep of them.
+        """
+        if not self.is_spent:
+            return writes
+        return [replace(each, record=None) if isinstance(each, Settle) else each for each in writes]
 
     def _added(self, moved: int) -> int:
         return max(0, moved - self._database.stat().st_size) + _SPARE

@@ -16,11 +16,11 @@ from typing import Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreFullError
-from tickwheel.scheduler.model import Answer, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of, paused_job_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
-from tickwheel.scheduler.stores.sqlite import _withdrawals
+from tickwheel.scheduler.stores.sqlite import _history, _withdrawals
 from tickwheel.scheduler.stores.sqlite._batch import Batch
 from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
 from tickwheel.scheduler.stores.sqlite._connections import Connections
@@ -126,6 +126,7 @@ class SqliteStore:
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         self._reserve.check(writes)
+        writes = self._reserve.fitting(writes)
         for make_room in (self._restart_log, self._spend_reserve):
             try:
                 return self._apply_all(writes)
@@ -133,7 +134,7 @@ class SqliteStore:
                 if is_growing(writes):
                     raise
             make_room()
-        return self._apply_all(writes)
+        return self._apply_all(self._reserve.fitting(writes))
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections = self._open_connections()
@@ -191,6 +192,14 @@ class SqliteStore:
                 counts[step] = count
         return counts
 
+    def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return _history.history(connection, key, before, limit)
+
+    def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
+        with translated(self.url):
+            return _history.prune(self._open_connections(), since, per_key, total, limit)
+
     def acquire(self, owner: str) -> list[Lease]:
         if self._lease is not None and owner == self._owner:
             return self.renew(owner)
@@ -200,7 +209,7 @@ class SqliteStore:
         self._lock.take(owner)
         try:
             with translated(self.url), connections.writing() as connection:
-                epoch, rescued = take_over(connection, owner)
+                epoch, rescued = take_over(connection, owner, self.now_ms())
             self.abilities = replace(self.abilities, has_notify=self._listener is not None and self._listener.listen())
             connections.limit_log(COMMIT_LIMIT_PAGES)
             self._checkpointer = Checkpointer(connections.connect)

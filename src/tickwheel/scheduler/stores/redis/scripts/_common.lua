@@ -16,6 +16,10 @@
 --   tails         set     the numbers of shards that are tails: what ran in one that was handed over
 --   questions     hash    counted attempts that others ask about (see _withdrawals.py)
 --   nodes         zset    who is there, by the instant until which they were seen
+--   history:KEY   zset    number, space and record (see _history.py) of what happened to a job, by number
+--   history       zset    the keys that have a past, by the instant of their oldest record
+--   history_sizes zset    the same keys, by how many records they have
+--   history_facts hash    number: the last one given out; count: of all records
 local base = KEYS[1]
 local CHUNK = 2000
 
@@ -115,4 +119,13 @@ local function set_of(blob, shard)
         return 'aside:' .. target .. '\0' .. blob:sub(target_end + 1, handler_end)
     end
     return 'due:' .. struct.unpack('>I2', blob, handler_end + 1)
+end
+
+-- Keeps a record, which begins with its instant, of what happened to the job of a key.
+local function keep_record(key, record)
+    local number = redis.call('HINCRBY', at('history_facts'), 'number', 1)
+    redis.call('HINCRBY', at('history_facts'), 'count', 1)
+    redis.call('ZADD', at('history:' .. key), number, whole(number) .. ' ' .. record)
+    redis.call('ZADD', at('history'), 'NX', record:match('%d+'), key)
+    redis.call('ZINCRBY', at('history_sizes'), 1, key)
 end

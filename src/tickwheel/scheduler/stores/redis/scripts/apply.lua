@@ -7,11 +7,13 @@
 --         ends            key, place without attempt and shard, ...: running jobs that are done
 --         others          key, its first shard, head before, running mark before, blob, running mark, ...: nothing
 --                         where there was or is none
+--         records         key, record, ...: what the history keeps of this batch
 -- Output: {'done', by how much generations are larger than the batch thought},
 --         {'epochs', shard, epoch, ...} where they are not as assumed, with those of the owner's tails, {'changed'} where a job is not
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
+local records = cmsgpack.unpack(ARGV[8])
 local STATE, DEAD, PAUSED, ASIDE, NONE = 21, '\2', '\6', 3, '\0\0\0\0'
 local sub = string.sub
 
@@ -182,6 +184,9 @@ end
 for shard, members in pairs(notes) do
     all('ZADD', at('note:' .. shard), members)
     has_news = true
+end
+for i = 1, #records, 2 do
+    keep_record(records[i], records[i + 1])
 end
 if has_news then
     -- A hint to the owner, who will look anyway: a user who may not publish still writes.

@@ -23,7 +23,7 @@ for _, shard in ipairs(all_shards()) do
     local is_free, is_tail = not holder or tonumber(till) < now, shard >= FIRST_TAIL
     if is_free or holder == owner then
         local list = is_free and (is_tail and free_tails or free) or (is_tail and tails or mine)
-        list[#list + 1] = {shard, epoch}
+        list[#list + 1] = {shard, epoch, holder or ''}
     end
 end
 
@@ -31,6 +31,17 @@ local function keep(lease)
     redis.call('HSET', at('shard:' .. lease[1]), 'until', lease_end)
     append(leases, lease[1], lease[2])
     append(leases, lease_end, 0)
+end
+
+-- What the history keeps of an attempt that its owner began and did not end.
+local function cut_off(blob, mark, before)
+    local high, low, generation, attempt = struct.unpack('>I4I4I8I4', mark)
+    local target_end, handler_end = ends_of(blob)
+    local target = blob:byte(22) % 2 == 1 and blob:sub(37, target_end) or 'handler'
+    return '[' .. table.concat({
+        whole(now), whole(generation), whole(attempt), '"cut_off"', cjson.encode(before), cjson.encode(target),
+        cjson.encode(blob:sub(target_end + 1, handler_end)), whole((high - 2147483648) * 4294967296 + low),
+    }, ',') .. ']'
 end
 
 -- What runs in shards that are handed over goes into tails of them, which keep owner and epoch.
@@ -79,12 +90,12 @@ if not may_take then
     return leases
 end
 
-local rescued, is_any = {}, false
+local rescued, before_of, is_any = {}, {}, false
 for n = 1, math.min(math.max(share - #mine, 0), #free) do
-    rescued[free[n][1]], is_any = 0, true
+    rescued[free[n][1]], before_of[free[n][1]], is_any = 0, free[n][3], true
 end
 for _, lease in ipairs(free_tails) do
-    rescued[lease[1]], is_any = 0, true
+    rescued[lease[1]], before_of[lease[1]], is_any = 0, lease[3], true
 end
 if not is_any then
     return leases
@@ -100,6 +111,7 @@ for i = 1, #running, 2 do
         redis.call('HSET', at('jobs'), key, mark:sub(1, 20) .. (is_paused and '\6' or blob:sub(21, 21)) .. blob:sub(22))
         redis.call('ZADD', at(is_paused and 'paused' or 'due:' .. shard), 0, (is_paused and '' or mark:sub(1, 20)) .. key)
         redis.call('HDEL', at('running'), key)
+        keep_record(key, cut_off(blob, mark, before_of[shard]))
         rescued[shard] = rescued[shard] + 1
     end
 end

@@ -1,0 +1,66 @@
+"""
+`tickwheel history`: show what happened to a job.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tickwheel.cli.options import json_option, opened, store_option
+from tickwheel.cli.output import local_time, print_json, print_rows, printable
+from tickwheel.scheduler import HistoryRecord
+
+__all__ = ["command"]
+
+_COLUMNS = ("ended", "outcome", "attempt", "late ms", "took ms", "by", "error")
+
+
+@click.command("history")
+@click.argument("key")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
+@click.option("--traceback", "has_traceback", is_flag=True, help="Show where each failed, too.")
+@store_option
+@json_option
+def command(*, key: str, limit: int, has_traceback: bool, store: str, as_json: bool) -> None:
+    """
+    Show what happened to the jobs of KEY: failed attempts, runs of recurring jobs and dead letters, the newest first.
+    """
+    with opened(store) as scheduler:
+        records = scheduler.history(key, limit=limit)
+    if as_json:
+        for record in records:
+            print_json(_facts(record))
+        return
+    if not records:
+        click.echo(f"nothing is kept of {key!r}: it was never set, or has not failed", err=True)
+    print_rows(_COLUMNS, map(_row, records), right=("attempt", "late ms", "took ms"))
+    if has_traceback:
+        for record in records:
+            if record.traceback is not None:
+                click.echo(f"\nattempt {record.attempt} of {local_time(record.at)}")
+                click.echo("\n".join(printable(line) for line in record.traceback.splitlines()))
+
+
+def _row(record: HistoryRecord) -> tuple[object, ...]:
+    begun_at, took_ms = record.begun_at, record.took_ms
+    return (
+        local_time(record.at),
+        record.outcome,
+        record.attempt,
+        "" if begun_at is None else f"{begun_at - record.due_at:.1f}",
+        "" if took_ms is None else f"{took_ms:.1f}",
+        record.by,
+        record.error or "",
+    )
+
+
+def _facts(record: HistoryRecord) -> dict[str, Any]:
+    begun_at = record.begun_at
+    return {
+        **record._asdict(),
+        "at": local_time(record.at),
+        "due_at": local_time(record.due_at),
+        "begun_at": None if begun_at is None else local_time(int(begun_at)),
+    }

@@ -1,0 +1,52 @@
+"""
+What a store keeps of a job's past.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["CUT_OFF", "HistoryRecord"]
+
+CUT_OFF: Final = "cut_off"
+"""The outcome of an attempt whose process ended, or lost its shard, before it did."""
+
+
+class HistoryRecord(NamedTuple):
+    """
+    One thing that happened to a job: an attempt that ended.
+
+    Attributes:
+        number: Grows with every record of a store; 0 until it is stored.
+        at: When it ended, in ms since the epoch.
+        key: The job's.
+        generation: The job's, at that time.
+        attempt: Which one, from 1.
+        outcome: "succeeded", "failed" (it is tried again), "died" (no attempt is left), "snoozed", "expired", or
+            "cut_off": its process ended before it did, or lost the right to it.
+        by: The node that ran it, by the name of that life of it; of what was cut off by a stop, "".
+        target: The kind of place it went to.
+        handler: Which one of that kind.
+        due_at: When it was due.
+        begun_at: When it began, with the fraction; None if it never did.
+        took_ms: How long it took; None if it never began, or nobody knows.
+        error: What went wrong, or None.
+        traceback: Where: the last frames of the exception and of what it came from, cut to 4,000 characters, or None.
+        trace: The W3C traceparent of its span, or of the setting, or None.
+    """
+
+    number: int
+    at: int
+    key: str
+    generation: int
+    attempt: int
+    outcome: str
+    by: str
+    target: str
+    handler: str
+    due_at: int
+    begun_at: float | None = None
+    took_ms: float | None = None
+    error: str | None = None
+    traceback: str | None = None
+    trace: str | None = None

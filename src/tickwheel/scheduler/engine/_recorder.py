@@ -1,0 +1,97 @@
+"""
+The recorder: adds to a settle what the history keeps of the attempt, so that both are written in one commit.
+
+    how much is kept     "none"   "failures"                  "usual"                        "all"
+    of one that          -        failed, died or expired     and every run of a job that    and every success and
+                                                              recurs                         snooze
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from tickwheel.scheduler._options import HistoryOptions
+from tickwheel.scheduler.engine._staged_job import StagedJob
+from tickwheel.scheduler.engine._verdict import Ending, Verdict
+from tickwheel.scheduler.model import HistoryRecord
+
+__all__ = ["Recorder"]
+
+_OUTCOMES: Final = {ending: ending.value for ending in Ending} | {Ending.RETRIED: "failed"}
+"""By ending, the word that users read."""
+
+_SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
+_FAILURES: Final = (Ending.RETRIED, Ending.DIED, Ending.EXPIRED)
+
+
+class Recorder:
+    """
+    Makes records. From any thread.
+
+    Args:
+        options: How much is kept.
+        by: The name of this life of the node.
+        now: Reads the store's clock, in ms.
+    """
+
+    def __init__(self, options: HistoryOptions, by: str, now: Callable[[], float]) -> None:
+        self._keep = options.keep
+        self._has_all = options.keep == "all"
+        self._by = by
+        self._now = now
+        self.count = 0
+
+    def noted(self, entry: StagedJob, verdict: Verdict) -> Verdict:
+        """
+        Return *verdict* with a record in its settle, if the end of *entry* is kept.
+        """
+        ending, job = verdict.ending, entry.job
+        if ending is _SUCCEEDED and job.recurrence is None and not self._has_all:
+            return verdict  # most end so, and this is all it costs them
+        if not self._is_kept(ending):
+            return verdict
+        now = self._now()
+        begun_at = float(entry.fired_at) or None
+        took_ms = None if begun_at is None else entry.ran_ms or max(0.0, now - begun_at)
+        record = HistoryRecord(
+            0,
+            int(now),
+            job.key,
+            job.generation,
+            entry.attempt,
+            _OUTCOMES[ending],
+            self._by,
+            job.target,
+            job.handler,
+            job.due_at,
+            begun_at,
+            took_ms,
+            verdict.settle.error,
+            verdict.traceback,
+            _trace_of(entry),
+        )
+        self.count += 1
+        return replace(verdict, settle=replace(verdict.settle, record=record))
+
+    def _is_kept(self, ending: Ending) -> bool:
+        match self._keep:
+            case "all":
+                return ending is not Ending.GIVEN_BACK
+            case "usual":
+                return ending is Ending.SUCCEEDED or ending in _FAILURES
+            case "failures":
+                return ending in _FAILURES
+        return False
+
+
+def _trace_of(entry: StagedJob) -> str | None:
+    """
+    Return the traceparent of the firing, or else that of the setting.
+    """
+    if entry.span is not None:
+        with suppress(Exception):  # a tracer's fault may not stop a firing
+            return entry.span.trace
+    return entry.job.trace

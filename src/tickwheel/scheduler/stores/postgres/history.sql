@@ -1,0 +1,45 @@
+-- The statements of the history; `queries.sql` has all others.
+
+-- name: insert_records
+INSERT INTO tickwheel_history (
+    at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace
+)
+SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::integer[], %s::text[], %s::text[], %s::text[], %s::text[],
+    %s::bigint[], %s::double precision[], %s::double precision[], %s::text[], %s::text[], %s::text[]);
+
+-- name: history
+SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace
+FROM tickwheel_history WHERE key = %s AND number < %s
+ORDER BY key DESC, number DESC LIMIT %s;
+
+-- name: count_history
+SELECT count(*) FROM tickwheel_history;
+
+-- name: count_old_history
+-- Numbers grow with time, but for clocks that differ: what is behind a younger one waits until that has gone.
+SELECT count(*) FROM (SELECT at FROM tickwheel_history ORDER BY number LIMIT %s) AS front WHERE at < %s;
+
+-- name: may_prune
+-- One at a time: what two count at once both would delete.
+SELECT pg_try_advisory_xact_lock(8387794215047852147);
+
+-- name: delete_history
+DELETE FROM tickwheel_history WHERE number <= (
+    SELECT max(number) FROM (SELECT number FROM tickwheel_history ORDER BY number LIMIT %s) AS front
+);
+
+-- name: long_histories
+-- The keys that have more than so many records, each with the newest that is to go.
+SELECT key, (
+    SELECT number FROM tickwheel_history AS h WHERE h.key = long.key ORDER BY key DESC, number DESC LIMIT 1 OFFSET %(most)s
+)
+FROM (SELECT key FROM tickwheel_history GROUP BY key HAVING count(*) > %(most)s LIMIT %(limit)s) AS long;
+
+-- name: shorten_histories
+DELETE FROM tickwheel_history WHERE number IN (
+    SELECT found.number FROM unnest(%s::text[], %s::bigint[]) AS long (key, number) CROSS JOIN LATERAL (
+        SELECT h.number FROM tickwheel_history AS h WHERE h.key = long.key AND h.number <= long.number
+        ORDER BY h.key, h.number
+    ) AS found
+    LIMIT %s
+);

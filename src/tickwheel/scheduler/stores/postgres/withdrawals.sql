@@ -1,0 +1,36 @@
+-- What nodes ask each other about counted attempts.
+
+-- name: forget_withdrawal_requests
+DELETE FROM tickwheel_question WHERE asked_at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
+
+-- name: request_withdrawal
+INSERT INTO tickwheel_question (shard, generation, due_at, attempt, key, asked_at)
+SELECT shard, generation, due_at, attempt, key, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+FROM unnest(%s::integer[], %s::bigint[], %s::bigint[], %s::integer[], %s::text[])
+    AS q (shard, generation, due_at, attempt, key)
+ON CONFLICT (generation, due_at, attempt) DO UPDATE SET asked_at = excluded.asked_at, shard = excluded.shard;
+
+-- name: shards_of_running
+SELECT key, shard FROM tickwheel_job
+WHERE key = ANY(%s) AND CASE WHEN state = 1 THEN true ELSE false END;
+
+-- name: unowned_shards
+SELECT shard FROM tickwheel_shard
+WHERE shard = ANY(%s)
+    AND (owner IS NULL OR lease_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
+
+-- name: withdrawal_requests
+SELECT key, generation, due_at, attempt FROM tickwheel_question
+WHERE shard = ANY(%s) AND NOT has_started
+    AND asked_at >= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
+
+-- name: report_started
+UPDATE tickwheel_question AS q SET has_started = true
+FROM unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at, attempt)
+WHERE q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt;
+
+-- name: started
+SELECT q.generation FROM tickwheel_question AS q
+JOIN unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at, attempt)
+    ON q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt
+WHERE q.has_started;

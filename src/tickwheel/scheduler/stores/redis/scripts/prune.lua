@@ -1,0 +1,59 @@
+-- Deletes some of the history, the oldest first.
+-- Input:  the instant before which a record is old; how many each key may have; how many there may be; how many to delete
+-- Output: how many were deleted
+local since, per_key, total, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local STEP = 100
+local gone, count = 0, tonumber(redis.call('HGET', at('history_facts'), 'count') or 0)
+since = tonumber(since)
+
+local function instant_of(member)
+    return tonumber(member:match(' %D*(%d+)'))
+end
+
+-- Takes the oldest of a key's records away.
+local function shorten(key, number)
+    local place = at('history:' .. key)
+    local taken = number > 0 and redis.call('ZREMRANGEBYRANK', place, 0, number - 1) or 0
+    local first = redis.call('ZRANGE', place, 0, 0)[1]
+    if first then
+        redis.call('ZADD', at('history'), instant_of(first), key)
+        redis.call('ZADD', at('history_sizes'), redis.call('ZCARD', place), key)
+    else
+        redis.call('ZREM', at('history'), key)
+        redis.call('ZREM', at('history_sizes'), key)
+    end
+    gone = gone + taken
+end
+
+-- The key of the oldest record, and the instant of that.
+local function oldest()
+    return unpack(redis.call('ZRANGE', at('history'), 0, 0, 'WITHSCORES'))
+end
+
+local key, instant = oldest()
+while key and gone < limit and tonumber(instant) < since do
+    local number = 0
+    for _, member in ipairs(redis.call('ZRANGE', at('history:' .. key), 0, math.min(STEP, limit - gone) - 1)) do
+        if instant_of(member) >= since then
+            break
+        end
+        number = number + 1
+    end
+    shorten(key, number)
+    key, instant = oldest()
+end
+if gone < limit then
+    local long = redis.call('ZRANGE', at('history_sizes'), '(' .. per_key, '+inf', 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+    for i = 1, #long, 2 do
+        shorten(long[i], math.min(tonumber(long[i + 1]) - per_key, limit - gone))
+    end
+end
+key = oldest()
+while key and gone < limit and count - gone > total do
+    shorten(key, 1)
+    key = oldest()
+end
+if gone > 0 then
+    redis.call('HINCRBY', at('history_facts'), 'count', -gone)
+end
+return gone

@@ -1,0 +1,74 @@
+"""
+What goes out of a job's past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tickwheel.scheduler import HistoryRecord
+from tickwheel.service.documents import Moment, instant
+
+__all__ = ["HistoryDocument", "history_document"]
+
+
+class RecordDocument(Struct, frozen=True):
+    """
+    One attempt that ended: succeeded, failed (and is tried again), died, snoozed, expired, or cut_off with its process.
+
+    `at` is when it ended, `by` the node that ran it. `lateness_ms` is null if it never began, `took_ms` also if nobody
+    knows.
+    """
+
+    number: int
+    at: Moment
+    key: str
+    generation: int
+    attempt: int
+    outcome: str
+    by: str
+    target: str
+    handler: str
+    due_at: Moment
+    lateness_ms: float | None
+    took_ms: float | None
+    error: str | None
+    traceback: str | None
+    trace: str | None
+
+
+class HistoryDocument(Struct, frozen=True):
+    """
+    The past of one key, the newest first; pass the last `number` as `before` for what was earlier.
+    """
+
+    records: list[RecordDocument]
+
+
+def history_document(records: Sequence[HistoryRecord]) -> HistoryDocument:
+    """
+    Return *records* as they go out.
+    """
+    return HistoryDocument([_record(record) for record in records])
+
+
+def _record(record: HistoryRecord) -> RecordDocument:
+    return RecordDocument(
+        number=record.number,
+        at=instant(record.at),
+        key=record.key,
+        generation=record.generation,
+        attempt=record.attempt,
+        outcome=record.outcome,
+        by=record.by,
+        target=record.target,
+        handler=record.handler,
+        due_at=instant(record.due_at),
+        lateness_ms=None if record.begun_at is None else round(record.begun_at - record.due_at, 3),
+        took_ms=None if record.took_ms is None else round(record.took_ms, 3),
+        error=record.error,
+        traceback=record.traceback,
+        trace=record.trace,
+    )

@@ -1,0 +1,40 @@
+// What happened to a job: what the store keeps, and what this process saw of late.
+
+import { el } from "./dom.js";
+import { lateness, moment, plural } from "./words.js";
+
+const SHOWN = 5;
+
+const nameOf = ({ generation, attempt }) => `${generation}/${attempt}`;
+
+// The store's records, and the firings of this process that left none: successes, and what runs now.
+export function past(records, firings) {
+  const kept = new Set(records.map(nameOf));
+  const fresh = firings.filter((firing) => !kept.has(nameOf(firing))).map((firing) => ({ ...firing, at: firing.fired_at }));
+  const all = [...records, ...fresh].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
+  if (!all.length) return null;
+  const list = el("ul", {}, ...all.slice(0, SHOWN).map(row));
+  const earlier = all.slice(SHOWN);
+  const show = (event) => {
+    event.target.remove();
+    list.append(...earlier.map(row));
+  };
+  const more = earlier.length ? el("button", { type: "button", class: "quiet", onclick: show }, `Show ${earlier.length} earlier`) : null;
+  return el("section", { class: "past" }, el("h3", {}, `History: ${plural(all.length, "attempt")}`), list, more);
+}
+
+function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, traceback }) {
+  const facts = [
+    attempt > 1 && `attempt ${attempt}`,
+    lateness_ms != null && `+${lateness(lateness_ms)}`,
+    took_ms != null && `took ${lateness(took_ms)}`,
+    by && `on ${by}`,
+  ];
+  return el("li", {},
+    `${moment(Date.parse(at))} `,
+    el("span", { class: `outcome ${outcome}` }, outcome.replace("_", " ")),
+    ` ${facts.filter(Boolean).join(", ")}`,
+    error ? el("p", { class: "error" }, error) : null,
+    traceback ? el("details", {}, el("summary", {}, "Traceback"), el("pre", { tabindex: 0 }, traceback)) : null,
+  );
+}

@@ -1,0 +1,61 @@
+"""
+`tickwheel history`: what happened to a job.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tickwheel.scheduler import Job
+from tickwheel.scheduler.model import Begin, Set, Settle, Settled
+from tickwheel.scheduler.stores import open_store
+from tickwheel.testing.store_suite._history import record_of
+
+
+@pytest.fixture
+def failed(tmp_path):
+    """
+    Leave two records in the store of the working folder.
+    """
+    store = open_store(f"sqlite:///{tmp_path / 'tickwheel.db'}")
+    (lease,) = store.acquire("owner")
+    job = store.apply([Set(Job("k\n", 0, 1_000))])[0].job
+    records = [
+        record_of(job, at=2_000, begun_at=1_000.5, took_ms=12.25, error="it broke", traceback="line 1\n\x1b[31mline 2"),
+        record_of(job, "died", at=3_000, attempt=2),
+    ]
+    for record in records:
+        store.apply([Begin(job, lease.epoch), Settle(job, lease.epoch, Settled.AGAIN, record=record)])
+    store.close()
+
+
+@pytest.mark.usefixtures("failed")
+def test_history(run):
+    """
+    Records come newest first, a line each; by option with tracebacks, in which nothing can command a terminal.
+    """
+    answer = run("history", "k\n")
+    assert answer.returncode == 0, answer.stderr
+    last, first = [line.split("\t") for line in answer.stdout.splitlines()]
+    assert (last[1:5], first[1:]) == (
+        ["died", "2", "", ""],
+        ["failed", "1", "0.5", "12.2", "the first owner", "it broke"],
+    )
+    assert run("history", "k\n", "--limit", "1").stdout.count("\n") == 1
+    assert "line 1\n\\x1b[31mline 2\n" in run("history", "k\n", "--traceback").stdout
+    documents = [json.loads(line) for line in run("history", "k\n", "--json").stdout.splitlines()]
+    assert [document["attempt"] for document in documents] == [2, 1]
+    assert documents[1]["took_ms"] == 12.25
+    assert documents[1]["begun_at"].startswith("1970-01-01")
+
+
+@pytest.mark.usefixtures("failed")
+def test_nothing_is_kept(run):
+    """
+    Of a job without a past it says so, and that is no failure.
+    """
+    answer = run("history", "another")
+    assert (answer.returncode, answer.stdout) == (0, "")
+    assert "nothing is kept of 'another'" in answer.stderr

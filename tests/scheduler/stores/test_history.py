@@ -1,0 +1,166 @@
+"""
+The history in its stores: how an older store gets one, what it costs, who cut an attempt off, and two who prune.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+
+from tickwheel.scheduler import model
+from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.testing.store_suite._history import record_of
+
+FAR = 2**40
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def served(request):
+    """
+    Return the URL of an empty store of one shard on a server, and what lets its owner's lease end.
+    """
+    if request.param == "redis":
+        server = request.getfixturevalue("redis_server")
+        prefix = f"history{id(request)}"
+        return server.url(f"?prefix={prefix}&shards=1"), lambda: server.execute(
+            "HSET", f"{{{prefix}}}:shard:0", "until", "1"
+        )
+    server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
+    return f"{server.url(database)}&shards=1", lambda: server.execute(
+        "UPDATE tickwheel_shard SET lease_until = 1", database
+    )
+
+
+def fill(store):
+    """
+    Leave a job that waits and one that runs.
+    """
+    epoch = store.acquire("before")[0].epoch
+    store.apply([model.Set(model.Job("waits", 0, FAR, b"7", recurrence="every 5 s"))])
+    begun = store.apply([model.Set(model.Job("runs", 0, 0))])[0].job
+    store.apply([model.Begin(begun, epoch)])
+
+
+def go_on(store):
+    """
+    Take over what `fill` left, and end an attempt with a record.
+    """
+    assert store.get("waits").payload == b"7"
+    epochs = {lease.shard: lease.epoch for lease in store.acquire("after")}
+    assert [record.outcome for record in store.history("runs", None, 9)] == ["cut_off"]
+    job = store.get("runs")
+    epoch = epochs[store.shard_of("runs")]
+    answers = store.apply([model.Begin(job, epoch), model.Settle(job, epoch, record=record_of(job, "succeeded"))])
+    assert answers[1].outcome is model.Outcome.SETTLED
+    assert [record.outcome for record in store.history("runs", None, 9)] == ["succeeded", "cut_off"]
+
+
+def test_an_older_file_gets_one(tmp_path):
+    """
+    A file of the schema before gets its history while jobs wait and run in it.
+    """
+    path = tmp_path / "jobs.db"
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        fill(store)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DROP TABLE tickwheel_history")
+        connection.execute("UPDATE tickwheel_schema SET version = 6")
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        go_on(store)
+
+
+def test_an_older_database_gets_one(postgres, database):
+    """
+    The same of a database.
+    """
+    url = f"{postgres.url(database)}&shards=1"
+    with closing(open_store(url)) as store:
+        fill(store)
+    postgres.execute("DROP TABLE tickwheel_history", database)
+    postgres.execute("UPDATE tickwheel_schema SET version = 9", database)
+    with closing(open_store(url)) as store:
+        go_on(store)
+
+
+def test_who_cut_it_off(served):
+    """
+    An attempt whose owner has lost its lease is recorded with that owner's name, and once.
+    """
+    url, end_lease = served
+    with closing(open_store(url)) as store, closing(open_store(url)) as other:
+        (lease,) = store.acquire("the first")
+        begun = [
+            store.apply([model.Set(model.Job(key, 0, due_at, target=target, handler='"h" \u00e9/'))])[0].job
+            for key, due_at, target in (("a", 5, "handler"), ("b", -(2**40) - 7, "webhook"), ("c", FAR, "log"))
+        ]
+        store.apply([model.Begin(job, lease.epoch) for job in begun])
+        end_lease()
+        assert other.acquire("a second")[0].rescued == 3  # by name before the first, to which the shard would go
+        for job in begun:
+            (record,) = other.history(job.key, None, 9)
+            expected = record_of(job, "cut_off", by="the first", at=record.at, number=record.number)
+            assert record == expected
+        settle = model.Settle(begun[0], lease.epoch, record=record_of(begun[0], "succeeded"))
+        assert store.apply([settle])[0].outcome is model.Outcome.NOT_OWNER
+        assert len(other.history("a", None, 9)) == 1
+
+
+def test_two_prune(served):
+    """
+    Two who prune at once delete what is to go, once, and no more.
+    """
+    url, _ = served
+    with closing(open_store(url)) as store, closing(open_store(url)) as other:
+        (lease,) = store.acquire("the first")
+        job = store.apply([model.Set(model.Job("key", 0, 0))])[0].job
+        for start in range(0, 600, 100):
+            firings = [
+                (
+                    model.Begin(job, lease.epoch),
+                    model.Settle(job, lease.epoch, model.Settled.AGAIN, record=record_of(job, at=at)),
+                )
+                for at in range(start, start + 100)
+            ]
+            store.apply([write for firing in firings for write in firing])
+        gone = []
+
+        def prune(each):
+            gone.extend(each.prune(0, 100, 10**6, 20) for _ in range(100))
+
+        threads = [threading.Thread(target=prune, args=(each,)) for each in (store, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(gone) == 500
+        assert [record.at for record in store.history("key", None, 1_000)] == list(range(599, 499, -1))
+
+
+def test_a_success_costs_no_statement(tmp_path):
+    """
+    The end of a job that fires once runs no statement on the history; each record costs one.
+    """
+    statements: list[str] = []
+    with closing(SqliteStore(tmp_path / "jobs.db")) as store:
+        store.open()
+        (lease,) = store.acquire("owner")
+
+        def of_settles(*, is_recorded):
+            jobs = [answer.job for answer in store.apply([model.Set(model.Job(f"k{i}", 0, i)) for i in range(9)])]
+            store.apply([model.Begin(job, lease.epoch) for job in jobs])
+            store._connections.writer.set_trace_callback(statements.append)
+            record = (lambda job: record_of(job, "succeeded")) if is_recorded else lambda _job: None
+            store.apply([model.Settle(job, lease.epoch, record=record(job)) for job in jobs])
+            store._connections.writer.set_trace_callback(None)
+            of_history = [statement for statement in statements if "tickwheel_history" in statement]
+            found = (len(statements) - len(of_history), len(of_history))
+            statements.clear()
+            return found
+
+        others, of_history = of_settles(is_recorded=False)
+        assert of_history == 0
+        assert of_settles(is_recorded=True) == (others, 9)

@@ -1,0 +1,105 @@
+"""
+The history over HTTP: what is kept of a job, page by page, by the library's client and on the command line.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tickwheel.scheduler import Scheduler
+
+pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+
+TWICE = {"delay": 0, "handler": "fails", "retry": {"attempts": 2, "base_s": 0, "jitter": 0}}
+ERROR = "RuntimeError: <script>alert('no')</script>"
+
+
+def dead(server, key):
+    """
+    Let a job of *key* fail twice, and return its generation.
+    """
+    with server.live() as live:
+        generation = server.job("PUT", key, TWICE).json["job"]["generation"]
+        live.firing(key, "died")
+    return generation
+
+
+def history(server, key, query=""):
+    """
+    Return the records of *key*.
+    """
+    answer = server.job("GET", key, action=f":history{query}")
+    assert answer.status == 200, answer.json
+    return answer.json["records"]
+
+
+def test_what_is_kept(server):
+    """
+    Both attempts come back, the newest first, with their errors, and go on below a number.
+    """
+    generation = dead(server, "kept/of it:history")
+    last, first = history(server, "kept/of it:history")
+    assert (last["attempt"], last["outcome"], last["error"]) == (2, "died", ERROR)
+    assert (first["attempt"], first["outcome"], first["generation"]) == (1, "failed", generation)
+    assert last["key"] == "kept/of it:history"
+    assert last["traceback"].endswith(f"raise RuntimeError(message)\n{ERROR}")
+    assert last["lateness_ms"] >= 0
+    assert last["took_ms"] >= 0
+    assert last["by"] == server.ask("GET", "/v1/stats").json["owner"]
+    assert history(server, "kept/of it:history", "?limit=1") == [last]
+    assert history(server, "kept/of it:history", f"?before={last['number']}&limit=5") == [first]
+    assert history(server, "kept/of it:history", f"?before={first['number']}") == []
+    server.job("DELETE", "kept/of it:history")
+    assert len(history(server, "kept/of it:history")) == 2
+
+
+def test_nothing_is_kept(server):
+    """
+    A success that fires once leaves nothing, nor does a job that never was.
+    """
+    with server.live() as live:
+        server.job("PUT", "once", {"delay": 0, "handler": "works"})
+        live.firing("once", "succeeded")
+    assert history(server, "once") == []
+    assert history(server, "never") == []
+
+
+@pytest.mark.parametrize(
+    "query", ["?limit=0", "?limit=1001", "?before=0", "?before=x", "?before=99999999999999999", "?a=1"]
+)
+def test_bad_questions(server, query):
+    """
+    What cannot be asked is refused by name.
+    """
+    answer = server.job("GET", "k", action=f":history{query}")
+    assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
+
+
+def test_by_the_client(server):
+    """
+    A scheduler on the service returns the same records as one on the store.
+    """
+    generation = dead(server, "by the client")
+    with Scheduler(f"http://{server.host}:{server.port}") as client:
+        last, first = client.history("by the client")
+        assert client.history("by the client", before=last.number, limit=1) == [first]
+    document = history(server, "by the client")[0]
+    assert (last.outcome, last.generation, last.attempt) == ("died", generation, 2)
+    assert (last.error, last.traceback, last.by) == (document["error"], document["traceback"], document["by"])
+    assert last.begun_at - last.due_at == pytest.approx(document["lateness_ms"], abs=0.01)
+    server.job("DELETE", "by the client")
+
+
+def test_everything_by_option(start):
+    """
+    A service that is started with `--history all` keeps each success, too.
+    """
+    server = start("--history", "all", "--history-days", "1")
+    with server.live() as live:
+        server.job("PUT", "once", {"delay": 0, "target": "log"})
+        live.firing("once", "succeeded")
+    (record,) = history(server, "once")
+    assert (record["outcome"], record["error"], record["traceback"]) == ("succeeded", None, None)
+    json.dumps(record)
