@@ -46,7 +46,7 @@ _LAST_COMMIT_S: Final = 0.05
 
 class Core:
     """
-    What `Scheduler` and `AsyncScheduler` share.
+    The core that `Scheduler` and `AsyncScheduler` share.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Core:
     @property
     def is_firing(self) -> bool:
         """
-        Whether the background roles run.
+        True while the background roles run.
         """
         return self._lifecycle.is_started
 

@@ -17,7 +17,7 @@ _LAST: Final = _STEPS * _OCTAVES - 1
 
 class Distribution:
     """
-    How often which durations occurred: exact counts in steps of an eighth. One thread writes, any may read.
+    A histogram of durations: exact counts in steps of an eighth. One thread writes, any may read.
     """
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ class Lifecycle:
     @property
     def is_open(self) -> bool:
         """
-        Whether nobody has begun to stop.
+        True until somebody begins to stop.
         """
         return not self._is_stopping
 

@@ -65,7 +65,7 @@ class HistoryOptions:
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
     """
-    How a scheduler works.
+    The options of a scheduler: limits, horizon, and what holds for jobs and handlers that say nothing.
 
     Attributes:
         owner: What it is called in the store, and to others that want it; each life adds a random end of its own.

@@ -20,7 +20,7 @@ __all__ = ["Runtime"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """
-    What the scheduler's verbs and engine run on; they reach the system's time, threads and chance by nothing else.
+    The time, threads and chance of the scheduler's verbs and engine, which reach those of the system by nothing else.
 
     The defaults are the system's own. The simulation replaces all of them, so that one seed is one history.
 

@@ -69,7 +69,7 @@ class SameStoreError(ValueError):
 
 class _Mark(NamedTuple):
     """
-    What the error of a parked job says: which migration it belongs to, what it was, and whose copy it is.
+    The error text of a parked job, parsed: which migration it belongs to, what it was, and whose copy it is.
     """
 
     source: str
@@ -91,7 +91,7 @@ class _Mark(NamedTuple):
 @dataclass(slots=True)
 class MigrationReport:
     """
-    What came of a migration.
+    The outcome of a migration.
 
     Attributes:
         moved: How many jobs are in the target now, and no longer in the source.

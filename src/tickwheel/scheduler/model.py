@@ -51,7 +51,7 @@ __all__ = [
 
 class State(StrEnum):
     """
-    What the store knows of a job. A job that is done has no row.
+    The state of a job in its store. A job that is done has no row.
     """
 
     PENDING = "pending"
@@ -61,7 +61,7 @@ class State(StrEnum):
 
 class SetMode(StrEnum):
     """
-    What `set` does to a job of the same key that is already pending.
+    The ways in which `set` treats a job of the same key that is already pending.
     """
 
     REPLACE = "replace"
@@ -74,7 +74,7 @@ class SetMode(StrEnum):
 
 class Outcome(StrEnum):
     """
-    What came of a write; every write has exactly one.
+    The outcome of a write; every write has exactly one.
     """
 
     CREATED = "created"
@@ -284,7 +284,7 @@ class SetAside:
 
 class Settled(StrEnum):
     """
-    How a firing ended.
+    The ways in which a firing ends.
     """
 
     DONE = "done"
@@ -356,7 +356,7 @@ Contested: TypeAlias = Set | Move | Cancel | SetPause
 @record
 class Answer:
     """
-    What came of a write, and the job as it is afterwards (None where there is none).
+    The outcome of a write, and the job as it is afterwards (None where there is none).
     """
 
     outcome: Outcome

@@ -132,7 +132,7 @@ class Dispatcher:
     @property
     def waiting(self) -> int:
         """
-        How many jobs are due and wait for a worker, a process or a place on the loop.
+        The number of jobs that are due and wait for a worker, a process or a place on the loop.
         """
         return sum(queue.waiting for queue in self._queues.values())
 
@@ -353,7 +353,7 @@ class Dispatcher:
 
 class _HeldEnd:
     """
-    What starts and ends one held attempt.
+    Starts and ends one held attempt.
     """
 
     __slots__ = ("_dispatcher", "_entry")

@@ -84,7 +84,7 @@ class _Runs:
 
 class Elapsed:
     """
-    What is known of the jobs of one owner. From any thread.
+    The jobs of one owner that count elapsed time. From any thread.
     """
 
     def __init__(self, clock: StoreClock, runtime: Runtime) -> None:
@@ -97,7 +97,7 @@ class Elapsed:
     @property
     def is_steady(self) -> bool:
         """
-        Whether the clock was never set, so that every instant is what it says.
+        True if the clock was never set, so that every instant is what it says.
         """
         return self._clock.era == 0
 

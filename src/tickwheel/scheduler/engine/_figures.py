@@ -37,7 +37,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class Figures:
     """
-    What was done. Written on the writer's thread alone, so that no count needs a lock; read from any.
+    Counts of what was done. Written on the writer's thread alone, so that no count needs a lock; read from any.
     """
 
     def __init__(self) -> None:

@@ -64,7 +64,7 @@ class _Lane(Lane):
     @property
     def is_free(self) -> bool:
         """
-        Whether one more may begin.
+        True if one more may begin.
         """
         places = self.limits.places
         return self.busy < self.width and (places is None or self.busy < places())
@@ -72,7 +72,7 @@ class _Lane(Lane):
     @property
     def is_forgettable(self) -> bool:
         """
-        Whether it is as good as a new one.
+        True if it is as good as a new one.
         """
         return not (self.busy or self.waiting or self.has_more) and self.limits.rate is None
 
@@ -222,7 +222,7 @@ class Lanes:
     @property
     def _share(self) -> int:
         """
-        How many may wait in one lane whose places come and go: together half of what may be staged.
+        The number that may wait in one lane whose places come and go: together half of what may be staged.
         """
         crowded = sum(1 for lane in self._lanes.values() if lane.waiting or lane.has_more)
         return max(1, self._waiting_max // max(1, crowded))

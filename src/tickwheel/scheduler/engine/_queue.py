@@ -159,14 +159,14 @@ class Queue:
     @property
     def has_next(self) -> bool:
         """
-        Whether it is worth asking for the next.
+        True if it is worth asking for the next.
         """
         return bool(self._ready or self._open) and len(self._running) < self.places
 
     @property
     def waiting(self) -> int:
         """
-        How many entries have no place.
+        The number of entries that have no place.
         """
         with self._lock:
             return len(self._ready) + sum(len(line.waiting) for line in self._lines.values())
@@ -174,7 +174,7 @@ class Queue:
     @property
     def leaked(self) -> dict[tuple[str, str], int]:
         """
-        How many attempts have leaked and still run, by target and handler.
+        The number of attempts that have leaked and still run, by target and handler.
         """
         if not self._leaked:
             return {}

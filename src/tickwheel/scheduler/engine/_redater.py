@@ -52,7 +52,7 @@ class Redater:
     @property
     def under_way(self) -> int:
         """
-        How many instants are on their way to the store.
+        The number of instants that are on their way to the store.
         """
         return len(self._on_way)
 

@@ -63,7 +63,7 @@ class StagedJobs:
     @property
     def waiting(self) -> int:
         """
-        How many jobs are staged and not yet begun.
+        The number of jobs that are staged and not yet begun.
         """
         return len(self._waiting)
 
@@ -77,7 +77,7 @@ class StagedJobs:
     @property
     def busy(self) -> int:
         """
-        How many were begun, or are about to be, and are not settled.
+        The number of jobs that were begun, or are about to be, and are not settled.
         """
         return len(self._busy)
 

@@ -31,7 +31,7 @@ class Phase(StrEnum):
 
 class Step(StrEnum):
     """
-    What moves a job from one state to another.
+    The events that move a job from one state to another.
     """
 
     STAGE = "stage"
@@ -61,7 +61,7 @@ TABLE: Final[dict[Step, dict[Phase, Phase]]] = {
 
 class Lane:
     """
-    What an entry holds a place in while it is begun: see `_lanes`.
+    The lane in which an entry holds a place while it is begun: see `_lanes`.
 
     Attributes:
         is_urgent: Whether somebody waits for the end of one entry more than for a commit of many.

@@ -47,7 +47,7 @@ _Cursor = tuple[int, int]
 
 class _Shard:
     """
-    How far one shard is staged.
+    The progress of staging one shard.
 
     Attributes:
         epoch: Of its lease.

@@ -56,7 +56,7 @@ class StoreClock:
     @property
     def era(self) -> int:
         """
-        How often the clock was set, as far as that was noticed.
+        The number of times that the clock was set, as far as that was noticed.
         """
         return len(self._skews) - 1
 
@@ -69,14 +69,14 @@ class StoreClock:
     @property
     def is_sampled(self) -> bool:
         """
-        Whether the store has a clock of its own: then nobody has to look at this machine's.
+        True if the store has a clock of its own: then nobody has to look at this machine's.
         """
         return self._offset_ms is not None
 
     @property
     def offset_ms(self) -> float:
         """
-        How far this machine's time of day is behind the store's; 0 for a store that reads it.
+        The store's time of day minus this machine's, in ms; 0 for a store that reads this machine's.
         """
         return 0.0 if self._offset_ms is None else self.now() - self._clock.wall_ns() / 1e6
 

@@ -27,7 +27,7 @@ _GRACE_S: Final = 5.0
 
 class Leaking(Protocol):
     """
-    What runs attempts.
+    A pool of threads or tasks, whose attempts may leak.
     """
 
     queue: Queue

@@ -64,7 +64,7 @@ class _NoHooks:
 
 class RemoteCore:
     """
-    What `Scheduler` and `AsyncScheduler` share, for a service at *url*.
+    The core that `Scheduler` and `AsyncScheduler` share, for a service at *url*.
     """
 
     def __init__(self, url: str, options: SchedulerOptions, token: str | None, timeout: float | None) -> None:
@@ -87,7 +87,7 @@ class RemoteCore:
     @property
     def is_firing(self) -> bool:
         """
-        Whether handlers pull.
+        True while handlers pull.
         """
         return self._lifecycle.is_started
 

@@ -44,7 +44,7 @@ class WrongGuessError(Exception):
 @dataclass(slots=True)
 class Differences:
     """
-    What a batch makes of the jobs of its careful keys, for a store to write down.
+    The changes that a batch makes to the jobs of its careful keys, for a store to write down.
 
     Attributes:
         new: Jobs of keys that had none.

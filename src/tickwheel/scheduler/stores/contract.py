@@ -119,7 +119,7 @@ class Aside:
 @dataclass(frozen=True, slots=True)
 class Changes:
     """
-    What became due sooner than its owner knows, because somebody else wrote it.
+    The jobs that became due sooner than their owner knows, because somebody else wrote them.
 
     Attributes:
         jobs: Pending jobs, in no order; some may be known already.
@@ -133,7 +133,7 @@ class Changes:
 @runtime_checkable
 class Joins(Protocol):
     """
-    What a store that declares `joins_transactions` has beside the others: writes within the caller's transaction.
+    The methods of a store that declares `joins_transactions`: writes within the caller's transaction.
 
     They take effect if and only if the caller commits, and are answered as `apply` answers them, as far as the
     transaction sees. An error leaves the transaction as it was. The shards' owners are notified once it has ended.

@@ -16,7 +16,7 @@ _MASK = "***"
 
 class Destination:
     """
-    Where a target sends to.
+    The address that a target sends to.
 
     Attributes:
         url: With everything, to connect by.

@@ -45,6 +45,6 @@ class JobLease:
     @property
     def is_last_attempt(self) -> bool:
         """
-        Whether a failure now is final.
+        True if a failure now is final.
         """
         return self.attempt >= self.job.retry.attempts

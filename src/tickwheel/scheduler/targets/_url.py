@@ -158,7 +158,7 @@ def text(_name: str, value: str) -> str:
 
 class UrlForm(NamedTuple):
     """
-    How a target is written as a URL.
+    The form in which a target is written as a URL.
 
     Attributes:
         make: Reads one, and makes the target.

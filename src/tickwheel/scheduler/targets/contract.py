@@ -119,7 +119,7 @@ class Firing:
     @property
     def lateness_ms(self) -> float:
         """
-        How long after its instant it was handed over.
+        The time from its instant until it was handed over, in ms.
         """
         return self.fired_at - self.job.due_at
 
@@ -144,7 +144,7 @@ class Firing:
     @property
     def is_last_attempt(self) -> bool:
         """
-        Whether a failure now is final.
+        True if a failure now is final.
         """
         return self.attempt >= self.job.retry.attempts
 
@@ -158,7 +158,7 @@ class Abandoned(Exception):  # noqa: N818  it is not an error
 @dataclass(frozen=True, slots=True)
 class Call:
     """
-    How to run a job of one handler.
+    A function to call for the jobs of one handler, and how to call it.
 
     Attributes:
         function: What to call.
@@ -187,7 +187,7 @@ class Call:
 
 class End(Protocol):
     """
-    What starts and ends a held attempt; from any thread.
+    The means to start and end a held attempt; from any thread.
     """
 
     def start(self) -> Callable[[], object] | None:
@@ -218,7 +218,7 @@ class End(Protocol):
 @dataclass(frozen=True, slots=True)
 class Limits:
     """
-    What a handler may not exceed, on this scheduler.
+    The limits of a handler, on this scheduler.
 
     Attributes:
         concurrency: How many of its attempts may be under way at once, or None; one is so from shortly before its
@@ -267,7 +267,7 @@ class Target(Protocol):
 @runtime_checkable
 class Naming(Protocol):
     """
-    What a target has besides, if it can run some handlers and not others.
+    The methods of a target that can run some handlers and not others.
 
     Jobs of the others are not tried here, and use no attempt: they wait for a node that has their handler. Of a target
     without this, and of one that names a handler, every job is taken.
@@ -287,7 +287,7 @@ class Naming(Protocol):
 @runtime_checkable
 class Reporting(Protocol):
     """
-    What a target has besides, if it reports events and figures of its own.
+    The members of a target that reports events and figures of its own.
     """
 
     def report_to(self, emit: Callable[[Event], object]) -> None:

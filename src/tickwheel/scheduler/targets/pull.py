@@ -46,7 +46,7 @@ _TAKEN_OVER: Final = "another process has taken its shard over, and fires it aga
 
 class _Timer(Protocol):
     """
-    What `call_later` returns.
+    A timer, as `call_later` returns it.
     """
 
     def cancel(self) -> bool: ...
@@ -87,7 +87,7 @@ _Served = list[tuple[_Worker, list[JobLease], list[Callable[[], object]]]]
 
 class _Queue:
     """
-    What is ready, who waits, and how many are leased.
+    One queue: its ready attempts, its waiting workers, and the number of its leases.
     """
 
     __slots__ = ("leased", "ready", "workers")

@@ -108,13 +108,13 @@ class Backend(Protocol):
     @property
     def pulls(self) -> _Pulls:
         """
-        What `lease`, `ack`, `nack` and `extend` do.
+        The verbs of pull workers: lease, acknowledge, refuse, extend.
         """
 
     @property
     def registry(self) -> _Registry:
         """
-        Where handlers are registered.
+        The registry of handlers.
         """
 
     @property
@@ -126,7 +126,7 @@ class Backend(Protocol):
     @property
     def is_firing(self) -> bool:
         """
-        Whether handlers run.
+        True while handlers run.
         """
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:

@@ -31,7 +31,7 @@ _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 class Common:
     """
-    What needs no waiting, and is the same for both.
+    The methods that need no waiting, and are the same for both faces.
 
     Args:
         store: A URL ("sqlite:///file.db", "memory://", ...) or a store that nobody else uses; or the address of a
@@ -179,6 +179,6 @@ class Common:
     @property
     def is_started(self) -> bool:
         """
-        Whether this scheduler fires jobs now.
+        True while this scheduler fires jobs.
         """
         return self._core.is_firing

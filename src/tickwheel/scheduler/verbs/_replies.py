@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 class _Inbox:
     """
-    What has been answered for one loop and not yet delivered there.
+    The answers for one loop that are not yet delivered there.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -14,7 +14,7 @@ __all__ = ["Tally", "WriterStats"]
 @record
 class WriterStats:
     """
-    What the writer has done so far.
+    Counts of what the writer has done so far.
 
     Attributes:
         commits: How many batches were written.

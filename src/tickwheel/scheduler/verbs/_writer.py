@@ -227,7 +227,7 @@ class Writer:
     @property
     def waiting(self) -> int:
         """
-        How many of the callers' writes wait for their commit now.
+        The number of the callers' writes that wait for their commit now.
         """
         return self._waiting
 

@@ -20,7 +20,7 @@ _LENGTH: Final = Struct(">i").pack
 
 class ArrayType(NamedTuple):
     """
-    What an array consists of.
+    The type of an array's elements.
 
     Attributes:
         oid: The array's type.

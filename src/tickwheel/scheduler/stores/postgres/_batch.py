@@ -58,7 +58,7 @@ class Statement(NamedTuple):
 
 class Result(NamedTuple):
     """
-    What came of a statement.
+    The outcome of a statement.
     """
 
     changed: int

@@ -38,7 +38,7 @@ class OwnerLock:
     @property
     def is_held(self) -> bool:
         """
-        Whether this object holds the lock, on the file that has the name now.
+        True if this object holds the lock, on the file that has the name now.
         """
         return self._fd is not None and is_same(self._fd, self._path)
 
