@@ -1,5 +1,5 @@
 """
-Where time comes from, and the one place where seconds become nanoseconds.
+Clocks, and the one place where seconds become nanoseconds.
 
 Inside, a time is an integer of nanoseconds; outside, seconds in a float, as everywhere in Python.
 The two rules of conversion:

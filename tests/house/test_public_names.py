@@ -72,13 +72,14 @@ def test_names_in_all_exist_and_are_documented(modules):
 
 def test_docstrings_open_with_a_statement(modules):
     """
-    No class or function is described by a bare question word.
+    No module, class or function is described by a bare question word.
     """
     found = [
-        f"{name}.{node.name}: {line}"
+        f"{name}.{getattr(node, 'name', '')}: {line}"
         for name, tree in modules.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("test_")
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if not getattr(node, "name", "").startswith("test_")
         if QUESTION.match(line := (ast.get_docstring(node) or "").partition("\n")[0])
     ]
     assert found == []

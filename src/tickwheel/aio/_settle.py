@@ -1,5 +1,5 @@
 """
-How a timeout that has cancelled its task turns the cancellation into TimeoutError: as asyncio of this Python does it.
+The turn from a timeout's cancellation into TimeoutError, as asyncio of this Python does it.
 """
 
 from __future__ import annotations

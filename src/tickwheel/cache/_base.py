@@ -1,5 +1,5 @@
 """
-What all caches are: a mapping whose entries expire automatically.
+The base of all caches: a mapping whose entries expire automatically.
 
 Storage, expiry and eviction are native (`tickwheel._core.Cache`); here the arguments get their meaning, and here is
 what is not worth native code.

@@ -1,5 +1,5 @@
 """
-How values are taken: what there is, what is loaded, and what is loaded in the background.
+Taking values: those that are there, those that are loaded, and those loaded in the background.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a cache is made with, checked.
+The options of a cache, checked.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a cache has done.
+Counts of what a cache has done.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-When the wall clock of a zone shows what a cron line asks for, and what becomes of runs that were missed.
+The instants at which the wall clock of a zone shows what a cron line asks for, and the rule for missed runs.
 
     _cron      a cron line: its text, its two dialects, its errors
     _fields    the wall-clock times a line matches; the one module that imports cronsim

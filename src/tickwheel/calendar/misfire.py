@@ -1,5 +1,5 @@
 """
-What becomes of runs that were missed.
+The rules for runs that were missed.
 
 Internal: other rooms use it, users do not.
 """

@@ -1,5 +1,5 @@
 """
-What is printed: a table for people, tab-separated lines for pipes, JSON lines for programs.
+Output of the commands: a table for people, tab-separated lines for pipes, JSON lines for programs.
 
 Keys and errors are anybody's text: whatever a terminal could take for a command is escaped.
 """

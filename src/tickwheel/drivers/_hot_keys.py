@@ -1,5 +1,5 @@
 """
-Which keys are hot: the heaviest hitters of a stream, in a table of fixed size.
+Hot keys: the heaviest hitters of a stream, in a table of fixed size.
 
 Space-saving (A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
 Streams", 2005): a key that is not in a full table takes the place, and the count, of the least. So no key that makes up

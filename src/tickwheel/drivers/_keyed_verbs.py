@@ -1,5 +1,5 @@
 """
-How keyed timers are set, moved and cancelled.
+The verbs of keyed timers: set, move and cancel.
 """
 
 from __future__ import annotations

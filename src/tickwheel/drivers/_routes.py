@@ -1,5 +1,5 @@
 """
-Which shard a key belongs to.
+The route from a key to its shard.
 """
 
 from __future__ import annotations

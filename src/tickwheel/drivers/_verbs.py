@@ -1,5 +1,5 @@
 """
-How timers are set: one, many, again and again.
+The verbs that set timers: one, many, again and again.
 """
 
 from __future__ import annotations

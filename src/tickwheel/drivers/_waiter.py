@@ -1,5 +1,5 @@
 """
-How the thread driver waits: until a time, or until it is woken, whichever comes first.
+The wait of the thread driver: until a time, or until it is woken, whichever comes first.
 
 A waiter keeps one token. `wake()` puts it there, `wait()` takes it: a wake-up between computing a deadline and waiting
 for it is not lost, and a thousand of them are one.

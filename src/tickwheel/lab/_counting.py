@@ -1,5 +1,5 @@
 """
-Which entries a design in Python compares, counted while it runs: from outside, so the design stays as it is.
+Counts the comparisons of entries by a design in Python, from outside, so that the design stays as it is.
 """
 
 from __future__ import annotations

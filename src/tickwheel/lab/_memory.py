@@ -1,5 +1,5 @@
 """
-How much memory this process holds: each system says it elsewhere.
+The memory that this process holds: each system reports it elsewhere.
 """
 
 from __future__ import annotations

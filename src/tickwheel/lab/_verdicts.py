@@ -1,5 +1,5 @@
 """
-Where each design breaks, said with the figures of a comparison.
+Verdicts: where each design breaks, with the figures of a comparison.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a design costs while many timers wait that are not due for long: where a scan, a logarithm or a tick is felt.
+The cost of many timers that are not due for long: where a scan, a logarithm or a tick is felt.
 
     beat     one short timer after the other over them, each set when the one before has fired
     quiet    nothing is set and nothing is due, and time is ticked nevertheless, as the originals of the designs with a

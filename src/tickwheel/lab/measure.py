@@ -1,5 +1,5 @@
 """
-What one design costs under one workload: `python -m tickwheel.lab.measure`, a job as JSON in, the figures as JSON out.
+Measures one design under one workload: `python -m tickwheel.lab.measure`, a job as JSON in, the figures as JSON out.
 
 A process of its own, so that memory and warmth are nobody else's. The phases, each as a driver would do it, which
 sleeps until the time that it asked for and is woken for an earlier one:

@@ -1,5 +1,5 @@
 """
-Which tick and how many slots suit a trace, and why: what the cards of the designs advise.
+Tuning: the tick and the number of slots that suit a trace, and why, by the cards of the designs.
 """
 
 from __future__ import annotations

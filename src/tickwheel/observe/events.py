@@ -1,5 +1,5 @@
 """
-What hooks receive: one frozen record for each thing that happens to a job or to the right to fire.
+The events that hooks receive: a frozen record for each thing that happens to a job or to the right to fire.
 
 Instants are milliseconds since the epoch by the store's clock. A hook is called on the thread where it happened and
 must not block; what it raises is logged and dropped. With no hook subscribed, no record is made. What

@@ -1,5 +1,5 @@
 """
-What the process does at this moment: the stacks of its threads and tasks, and where its time goes.
+A look at this moment of the process: the stacks of its threads and tasks, and where its time goes.
 
 The profile is a sampling one: a hundred times a second it looks at each thread's frames, so it costs the process about
 a percent, whatever that does. Its lines are "collapsed stacks", which every flame graph tool reads.

@@ -1,5 +1,5 @@
 """
-What a scheduler asks of a tracer, and what code inside a firing or a request finds in its context.
+The tracer that a scheduler uses, and the context that code finds inside a firing or a request.
 
 What is to be traced is decided first, with nothing made and nobody called for the firings that are not.
 """

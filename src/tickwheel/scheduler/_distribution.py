@@ -1,5 +1,5 @@
 """
-How durations are spread: exact counts in steps of an eighth.
+A histogram of durations: exact counts in steps of an eighth.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-When a scheduler may start and stop; the rules, once.
+The rules of start and stop, once.
 
     call                          before start    started           stopping           stopped
     start                         starts          does nothing      ClosedError        ClosedError

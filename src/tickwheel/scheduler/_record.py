@@ -1,5 +1,5 @@
 """
-How a value of the scheduler's model is made.
+The decorator that makes the values of the scheduler's model.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What to pass in place of a value that JSON does not have, and how a handler reads it back.
+Remedies for values that JSON does not have: what to pass instead, and how a handler reads it back.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-How long to wait before the next attempt.
+The wait before the next attempt.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Where a scheduler's time, threads and chance come from.
+The source of a scheduler's time, threads and chance.
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ class Answer:
 @record
 class JobQuery:
     """
-    Which jobs to list, by the code points of their keys, from just after *cursor*.
+    A query for jobs, by the code points of their keys, from just after *cursor*.
 
     A job which changes meanwhile is still met exactly once. *recurring* leaves out those that fire once, *paused* all
     but pending ones that are paused.

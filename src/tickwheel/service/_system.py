@@ -1,5 +1,5 @@
 """
-What differs between systems for a service: the loop that it runs on, and the signals that stop it.
+The differences between systems for a service: the loop that it runs on, and the signals that stop it.
 """
 
 from __future__ import annotations

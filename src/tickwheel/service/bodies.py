@@ -1,5 +1,5 @@
 """
-What comes in: the bodies of requests.
+The bodies of requests.
 
 Names are the library's own (`delay`, `at`, `every`). Lengths of time are seconds, or text such as `90s`, `2h30m` and
 `PT30M`; instants are RFC 3339 with an offset, or seconds since the epoch.

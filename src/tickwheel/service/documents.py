@@ -1,5 +1,5 @@
 """
-What goes out: the documents of answers.
+The documents of answers.
 
 Instants go out as RFC 3339 in UTC, durations in seconds or milliseconds, as their names say.
 """

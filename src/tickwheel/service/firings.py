@@ -1,5 +1,5 @@
 """
-What fired of late, how late it was, and what became of it, as the scheduler remembers it.
+The last firings: how late each was, and what became of it, as the scheduler remembers it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What falls due: how many jobs in each second of the next minute, minute of the next hour, and quarter of the next day.
+The forecast: how many jobs are due in each second of the next minute, minute of the next hour, and so on.
 
 Counting costs by what falls due, so the longer a strip is, the longer its last count is reported again.
 """

@@ -1,5 +1,5 @@
 """
-Which requests are let in, before anything else is looked at: the Host header, the origin, the token.
+The guard lets requests in before anything else is looked at: the Host header, the origin, the token.
 
 * Without tokens the service trusts everything that reaches loopback. A web page reaches it too, through the user's
   browser: by a name that resolves to 127.0.0.1 (so the Host header must be one of ours), or across origins (so a write

@@ -1,5 +1,5 @@
 """
-What may come in: the key in the address, conditions in the headers, the query, and the body up to its limit.
+The input of a request: the key in the address, conditions in the headers, the query, the body up to its limit.
 
 Everything here raises `ProblemError` for what cannot be read; nothing guesses.
 """

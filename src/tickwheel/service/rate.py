@@ -1,5 +1,5 @@
 """
-How often one client may ask: a bucket of turns for each, which fills at a steady rate.
+The rate limit of one client: a bucket of turns for each, which fills at a steady rate.
 
 A client with a token of this service is that token; any other is its address. So a client that guesses tokens, or has
 none, has the turns of its address, and takes none from those that have a token, even behind one proxy.

@@ -1,5 +1,5 @@
 """
-What this service refuses to set, though a job could have it.
+Values that this service refuses to set, though a job could have them.
 """
 
 from __future__ import annotations

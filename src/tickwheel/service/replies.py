@@ -1,5 +1,5 @@
 """
-How answers are put on the wire: documents, problems, and which error is which problem.
+Answers on the wire: documents, problems, and which error is which problem.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What users and we test with: a manual clock, a scheduler that fires inline, contract suites, state machines, faults.
+The kit for tests: a manual clock, a scheduler that fires inline, contract suites, state machines, faults.
 """
 
 from __future__ import annotations

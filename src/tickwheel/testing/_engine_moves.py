@@ -1,5 +1,5 @@
 """
-What a random program for an engine does next.
+The moves of a random program for an engine.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a random run does next: operations, and deadlines drawn where wheels break.
+The moves of a random run: operations, and deadlines drawn where wheels break.
 """
 
 from __future__ import annotations

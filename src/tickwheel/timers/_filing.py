@@ -1,5 +1,5 @@
 """
-Which timers are pending, and the wheel that follows them.
+The filing of timers: which are pending, and the wheel that follows them.
 
 Who may come in while a step is under way? Other threads wait at the engine's lock. But the same thread can come back:
 at any call a collection may run a finalizer, or a signal its handler, and either may set, move or cancel here. So

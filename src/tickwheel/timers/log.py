@@ -1,5 +1,5 @@
 """
-Where errors go that nothing else receives.
+The log for errors that nothing else receives.
 
 Internal: other rooms use it, users do not.
 """

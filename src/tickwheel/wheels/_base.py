@@ -1,5 +1,5 @@
 """
-What every design in Python shares: ids, counts, and the refusal of what is not a deadline.
+The base of every design in Python: ids, counts, and the refusal of what is not a deadline.
 
 A design adds where an entry is filed, and how time takes it out.
 """

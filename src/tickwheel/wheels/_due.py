@@ -1,5 +1,5 @@
 """
-What has left the slots and waits to be delivered.
+Entries that have left the slots and wait to be delivered.
 """
 
 from __future__ import annotations

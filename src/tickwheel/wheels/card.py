@@ -1,5 +1,5 @@
 """
-What a design declares: its name, its options, where it breaks, and what geometry suits a load.
+The card of a design: its name, its options, where it breaks, and what geometry suits a load.
 
 Each design's file ends with its card, and `wheels.CARDS` collects them; the lab reads nothing else about a design.
 

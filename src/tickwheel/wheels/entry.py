@@ -1,5 +1,5 @@
 """
-What the designs in Python store, and in which order it leaves.
+Entries of the designs in Python, and the order in which they leave.
 
 Internal: other rooms use it, users do not.
 """

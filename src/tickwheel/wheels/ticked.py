@@ -1,5 +1,5 @@
 """
-What the designs with a tick share: a pointer, the run of what is due, and where NEVER is parked.
+The base of the designs with a tick: a pointer, the run of what is due, and where NEVER is parked.
 
     deadline     0        1..tick      tick+1..2 tick        an entry expires at the end of its tick,
     tick         0            1              2     ...       which is never before its deadline

@@ -1,5 +1,5 @@
 """
-What Django reads for the entry of `INSTALLED_APPS`.
+The module that Django reads for the entry of `INSTALLED_APPS`.
 
 Internal: Django uses it, users do not.
 """

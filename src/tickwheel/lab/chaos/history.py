@@ -1,5 +1,5 @@
 """
-What was asked, acknowledged and delivered, and when something was wrong; times are wall time in milliseconds.
+A history: writes, answers, deliveries and faults; times are wall time in milliseconds.
 """
 
 from __future__ import annotations

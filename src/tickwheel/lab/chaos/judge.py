@@ -1,5 +1,5 @@
 """
-What of a history breaks the promise.
+Finds in a history what breaks the promise.
 
     lost          a job was acknowledged, was not cancelled, and never arrived
     doubled       a fire id arrived twice; or a job that had been taken arrived again, with no fault in between

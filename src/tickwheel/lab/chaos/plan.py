@@ -1,5 +1,5 @@
 """
-Which faults come when, from a seed.
+A plan of faults, drawn from a seed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What one stage of a load was like.
+The figures of one stage of a load.
 
 A latency counts from the instant at which the schedule had the request start, not from when it was sent: a request that
 has to wait because the service is slow is counted with the whole wait ("coordinated omission", G. Tene).

@@ -1,5 +1,5 @@
 """
-What a load asks for, and what is tolerated.
+The stages of a load, and the thresholds that it must keep.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a scheduler knows of its targets and handlers.
+The registry of a scheduler's targets and handlers.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What the background roles share.
+The resources that all background roles share.
 """
 
 from __future__ import annotations

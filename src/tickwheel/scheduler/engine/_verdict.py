@@ -1,5 +1,5 @@
 """
-What the end of an attempt means: done, again or dead, and when next. Pure: no clock, no store, no thread.
+The verdict on an attempt that ended: done, again or dead, and when next. Pure: no clock, no store, no thread.
 
     end of the attempt              one-time job                     job that recurs
     success                         gone                             next run; after the last one gone

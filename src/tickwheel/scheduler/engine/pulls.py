@@ -1,5 +1,5 @@
 """
-What workers ask of a queue, checked: lease, acknowledge, refuse, extend.
+The requests of workers that pull, checked: lease, acknowledge, refuse, extend.
 
 Internal: other rooms use it, users do not.
 """

@@ -1,5 +1,5 @@
 """
-When a job is due again: intervals and cron lines, missed runs, jitter.
+Recurrence: intervals and cron lines, missed runs, jitter.
 
     _recurrence   what a job stores, as canonical text, and the instant after this one
     _interval     every so many milliseconds, in a fixed phase

@@ -1,5 +1,5 @@
 """
-What a recurring job stores, and the instant after this one.
+The rule that a recurring job stores, and the instant after this one.
 
 The canonical text is JSON with sorted keys, so that any client can read it:
 

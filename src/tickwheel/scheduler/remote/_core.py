@@ -1,5 +1,5 @@
 """
-What both faces of the scheduler are built on, where a service fires the jobs.
+The core of both faces of the scheduler where a service fires the jobs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What is asked and answered, as documents: the other side of `service.bodies` and `service.documents`.
+Requests and answers as documents: the other side of `service.bodies` and `service.documents`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Where far jobs wait.
+Stores, in which far jobs wait.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-How far sequences leap when another server answers than the one that they were drawn from.
+The leap of sequences when another server answers than the one that they were drawn from.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a batch of writes asks for, sorted by how much it takes to do it.
+The plan of a batch of writes, sorted by how much it takes to do it.
 
 Most of what a busy scheduler writes needs no look before the leap: the begin of a pending job, the end of a running
 one. A store does them as one statement for many rows, which counts the rows it changed: if the count is right, every

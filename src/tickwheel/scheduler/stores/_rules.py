@@ -1,5 +1,5 @@
 """
-What a write does to a job: the rules of `_model`, once, for every store.
+The rules by which a write changes a job: those of `_model`, once, for every store.
 
 A store loads the job of a key, asks `decide`, and stores what it says. Nothing here reads a clock or a table.
 """

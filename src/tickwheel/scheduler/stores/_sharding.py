@@ -1,5 +1,5 @@
 """
-Which shard a key belongs to.
+The shard of a key.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Where a fired job goes.
+Targets, to which fired jobs go.
 
     handler    a function of this process
     log        a line on standard output

@@ -1,5 +1,5 @@
 """
-Which addresses a webhook may not reach: those inside, which the sender of a URL could not reach from outside.
+Addresses that no webhook may reach: those inside, which the sender of a URL could not reach from outside.
 
 Refused are loopback, private, shared, link-local (where clouds keep their metadata), multicast, reserved and
 unspecified addresses, also where an IPv6 address only wraps one of them (mapped, 6to4, Teredo, NAT64, ISATAP). Any

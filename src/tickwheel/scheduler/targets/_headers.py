@@ -1,5 +1,5 @@
 """
-What a message says about its firing, beside the payload: the same names for every target.
+The headers that describe a firing, beside the payload: the same names for every target.
 
     tickwheel-key         the job's key, percent-encoded
     tickwheel-fire-id     key/generation/attempt, percent-encoded

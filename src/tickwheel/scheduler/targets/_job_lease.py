@@ -1,5 +1,5 @@
 """
-What a worker holds of a queue: one firing, for a time.
+A worker's lease of a queue: one firing, for a time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What queues of tasks get: the payload of a job, read as the call that it describes.
+The task that queues of tasks get: the payload of a job, read as the call that it describes.
 
     payload                                         call
     {"args": [1, 2], "kwargs": {"a": 3}}            task(1, 2, a=3)

@@ -1,5 +1,5 @@
 """
-What the faces of a scheduler are built on: a core of this process, or one behind a service.
+The backend of a scheduler's faces: a core of this process, or one behind a service.
 """
 
 from __future__ import annotations

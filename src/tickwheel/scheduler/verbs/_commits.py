@@ -1,5 +1,5 @@
 """
-What a commit of callers' writes means to the rest of the process.
+The meaning of a commit of callers' writes to the rest of the process.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What both faces of the scheduler have in common: everything that needs no waiting.
+The common part of both faces of the scheduler: everything that needs no waiting.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a write is going to be answered.
+The promise of a write's answer.
 
 `concurrent.futures.Future` does the same for more: a condition of its own, locked at each step, and states that a write
 does not have. Over HTTP that was a tenth of what setting a job costs.

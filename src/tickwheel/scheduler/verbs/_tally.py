@@ -1,5 +1,5 @@
 """
-What the writer counts of its commits.
+The counts that the writer keeps of its commits.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _REPORTED: Final = _Reported()
 
 class _Source(Enum):
     """
-    Whose writes a thread takes; its value names the thread.
+    The side whose writes a thread takes; its value names the thread.
     """
 
     BOTH = ""

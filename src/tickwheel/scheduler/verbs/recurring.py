@@ -1,5 +1,5 @@
 """
-What callers ask of recurring jobs: the rule, its first run, and a look at the next ones.
+Requests about recurring jobs: the rule, its first run, and a look at the next ones.
 
 Internal: other rooms use it, users do not.
 """

@@ -1,5 +1,5 @@
 """
-What callers ask for, and the writes that come of it.
+Requests of callers, and the writes that come of them.
 
 Internal: other rooms use it, users do not.
 """

@@ -1,5 +1,5 @@
 """
-What the tests of a driver share: how to make a wheel, to play a scenario, and to wait in it.
+The base of a driver's tests: ways to make a wheel, to play a scenario, and to wait in it.
 """
 
 from __future__ import annotations

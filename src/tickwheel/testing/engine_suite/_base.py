@@ -1,5 +1,5 @@
 """
-What the tests of an engine share: an engine on a manual clock that is checked after each turn, and a log.
+The base of an engine's tests: an engine on a manual clock that is checked after each turn, and a log.
 """
 
 from __future__ import annotations

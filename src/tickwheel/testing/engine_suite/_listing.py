@@ -1,5 +1,5 @@
 """
-What is pending can be listed, and a handle says what it calls.
+Listing: pending timers can be listed, and a handle says what it calls.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What the tests of a store share: an open store with an owner, and short ways to write and look.
+The base of a store's tests: an open store with an owner, and short ways to write and look.
 """
 
 from __future__ import annotations

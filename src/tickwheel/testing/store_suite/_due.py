@@ -1,5 +1,5 @@
 """
-What is due, and when the next is.
+Due jobs, and the next instant of one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Whose jobs they are.
+Ownership of jobs.
 """
 
 from __future__ import annotations

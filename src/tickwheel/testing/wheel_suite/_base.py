@@ -1,5 +1,5 @@
 """
-What the tests of a wheel share: a wheel that is checked after each call, and a ruler for its ticks.
+The base of a wheel's tests: a wheel that is checked after each call, and a ruler for its ticks.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-When and in which order entries expire.
+Expiry: when entries leave, and in which order.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What is refused, how, and that a refusal leaves no trace.
+Refusals: what is refused, how, and that a refusal leaves no trace.
 """
 
 from __future__ import annotations

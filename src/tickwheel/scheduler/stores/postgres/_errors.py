@@ -1,5 +1,5 @@
 """
-What PostgreSQL says, in words that help: by SQLSTATE, never by the words of a message, wherever there is one.
+PostgreSQL's errors in words that help: by SQLSTATE, never by the words of a message, wherever there is one.
 """
 
 from __future__ import annotations

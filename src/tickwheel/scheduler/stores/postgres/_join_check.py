@@ -1,5 +1,5 @@
 """
-Which connections of others can be joined.
+The check whether a caller's connection can be joined.
 """
 
 from __future__ import annotations

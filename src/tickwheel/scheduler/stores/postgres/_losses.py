@@ -1,5 +1,5 @@
 """
-What a server may lose of what it answered, by its settings.
+The answers that a server may lose, by its settings.
 """
 
 from __future__ import annotations

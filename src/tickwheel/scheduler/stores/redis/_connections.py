@@ -1,5 +1,5 @@
 """
-How the server is reached: the one place that knows the driver.
+Connections to the server: the one place that knows the driver.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What Redis says, in words that help.
+Redis' errors in words that help.
 """
 
 from __future__ import annotations

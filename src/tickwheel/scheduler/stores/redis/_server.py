@@ -1,5 +1,5 @@
 """
-What the server is: whether it may keep jobs, what it may lose of them, and which store it has.
+A look at the server: whether it may keep jobs, what it may lose of them, and which store it has.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-How a file is opened: one connection that writes, and as many that read as there are readers at once.
+Connections to a file: one that writes, and as many that read as there are readers at once.
 """
 
 from __future__ import annotations

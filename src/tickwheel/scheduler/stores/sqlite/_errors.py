@@ -1,5 +1,5 @@
 """
-What SQLite says, in words that help.
+SQLite's errors in words that help.
 """
 
 from __future__ import annotations

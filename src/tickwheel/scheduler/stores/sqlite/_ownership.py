@@ -1,5 +1,5 @@
 """
-How a file changes hands.
+Ownership of a file.
 """
 
 from __future__ import annotations
