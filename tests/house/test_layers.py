@@ -41,16 +41,6 @@ ALTERNATIVES = {
 }
 # The one that knows them all, to choose by a name.
 CHOOSERS = {"scheduler.stores._open", "scheduler.stores", "scheduler.targets._open", "scheduler.targets"}
-# Private modules that another room imports, all of them in the scheduler. The list may only become shorter: what two
-# rooms need has a public name.
-PRIVATE_IMPORTS = {
-    "scheduler._core": {"engine._elapsed", "engine._figures", "engine._resources", "engine._owner", "engine._registry"}
-    | {"engine._storeclock", "verbs._client", "verbs._commits"},
-    "scheduler.engine": {"verbs._writer"},
-    "scheduler.remote": {"engine._queue", "verbs._client"},
-    "scheduler.verbs": {"engine._registry", "engine._storeclock"},
-}
-PRIVATE_IMPORTS_MAX = 13
 # What of the scheduler reaches time, threads or chance directly instead of taking them from its runtime, and why. The
 # list may only become shorter: what is in it the simulation has to replace as a whole.
 OWN_TIME = {
@@ -210,19 +200,10 @@ def private_imports(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
 
 def test_what_is_private_to_a_room_stays_in_it(modules):
     """
-    No room imports a module of another whose name begins with an underscore, but for a list that may only shrink.
+    No room imports a module of another whose name begins with an underscore.
     """
-    used, wrong = set(), []
-    for importer, imported in sorted(private_imports(modules)):
-        room = importer if importer in PRIVATE_IMPORTS else ".".join(importer.split(".")[:2])
-        if imported.removeprefix("scheduler.") in PRIVATE_IMPORTS.get(room, set()):
-            used.add((room, imported.removeprefix("scheduler.")))
-        else:
-            wrong.append(f"{importer} imports {imported}: name it without the underscore, or move what is shared")
-    assert wrong == []
-    listed = {(room, name) for room, names in PRIVATE_IMPORTS.items() for name in names}
-    assert listed == used, "what is no longer imported leaves the list"
-    assert len(listed) <= PRIVATE_IMPORTS_MAX
+    found = [f"{importer} imports {imported}" for importer, imported in sorted(private_imports(modules))]
+    assert found == [], "name it without the underscore, or move what is shared"
 
 
 def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):

@@ -16,24 +16,24 @@ from simulation import _cluster, _table
 from simulation._cluster import Cluster
 from simulation._table import Table
 
-from tickwheel.scheduler import _core
+from tickwheel.scheduler import _core, _storeclock
 from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._hooks import Hooks
-from tickwheel.scheduler.engine import _lanes, _queue, _stager, _storeclock, _watcher
+from tickwheel.scheduler._registry import Registry
+from tickwheel.scheduler.engine import _lanes, _queue, _stager, _watcher
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._dispatcher import Dispatcher
-from tickwheel.scheduler.engine._elapsed import Elapsed
 from tickwheel.scheduler.engine._lookout import Lookout
-from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._staging import Staging
+from tickwheel.scheduler.engine.elapsed import Elapsed
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.stores.contract import Changes
-from tickwheel.scheduler.verbs import _writer
+from tickwheel.scheduler.verbs import writer
 
 __all__ = ["MUTANTS"]
 
@@ -200,7 +200,7 @@ def answers_before_the_commit() -> Any:
     """
     A set that nobody knows to be written is answered like one that is.
     """
-    fail = _writer.Writer._fail
+    fail = writer.Writer._fail
 
     def careless(self: Any, entries: Any, size: int, error: Exception) -> None:
         kept = [entry for entry in entries if not is_a_set(entry)]
@@ -210,7 +210,7 @@ def answers_before_the_commit() -> Any:
         if kept:
             fail(self, kept, size, error)
 
-    return mock.patch.object(_writer.Writer, "_fail", careless)
+    return mock.patch.object(writer.Writer, "_fail", careless)
 
 
 def is_a_set(entry: Any) -> bool:

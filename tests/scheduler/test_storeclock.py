@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._storeclock import StoreClock
+from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.testing import ManualClock
 
 STORE_MS = 1_800_000_000_000

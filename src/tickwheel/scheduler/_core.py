@@ -19,22 +19,22 @@ from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._identity import one_life
 from tickwheel.scheduler._lifecycle import Lifecycle
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler._standby import Standby, check_role
-from tickwheel.scheduler.engine._elapsed import Elapsed
-from tickwheel.scheduler.engine._figures import Figures
-from tickwheel.scheduler.engine._owner import Owner
-from tickwheel.scheduler.engine._registry import Registry
-from tickwheel.scheduler.engine._resources import Resources
-from tickwheel.scheduler.engine._storeclock import StoreClock
+from tickwheel.scheduler._storeclock import StoreClock
+from tickwheel.scheduler.engine.elapsed import Elapsed
+from tickwheel.scheduler.engine.figures import Figures
+from tickwheel.scheduler.engine.owner import Owner
 from tickwheel.scheduler.engine.pulls import Pulls
 from tickwheel.scheduler.engine.recent import FiringRecord
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.model import Answer, Job, Write
 from tickwheel.scheduler.stores import Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
-from tickwheel.scheduler.verbs._client import Client
-from tickwheel.scheduler.verbs._commits import elapsed_of, events_of, lives_of
+from tickwheel.scheduler.verbs.client import Client
+from tickwheel.scheduler.verbs.commits import elapsed_of, events_of, lives_of
 
 __all__ = ["Core"]
 

@@ -13,7 +13,7 @@ from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import USUAL_RETRY, RetryPolicy
 
-__all__ = ["HistoryOptions", "SchedulerOptions"]
+__all__ = ["HistoryOptions", "SchedulerOptions", "share_of"]
 
 _KEPT: Final = ("none", "failures", "usual", "all")
 _CENTURY_S: Final = 36_525 * 86_400
@@ -111,3 +111,10 @@ class SchedulerOptions:
             raise InvalidJobError("timeout_s", self.timeout_s, "pass seconds, more than 0, or None")
         for option in fields(self)[5:]:
             _check_count(option.name, getattr(self, option.name))
+
+
+def share_of(places: int) -> int:
+    """
+    Return how many of *places* one handler may take: three quarters, so at least one fewer where there are two.
+    """
+    return max(1, places * 3 // 4)

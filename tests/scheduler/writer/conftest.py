@@ -9,7 +9,7 @@ import pytest
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.scheduler.stores.sqlite import SqliteStore
-from tickwheel.scheduler.verbs._writer import Writer
+from tickwheel.scheduler.verbs.writer import Writer
 from tickwheel.testing.faulty_store import FaultyStore
 
 PATIENCE_S = 20.0

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler.engine._lanes import Lanes
-from tickwheel.scheduler.engine._registry import Registry
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._way import Way
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Answer, Begin, Outcome
 
 __all__ = ["ARMING_WINDOW_MS", "Armer"]

@@ -15,12 +15,11 @@ from typing import Any
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe.tracing import FIRING
+from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._coroutines import Coroutines
 from tickwheel.scheduler.engine._queue import Queue
-from tickwheel.scheduler.engine._registry import Registry
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
 from tickwheel.scheduler.engine._staged import StagedJobs
@@ -28,6 +27,7 @@ from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._timeouts import Timeouts, too_long
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine._workers import Workers
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Answer
 from tickwheel.scheduler.targets import Abandoned, Call, End, Firing
 

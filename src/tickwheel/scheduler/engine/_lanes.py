@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler.engine._queue import share_of
-from tickwheel.scheduler.engine._resources import Resources
+from tickwheel.scheduler._options import share_of
 from tickwheel.scheduler.engine._staged_job import Lane, Phase, StagedJob
 from tickwheel.scheduler.engine._waiting import Waiting
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import USUAL, Limits
 

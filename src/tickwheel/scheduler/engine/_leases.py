@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tickwheel.observe.events import OwnershipGained, OwnershipLost
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._way import Way
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.stores import Lease
 
 __all__ = ["Leases"]

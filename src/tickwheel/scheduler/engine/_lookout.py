@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from tickwheel.scheduler.engine._redater import Redater
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staging import Staging
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Job
 
 __all__ = ["Lookout"]

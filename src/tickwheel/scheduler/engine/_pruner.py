@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine._recorder import Recorder
-from tickwheel.scheduler.engine._resources import Resources
+from tickwheel.scheduler.engine.resources import Resources
 
 if TYPE_CHECKING:
     import threading

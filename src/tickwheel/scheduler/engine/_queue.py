@@ -20,22 +20,16 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
+from tickwheel.scheduler._options import share_of
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._waiting import Waiting
 from tickwheel.scheduler.targets import USUAL
 
-__all__ = ["Queue", "share_of"]
+__all__ = ["Queue"]
 
 _LINES_MAX: Final = 1_000
 """How many handlers are remembered while they have nothing to do."""
-
-
-def share_of(places: int) -> int:
-    """
-    Return how many of *places* one handler may take: three quarters, so at least one fewer where there are two.
-    """
-    return max(1, places * 3 // 4)
 
 
 class _Line:

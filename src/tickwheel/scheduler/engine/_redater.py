@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError, RecurrenceError
-from tickwheel.scheduler.engine._resources import Resources
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Answer, Job, Redate, State
 from tickwheel.scheduler.recurrence import Recurrence
 

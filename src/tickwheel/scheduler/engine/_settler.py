@@ -24,13 +24,13 @@ from tickwheel.observe.events import (
     JobSucceeded,
     SettleRefused,
 )
-from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._recorder import Recorder
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._verdict import Ending, Verdict
 from tickwheel.scheduler.engine._way import Way
+from tickwheel.scheduler.engine.figures import Figures
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Answer, Outcome, State
 from tickwheel.timers.contract import Timer
 

@@ -15,8 +15,8 @@ from typing import Final
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import JobFired
 from tickwheel.observe.tracing import Span
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged_job import StagedJob
+from tickwheel.scheduler.engine.resources import Resources
 
 __all__ = ["Spans", "fired_event"]
 

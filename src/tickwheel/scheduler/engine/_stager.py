@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._redater import Redater
-from tickwheel.scheduler.engine._registry import Registry
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staging import Staging
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
 from tickwheel.timers.contract import Timer

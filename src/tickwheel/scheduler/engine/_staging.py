@@ -14,11 +14,11 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._redater import Redater
-from tickwheel.scheduler.engine._registry import Registry
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged import StagedJobs
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Answer, Job, SetAside
 
 __all__ = ["Staging"]

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._queue import Queue
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.targets import USUAL
 
 __all__ = ["Leaking", "Timeouts", "too_long"]

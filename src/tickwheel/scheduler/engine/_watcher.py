@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._way import Way
+from tickwheel.scheduler.engine.resources import Resources
 
 __all__ = ["Watcher"]
 

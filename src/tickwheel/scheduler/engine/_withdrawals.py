@@ -15,11 +15,11 @@ from typing import Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._way import Way
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, AttemptStatus, Job, Outcome, Standing, State
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._options import HistoryOptions
+from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.checks import FAR_MS, decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._recorder import Recorder
-from tickwheel.scheduler.engine._registry import Registry
 from tickwheel.scheduler.engine._settler import ended_event
 from tickwheel.scheduler.engine._spans import fired_event
 from tickwheel.scheduler.engine._staged_job import StagedJob

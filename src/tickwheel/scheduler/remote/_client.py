@@ -1,5 +1,5 @@
 """
-The verbs on jobs, over HTTP: `scheduler.verbs._client` for a service.
+The verbs on jobs, over HTTP: `scheduler.verbs.client` for a service.
 
 What is asked for is checked here, by the same code, before it is sent. So a bad value is the same error, and costs no
 request; only what the service alone knows comes back as a problem.
@@ -20,7 +20,7 @@ from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.stores import Shard
-from tickwheel.scheduler.verbs._client import STEPS_MAX
+from tickwheel.scheduler.verbs.client import STEPS_MAX
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, due_at, job_query, set_write
 from tickwheel.typing import Duration, Instant

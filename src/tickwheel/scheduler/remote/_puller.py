@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler._options import SchedulerOptions
-from tickwheel.scheduler.engine._queue import share_of
+from tickwheel.scheduler._options import SchedulerOptions, share_of
 from tickwheel.scheduler.errors import LeaseEndedError, error_text
 from tickwheel.scheduler.remote._pulls import RemotePulls
 from tickwheel.scheduler.targets import USUAL, Call, DeadLetter, Firing, Retry, Snooze

@@ -11,6 +11,8 @@ was set since is by how much the instant is off. It knows:
 
 Generations are given out in order, and most jobs are set with a delay, so they are remembered as runs of generations:
 a million jobs are one pair of numbers, or a million pairs at worst.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._storeclock import StoreClock
+from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler.model import Job
 
 __all__ = ["Elapsed"]

@@ -1,5 +1,7 @@
 """
 The meaning of a commit of callers' writes to the rest of the process.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ The owner: the background roles of a scheduler that fires, put together, started
               watcher ^ (what other processes wrote)
 
 The roles do not know each other's order: each hands on to the owner, which is their `Way`.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations
@@ -16,21 +18,21 @@ from functools import partial
 from typing import Any, Final
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._dispatcher import Dispatcher
-from tickwheel.scheduler.engine._figures import Figures
 from tickwheel.scheduler.engine._leases import Leases
 from tickwheel.scheduler.engine._pruner import Pruner
 from tickwheel.scheduler.engine._recorder import Recorder
-from tickwheel.scheduler.engine._registry import Registry
-from tickwheel.scheduler.engine._resources import Resources
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._watcher import Watcher
 from tickwheel.scheduler.engine._withdrawals import Withdrawals
+from tickwheel.scheduler.engine.figures import Figures
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
 from tickwheel.scheduler.targets import Firing

@@ -1,5 +1,7 @@
 """
 Counters, of all firings and by target and handler, and the distribution of lateness.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations

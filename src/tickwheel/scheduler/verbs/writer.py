@@ -5,6 +5,8 @@ Whatever gathered while the last commit ran goes into the next one, so a lone wr
 share one flush to the disk. There are two queues: callers' writes, of which only so many may wait, and the scheduler's
 own (begins, settles), which go first and never wait for room, so that firing does not wait behind a bulk import.
 A store that takes two writers gets a thread for each queue: one works while the other waits for the server.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations
@@ -13,9 +15,8 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from enum import Enum
 from types import TracebackType
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._runtime import Runtime
@@ -26,9 +27,13 @@ from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Open, Referee, has_late
 from tickwheel.scheduler.verbs._tally import Tally, WriterStats
 
+if TYPE_CHECKING:
+    import threading
+
 __all__ = ["Done", "Writer", "WriterStats"]
 
 _Entry: TypeAlias = tuple[Sequence[Write], Done]
+_Queue: TypeAlias = deque[_Entry]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _RETRY_FIRST_S: Final = 0.005
@@ -52,16 +57,6 @@ class _Reported:
 
 
 _REPORTED: Final = _Reported()
-
-
-class _Source(Enum):
-    """
-    The side whose writes a thread takes; its value names the thread.
-    """
-
-    BOTH = ""
-    OWN = "-own"
-    CALLERS = "-callers"
 
 
 class Writer:
@@ -110,8 +105,8 @@ class Writer:
         self._callers_work = self._own_work if is_shared else runtime.condition(self._lock)
         self._room = runtime.condition(self._lock)
         self._closing = runtime.event()
-        self._own: deque[_Entry] = deque()
-        self._callers: deque[_Entry] = deque()
+        self._own: _Queue = deque()
+        self._callers: _Queue = deque()
         self._waiting = 0
         self._tally = Tally(runtime)
         self.times = self._tally.times
@@ -119,9 +114,11 @@ class Writer:
         self.sizes = self._tally.sizes
         """How many commits held at most 1, 2, 4, 8, ... writes, and more than the step before."""
         self._pid = os.getpid()
+        own, callers = ("-own", self._own_work, [self._own]), ("-callers", self._callers_work, [self._callers])
+        sources = [("", self._own_work, [self._own, self._callers])] if is_shared else [own, callers]
         self._threads = [
-            runtime.thread(target=self._run, args=(source,), name=f"tickwheel-writer{source.value}", daemon=True)
-            for source in ((_Source.BOTH,) if is_shared else (_Source.OWN, _Source.CALLERS))
+            runtime.thread(target=self._run, args=(work, queues), name=f"tickwheel-writer{name}", daemon=True)
+            for name, work, queues in sources
         ]
         for thread in self._threads:
             thread.start()
@@ -278,34 +275,19 @@ class Writer:
             what = f"{self._store.url} was opened before a fork"
             raise StoreError(what, "make a new scheduler in the child process")
 
-    def _run(self, source: _Source) -> None:
-        take = {_Source.BOTH: self._take, _Source.OWN: self._take_own, _Source.CALLERS: self._take_callers}[source]
-        while entries := take():
+    def _run(self, work: threading.Condition, queues: list[_Queue]) -> None:
+        while entries := self._take(work, queues):
             self._write(entries)
 
-    def _take_own(self) -> list[_Entry]:
+    def _take(self, work: threading.Condition, queues: list[_Queue]) -> list[_Entry]:
         with self._lock:
-            self._own_work.wait_for(lambda: self._own or self._closing.is_set())
+            work.wait_for(lambda: any(queues) or self._closing.is_set())
             entries: list[_Entry] = []
-            _move_up_to(self._own, entries, self._batch_max)
-            return entries
-
-    def _take_callers(self) -> list[_Entry]:
-        with self._lock:
-            self._callers_work.wait_for(lambda: self._callers or self._closing.is_set())
-            entries: list[_Entry] = []
-            self._waiting -= _move_up_to(self._callers, entries, self._batch_max)
-            self._room.notify_all()
-            return entries
-
-    def _take(self) -> list[_Entry]:
-        with self._lock:
-            self._own_work.wait_for(lambda: self._own or self._callers or self._closing.is_set())
-            # Each has its own share of a commit, so that a flood of either leaves the other one its room.
-            entries: list[_Entry] = []
-            _move_up_to(self._own, entries, self._batch_max)
-            self._waiting -= _move_up_to(self._callers, entries, self._batch_max)
-            self._room.notify_all()
+            for queue in queues:  # each has its own share of a commit, so that a flood of one leaves the other its room
+                size = _move_up_to(queue, entries, self._batch_max)
+                if size and queue is self._callers:
+                    self._waiting -= size
+                    self._room.notify_all()
             return entries
 
     def _write(self, entries: list[_Entry]) -> None:
@@ -315,7 +297,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the thread lives on
             self._fail(entries, len(writes), error)
             return
-        self._tell_of(writes, answers)
+        self._committed(writes, answers)
         undecided: list[Open] = []
         may_be_undecided = self._referee is not None and has_late(answers)
         start = 0
@@ -332,7 +314,7 @@ class Writer:
             with _REPORTED:
                 self._referee.decide(undecided, self._commit)
 
-    def _tell_of(self, writes: Sequence[Write], answers: list[Answer]) -> None:
+    def _committed(self, writes: Sequence[Write], answers: list[Answer]) -> None:
         if self._on_commit is not None:
             with _REPORTED:
                 self._on_commit(writes, answers)
@@ -341,12 +323,12 @@ class Writer:
         try:
             answers = self._apply(writes)
         except StoreError as error:
-            self._tell_unknown(error)
+            self._unknown(error)
             raise
-        self._tell_of(writes, answers)
+        self._committed(writes, answers)
         return answers
 
-    def _tell_unknown(self, error: Exception) -> None:
+    def _unknown(self, error: Exception) -> None:
         if self._on_unknown is not None and isinstance(error, StoreError) and error.is_unknown:
             with _REPORTED:
                 self._on_unknown()
@@ -359,7 +341,7 @@ class Writer:
             self._write(entries[middle:])
             return
         self._tally.failed(size)
-        self._tell_unknown(error)
+        self._unknown(error)
         for _, done in entries:
             with _REPORTED:
                 done(error)
@@ -392,7 +374,7 @@ def _may_pass_soon(error: Exception) -> bool:
     return isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
 
 
-def _move_up_to(source: deque[_Entry], target: list[_Entry], size_max: int) -> int:
+def _move_up_to(source: _Queue, target: list[_Entry], size_max: int) -> int:
     size = 0
     while source and (size == 0 or size + len(source[0][0]) <= size_max):
         target.append(source.popleft())

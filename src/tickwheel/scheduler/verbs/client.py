@@ -1,5 +1,7 @@
 """
 The client under both faces of the scheduler: it opens the store on first use, writes with promises, and reads.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.observe.tracing import TRACE, Tracer
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._registry import Registry
-from tickwheel.scheduler.engine._storeclock import StoreClock
+from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Set, State, Write
 from tickwheel.scheduler.stores import Joins, Shard, Store
@@ -23,9 +25,9 @@ from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 from tickwheel.scheduler.verbs._within import Within
-from tickwheel.scheduler.verbs._writer import Writer
 from tickwheel.scheduler.verbs.jobs import PauseJobs, Verb, writes_of
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, job_query, set_write
+from tickwheel.scheduler.verbs.writer import Writer
 from tickwheel.typing import Duration, Instant
 
 __all__ = ["Client"]

@@ -1,5 +1,7 @@
 """
 The resources that all background roles share.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ from tickwheel.observe.tracing import Tracer
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._elapsed import Elapsed
-from tickwheel.scheduler.engine._storeclock import StoreClock
+from tickwheel.scheduler._storeclock import StoreClock
+from tickwheel.scheduler.engine.elapsed import Elapsed
 from tickwheel.scheduler.stores import Store
-from tickwheel.scheduler.verbs._writer import Writer
+from tickwheel.scheduler.verbs.writer import Writer
 
 __all__ = ["Resources"]
 
