@@ -1,5 +1,5 @@
 """
-What a store keeps of a job's past.
+The records that a store keeps of a job's past.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def _check_count(name: str, value: object) -> None:
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
     """
-    What the store keeps of the past, and how much of it.
+    The part of the past that the store keeps, and its limits.
 
     Attributes:
         keep: "usual": each attempt that failed, died or expired, and each run of a recurring job; "failures": only what

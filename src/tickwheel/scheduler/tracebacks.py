@@ -1,5 +1,5 @@
 """
-Where an exception came from, as text of bounded size that any store keeps.
+The traceback of an exception, as text of bounded size that any store keeps.
 
 Internal: other rooms use it, users do not.
 """

@@ -1,5 +1,5 @@
 """
-What goes out of a job's past.
+The documents of a job's past.
 """
 
 from __future__ import annotations
