@@ -25,8 +25,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
-
 import tickwheel
 
 ROOT = Path(__file__).parents[1]
@@ -134,6 +132,8 @@ def versions(site: Path) -> dict[str, list[str]]:
     """
     Return the pages of each version in *site*, the newest version first.
     """
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415  Sphinx needs it, and so it is there
+
     found = {}
     for index in site.glob("*/index.html"):
         with suppress(InvalidVersion):

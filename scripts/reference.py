@@ -1,46 +1,78 @@
 """
-Write docs/reference.md: every public name with the first sentence of its docstring.
+Write docs/reference.md: every public name of every public module, with the first sentence of its docstring.
 
     python scripts/reference.py > docs/reference.md
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import inspect
+import textwrap
 from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
 
-MODULES = (
-    "tickwheel",
-    "tickwheel.wheels",
-    "tickwheel.scheduler",
-    "tickwheel.scheduler.targets",
-    "tickwheel.scheduler.idempotency",
-    "tickwheel.service",
-    "tickwheel.testing",
-)
+import tickwheel
+
 HELD = ("TimerWheel", "Timer", "Scheduler", "ManualClock")
 """Classes whose methods are listed: those that users hold all day."""
+HOLDERS = ("tickwheel", "tickwheel.scheduler", "tickwheel.testing")
+SHOWN_MAX = 80
 
 
-def sentence(thing: object) -> str:
+def constants(module: ModuleType) -> dict[str, str]:
     """
-    Return the first line of a docstring, fit for a cell of a table; of a constant, its value or the names in it.
+    Return the first line of the string below each constant of a module that has one.
     """
+    body = ast.parse(inspect.getsource(module)).body
+    return {
+        ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0]): ast.literal_eval(below.value)
+        for node, below in pairwise(body)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(below, ast.Expr)
+    }
+
+
+def sentence(thing: object, constant: str = "") -> str:
+    """
+    Return the first line of a docstring, fit for a cell of a table; of a *constant*, what is said of it, or its value.
+    """
+    if constant:
+        return constant.strip().partition("\n")[0].replace("|", "\\|")
     if isinstance(thing, dict):
         return f"A table by name: {', '.join(f'`{name}`' for name in thing)}."
     if not inspect.isclass(thing) and not inspect.isroutine(thing):
-        return f"`{thing!r}`"
+        shown = repr(thing)
+        return f"`{shown}`" if len(shown) <= SHOWN_MAX and " at 0x" not in shown else f"A `{type(thing).__name__}`."
     return (inspect.getdoc(thing) or "").partition("\n")[0].replace("|", "\\|")
 
 
-def signature(method: object) -> str:
+@cache
+def stub() -> dict[str, dict[str, ast.FunctionDef]]:
     """
-    Return the names of what a method takes, with their defaults.
+    Return the methods of native classes, by class and name, as their stub declares them.
     """
-    parameters = [each.replace(annotation=each.empty) for each in inspect.signature(method).parameters.values()]
-    shown = inspect.Signature([each for each in parameters if each.name != "self"])
-    return str(shown).replace(" -> None", "")
+    (path,) = (Path(folder) / "_core.pyi" for folder in tickwheel.__path__)
+    classes = [node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
+    return {each.name: {node.name: node for node in each.body if isinstance(node, ast.FunctionDef)} for each in classes}
+
+
+def signature(owner: type, name: str, method: object) -> str:
+    """
+    Return what a method takes and returns, with types and defaults.
+    """
+    node = stub().get(owner.__name__, {}).get(name)
+    if node is None:
+        (node,) = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(method)))).body
+    arguments = [*node.args.posonlyargs, *node.args.args]
+    if arguments and arguments[0].arg in {"self", "cls"}:
+        (node.args.posonlyargs or node.args.args).pop(0)
+    returned = "" if node.returns is None else f" -> {ast.unparse(node.returns)}"
+    return f"{name}({ast.unparse(node.args).removeprefix('/, ')}){returned}".replace("|", "\\|")
 
 
 def methods(held: type) -> Iterator[str]:
@@ -51,22 +83,30 @@ def methods(held: type) -> Iterator[str]:
         for name in vars(owner):
             method = getattr(held, name)
             if not name.startswith("_") and callable(method) and vars(held).get(name, method) is not None:
-                yield f"| `{name}{signature(method)}` | {sentence(method)} |"
+                yield f"| `{signature(owner, name, method)}` | {sentence(method)} |"
 
 
 def main() -> None:
     """
     Print the page.
     """
+    path = Path(__file__).with_name("docs_site.py")
+    spec = importlib.util.spec_from_file_location("docs_site", path)
+    site = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(site)
     print("# Reference\n")
     print("Every public name in a sentence; `help()` shows the rest: units, ranges, errors, cost, threads.")
     print("Written by `make reference`.")
-    for name in MODULES:
+    for name in site.public_modules():
         module = importlib.import_module(name)
+        named = {public: getattr(module, public) for public in sorted(getattr(module, "__all__", ()))}
+        if not named:
+            continue
+        said = constants(module)
         print(f"\n## {name}\n\n| name | what it is |\n|---|---|")
-        for public in sorted(module.__all__):
-            print(f"| `{public}` | {sentence(getattr(module, public))} |")
-        for held in [getattr(module, public) for public in module.__all__ if public in HELD]:
+        for public, thing in named.items():
+            print(f"| `{public}` | {sentence(thing, said.get(public, ''))} |")
+        for held in [thing for public, thing in named.items() if public in HELD and name in HOLDERS]:
             print(f"\n### {held.__name__}\n\n| call | what it does |\n|---|---|")
             print(*dict.fromkeys(methods(held)), sep="\n")
 

@@ -116,10 +116,12 @@ def test_the_reference_lists_every_public_name(root):
     docs/reference.md has a line for each name that the modules in it export, and for no other.
     """
     text = (root / "docs" / "reference.md").read_text("utf-8")
-    sections = re.findall(r"^## (tickwheel[.a-z]*)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+    sections = re.findall(r"^## (tickwheel[.\w]*)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
     listed = {name: set(re.findall(r"^\| `(\w+)` \|", body, re.MULTILINE)) for name, body in sections}
     assert listed == {name: set(importlib.import_module(name).__all__) for name in listed}, "run make reference"
-    assert {"tickwheel", "tickwheel.scheduler", "tickwheel.testing"} <= set(listed)
+    rooms = ("aio", "cache", "observe.events", "scheduler", "scheduler.recurrence", "scheduler.stores", "testing")
+    assert {"tickwheel", *(f"tickwheel.{room}" for room in rooms)} <= set(listed)
+    assert "| `restart(delay: Seconds, /) -> bool` |" in text, "signatures have their types"
 
 
 @pytest.mark.parametrize("module", [errors, scheduler_errors], ids=lambda module: module.__name__)
