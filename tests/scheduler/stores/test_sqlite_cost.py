@@ -17,7 +17,7 @@ from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._queries import SQL, delete_keys, jobs_by_key, paging
 
 FAR = 10**9
-KEYS = ("all_keys", "dead_keys", "running_keys", "recurring_keys")
+KEYS = ("all_keys", "dead_keys", "running_keys", "recurring_keys", "paused_keys")
 EVER = 2**63 - 1
 
 
