@@ -24,7 +24,18 @@ from simulation.history import (
     TakenUp,
 )
 
-from tickwheel.scheduler.model import Answer, Begin, Outcome, Set, Settle, Settled
+from tickwheel.scheduler.model import (
+    Answer,
+    AttemptStatus,
+    Begin,
+    Outcome,
+    Pause,
+    Set,
+    SetPause,
+    Settle,
+    Settled,
+    Standing,
+)
 
 PLAN = Plan(0, hours=2.0, asks=60, breaks=4)
 
@@ -378,3 +389,25 @@ def test_a_start_after_the_answer_is_overtaken(events, outcome, above):
     assert "overtaken" in kinds((*events[:at], asked, told, *events[at:]))
     later = replace(told, at=fired.at + 1)
     assert "overtaken" not in kinds((*events[: at + 1], asked, later, *events[at + 1 :]))
+
+
+def test_a_start_while_it_is_paused_is_overtaken(events):
+    """
+    A handler that begins after a caller got the answer that the job is paused is found.
+    """
+    at = place(events, Fired, lambda event: event.attempt == 1)
+    fired = events[at]
+    over = AttemptStatus(fired.generation, fired.due_at, fired.attempt, Standing.WITHDRAWN)
+    job = next(
+        each.write.job
+        for each in events
+        if isinstance(each, Committed)
+        and isinstance(each.write, Begin)
+        and (each.write.job.key, each.write.job.generation) == (fired.key, fired.generation)
+    )
+    paused = Answer(Outcome.PAUSED, replace(job, pause=Pause(fired.store_ms, "me")))
+    asked = Called(fired.at - 3, 10**6, fired.machine, "pause", fired.key)
+    commit = Committed(fired.at - 2, fired.machine, fired.store_ms, SetPause(fired.key, "me", over=over), paused)
+    told = Answered(fired.at - 1, 10**6, "paused", fired.generation, 0)
+    assert "overtaken" in kinds((*events[:at], asked, commit, told, *events[at:]))
+    assert "overtaken" not in kinds((*events[:at], asked, *events[at:]))

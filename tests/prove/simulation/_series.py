@@ -60,7 +60,7 @@ def _is_in_series(facts: dict[str, Any], instant: int) -> bool:
         return bool((instant - facts["anchor_at"]) % facts["every_ms"] == 0)
     moment = datetime.fromtimestamp(instant / 1000, UTC)
     minute, hour = facts["cron"].split()[:2]
-    return moment.second == 0 and _fits(minute, moment.minute) and _fits(hour, moment.hour)
+    return instant % _MINUTE_MS == 0 and _fits(minute, moment.minute) and _fits(hour, moment.hour)
 
 
 def _fits(field: str, value: int) -> bool:
