@@ -52,6 +52,18 @@ def test_pause_and_resume(run):
     assert (answer.returncode, answer.stdout) == (ExitCode.NOT_FOUND, "")
 
 
+def test_skip(run):
+    """
+    The next run of a recurring job is skipped; a job that fires once, or is not there, is refused.
+    """
+    due_at = json.loads(run("set", "chime", "--every", "1h", "--target", "log", "--json").stdout)["job"]["due_at"]
+    assert run("skip", "chime").stdout.startswith("moved chime, due ")
+    assert json.loads(run("get", "chime", "--json").stdout)["due_at"] > due_at
+    run("set", "tea", "--delay", "1h", "--target", "log")
+    assert "its job fires once" in run("skip", "tea").stderr
+    assert run("skip", "coffee").returncode == ExitCode.NOT_FOUND
+
+
 def test_kept_payload(run):
     """
     `set --keep-payload` changes a job and keeps its payload; a payload beside it is refused.

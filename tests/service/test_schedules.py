@@ -209,3 +209,20 @@ def test_batches_that_refuse_all(server):
     (replayed,) = server.ask("POST", "/v1/jobs:batch", {"items": [{"do": "replay", "key": "all/1"}]}).json["results"]
     assert replayed["status"] == 404
     server.job("DELETE", "all/1")
+
+
+def test_skip(server):
+    """
+    The next run of a recurring job is skipped, once for each request; a job that fires once has none to skip.
+    """
+    server.job("PUT", "skipped", {"every": 3600, "target": "log"})
+    runs = server.ask("GET", "/v1/schedules/skipped?count=3").json["runs"]
+    answer = server.job("POST", "skipped", None, action=":skip")
+    assert (answer.status, answer.json["outcome"], answer.json["job"]["due_at"]) == (200, "moved", runs[1])
+    assert server.job("POST", "skipped", None, {"if-match": '"1"'}, action=":skip").status == 412
+    assert server.job("POST", "skipped", None, action=":skip").json["job"]["due_at"] == runs[2]
+    server.job("PUT", "once", {"delay": 3600, "target": "log"})
+    assert server.job("POST", "once", None, action=":skip").json["type"] == "/problems/invalid_value"
+    assert server.job("POST", "nobody", None, action=":skip").status == 404
+    for key in ("skipped", "once"):
+        server.job("DELETE", key)

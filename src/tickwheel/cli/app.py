@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "history": "history",
     "list": "list",
     "run": "run",
+    "skip": "skip",
     "pause": "pause",
     "resume": "resume",
     "dead": "dead",

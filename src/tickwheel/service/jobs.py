@@ -124,6 +124,13 @@ class Jobs:
         key, wanted = _key(call, b":run"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.run_now(key, if_generation=wanted), wanted)
 
+    async def skip(self, call: Request) -> Reply:
+        """
+        Leave out the next run of a recurring job; the last one of a series ends it.
+        """
+        key, wanted = _key(call, b":skip"), wanted_generation(call)
+        return answer_reply(key, await self._scheduler.skip(key, if_generation=wanted), wanted)
+
     async def pause(self, call: Request) -> Reply:
         """
         Keep a pending job from being due until it is resumed.

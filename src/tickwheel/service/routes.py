@@ -135,6 +135,7 @@ def operations(
         Operation(
             "POST", f"{key}:run", jobs.run_now, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True
         ),
+        Operation("POST", f"{key}:skip", jobs.skip, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True),
         Operation(
             "POST",
             f"{key}:pause",

@@ -17,6 +17,7 @@ from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._replies import Replies
+from tickwheel.scheduler.verbs._skip import skipped
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
 from tickwheel.typing import Duration, Instant
@@ -122,6 +123,12 @@ class AsyncScheduler(Common):
         End the pause of a job: see `Scheduler.resume`.
         """
         return (await self._do(ResumeJobs((key,), if_generation)))[0]
+
+    async def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Leave out the next run of a recurring job: see `Scheduler.skip`.
+        """
+        return await asyncio.to_thread(skipped, self._core.client, key, if_generation)
 
     async def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """

@@ -14,6 +14,7 @@ from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
+from tickwheel.scheduler.verbs._skip import skipped
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
 from tickwheel.typing import Duration, Instant
@@ -180,6 +181,20 @@ class Scheduler(Common):
             RESUMED, KEPT (it was not paused), NOT_FOUND or WRONG_GENERATION.
         """
         return self._do(ResumeJobs((key,), if_generation))[0]
+
+    def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Leave out the next run of the recurring job of *key*: it is moved to the run after that one.
+
+        A run that was left out does not count for `max_runs`. A paused job stays paused.
+
+        Returns:
+            MOVED, CANCELLED (there is no other run), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
+
+        Raises:
+            InvalidJobError: If the job fires once.
+        """
+        return skipped(self._core.client, key, if_generation)
 
     def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
         """

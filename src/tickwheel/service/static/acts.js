@@ -17,6 +17,15 @@ export async function run(job) {
   toast(`Running ${job.key} now`);
 }
 
+export async function skip(job, onChange) {
+  const answer = await call("POST", jobPath(job.key, ":skip"), { generation: job.generation });
+  if (answer.outcome === "cancelled") return void toast(`That was the last run of ${job.key}: it is gone`);
+  toast(`Skipped to ${moment(Date.parse(answer.job.due_at))}`, async () => {
+    await call("PATCH", jobPath(job.key), { body: { at: job.due_at }, generation: answer.job.generation });
+    onChange();
+  });
+}
+
 export async function pause(job, note, onChange) {
   await call("POST", jobPath(job.key, ":pause"), { body: { note }, generation: job.generation });
   toast(`Paused ${job.key}`, async () => (await resume(job), onChange()));

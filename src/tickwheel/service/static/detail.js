@@ -1,6 +1,6 @@
 // One job: what it is, what became of it of late, and what can be done with it.
 
-import { cancel, move, pause, replay, resume, run } from "./acts.js";
+import { cancel, move, pause, replay, resume, run, skip } from "./acts.js";
 import { call, jobPath } from "./api.js";
 import { button, sure } from "./buttons.js";
 import { byId, el } from "./dom.js";
@@ -87,6 +87,7 @@ function actions(job, onChange) {
   return el("div", { class: "actions writes" },
     moveForm(job, onChange),
     paused ?? pauseForm(job, onChange),
+    job.recurrence ? button("Skip next run", "", act(() => skip(job, onChange))) : null,
     sure("Cancel job", "Really cancel?", act(() => cancel(job, onChange))),
     sure("Run now", "Really run now?", act(() => run(job)), "primary"),
   );

@@ -1,0 +1,25 @@
+"""
+`tickwheel skip`: leave out the next run of a recurring job.
+"""
+
+from __future__ import annotations
+
+import click
+
+from tickwheel.cli.options import generation_option, json_option, opened, store_option
+from tickwheel.cli.output import print_answer
+
+__all__ = ["command"]
+
+
+@click.command("skip")
+@click.argument("key")
+@generation_option
+@store_option
+@json_option
+def command(key: str, if_generation: int | None, store: str, as_json: bool) -> None:
+    """
+    Leave out the next run of the recurring job KEY; the last one of a series ends it.
+    """
+    with opened(store) as scheduler:
+        print_answer(key, scheduler.skip(key, if_generation=if_generation), as_json=as_json)

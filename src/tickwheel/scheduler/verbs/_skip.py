@@ -1,0 +1,57 @@
+"""
+Leave out the next run of a recurring job.
+
+The job is read, and moved to the run after that one on the condition that it is still the same: so the rule needs to be
+known to the caller alone, and of several who skip at once each skips another run.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwheel.scheduler import checks
+from tickwheel.scheduler.errors import InvalidJobError, StoreError
+from tickwheel.scheduler.model import Answer, Job, Outcome, State
+from tickwheel.scheduler.recurrence import Recurrence
+from tickwheel.scheduler.verbs._backend import Jobs
+from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, Verb
+from tickwheel.scheduler.verbs.requests import When
+
+__all__ = ["skipped"]
+
+_TRIES: Final = 20
+
+
+def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
+    """
+    Leave out the next run of the job of *key*, and return what came of it; blocks.
+
+    Raises:
+        InvalidJobError: If it fires once.
+        StoreError: Transient, if others keep changing it.
+    """
+    wanted = checks.check_generation(if_generation)
+    for _ in range(_TRIES):
+        job = client.get(key)
+        if job is None or job.state is State.DEAD:
+            return Answer(Outcome.NOT_FOUND, job)
+        if wanted not in {None, job.generation}:
+            return Answer(Outcome.WRONG_GENERATION, job)
+        (answer,) = client.submit(_write(job)).result()
+        if answer.outcome is not Outcome.WRONG_GENERATION or wanted is not None:
+            return answer
+    what = f"the job {key!r} was changed by others {_TRIES} times"
+    raise StoreError(what, "try again", is_transient=True)
+
+
+def _write(job: Job) -> Verb:
+    """
+    Return what leaves out the run that *job* waits for: the last one of a series ends it.
+    """
+    if job.recurrence is None:
+        raise InvalidJobError("key", job.key, "its job fires once: cancel it, or move it")
+    due_at = Recurrence.from_text(job.recurrence).next(job.key, job.due_at)
+    if due_at is None:
+        return CancelJobs((job.key,), job.generation)
+    at = (due_at - 0.5) / 1000  # instants are rounded up to the millisecond, and a float is not exact
+    return MoveJobs((job.key,), When(at=at), job.generation)

@@ -1,0 +1,146 @@
+"""
+The next run of a recurring job is left out, on a clock that is moved by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tickwheel.scheduler import AsyncScheduler, InvalidJobError, Outcome
+from tickwheel.testing import ManualClock
+
+NOON = 1_700_000_000.123
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that stands still, not at a whole second.
+    """
+    return ManualClock(wall=NOON)
+
+
+@pytest.fixture
+def scheduler(url, make, clock, record):
+    """
+    Return a scheduler that fires into the record, with what each firing was due.
+    """
+    scheduler = make(url, clock=clock).start()
+    scheduler.handler("h")(lambda _, firing: record(firing.job.due_at))
+    return scheduler
+
+
+def test_a_run_is_left_out(scheduler, clock, record, until):
+    """
+    The job goes on with the run after the one that is skipped, in its phase, and each skip leaves out another one.
+    """
+    first = scheduler.set("k", every=10, handler="h", max_runs=2).job.due_at
+    for run in (1, 2):
+        answer = scheduler.skip("k")
+        assert (answer.outcome, answer.job.due_at) == (Outcome.MOVED, first + run * 10_000)
+    clock.advance(29.9)
+    assert record.items == []
+    clock.advance(0.2)
+    record.wait(1)
+    until(lambda: scheduler.get("k").due_at == first + 30_000)
+    clock.advance(10)
+    assert record.wait(2) == [first + 20_000, first + 30_000]
+    until(lambda: scheduler.get("k") is None)
+
+
+def test_any_instant(scheduler):
+    """
+    The run after the skipped one is met to the millisecond, with a jitter, too.
+    """
+    for ms in range(1, 300):
+        first = scheduler.set("k", every=1 + ms / 1000, jitter=ms, handler="h").job.due_at
+        assert scheduler.skip("k").job.due_at == first + 1000 + ms
+
+
+def test_the_last_run(scheduler):
+    """
+    The last run of a series is cancelled with it.
+    """
+    scheduler.set("k", every=60, until=NOON + 100, handler="h")
+    assert scheduler.skip("k").outcome is Outcome.CANCELLED
+    assert scheduler.get("k") is None
+    assert scheduler.skip("k").outcome is Outcome.NOT_FOUND
+
+
+def test_refused(scheduler):
+    """
+    A job that fires once has no next run, and another generation is another job.
+    """
+    scheduler.set("once", delay=60, handler="h")
+    with pytest.raises(InvalidJobError, match="its job fires once"):
+        scheduler.skip("once")
+    job = scheduler.set("k", every=60, handler="h").job
+    assert scheduler.skip("k", if_generation=job.generation + 1).outcome is Outcome.WRONG_GENERATION
+    assert scheduler.skip("k", if_generation=job.generation).outcome is Outcome.MOVED
+    with pytest.raises(InvalidJobError):
+        scheduler.skip("k", if_generation=-1)
+
+
+def test_while_it_runs(make, url, clock):
+    """
+    A run that has started cannot be skipped.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+    scheduler = make(url, clock=clock).start()
+    scheduler.handler("h")(lambda _: (begun.set(), go_on.wait(PATIENCE_S)))
+    scheduler.set("k", every=60, delay=0, handler="h")
+    assert begun.wait(PATIENCE_S)
+    assert scheduler.skip("k").outcome is Outcome.TOO_LATE
+    go_on.set()
+
+
+def test_a_paused_one(scheduler, clock, record):
+    """
+    A paused job stays paused, and its skipped run is not made up for.
+    """
+    first = scheduler.set("k", every=10, misfire="all", handler="h").job.due_at
+    scheduler.pause("k")
+    assert scheduler.skip("k").job.pause is not None
+    clock.advance(21)
+    assert record.items == []
+    scheduler.resume("k")
+    assert record.wait(1) == [first + 10_000]
+
+
+def test_at_once(scheduler):
+    """
+    Of ten threads that skip at once each leaves out a run of its own.
+    """
+    first = scheduler.set("k", every=60, handler="h").job.due_at
+    start = threading.Barrier(10)
+
+    def skip():
+        start.wait(PATIENCE_S)
+        assert scheduler.skip("k").outcome is Outcome.MOVED
+
+    threads = [threading.Thread(target=skip) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert scheduler.get("k").due_at == first + 600_000
+
+
+def test_other_faces(url, service_url, make):
+    """
+    The face for asyncio and a scheduler of a service skip as well.
+    """
+
+    async def main():
+        async with AsyncScheduler(url) as scheduler:
+            await scheduler.set("k", every=60, target="log")
+            return (await scheduler.skip("k")).outcome
+
+    assert asyncio.run(main()) is Outcome.MOVED
+    remote = make(service_url)
+    first = remote.set("k", cron="0 9 * * *", target="log").job.due_at
+    assert remote.skip("k").job.due_at == first + 86_400_000
