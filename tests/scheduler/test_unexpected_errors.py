@@ -71,6 +71,13 @@ class Tripping(MemoryStore):
         self._may_trip("changes")
         return super().changes(shard, epoch, before_ms, mark)
 
+    def withdrawal_requests(self, shards):
+        """
+        Read what others want to have back.
+        """
+        self._may_trip("withdrawal_requests")
+        return super().withdrawal_requests(shards)
+
     def wait_for_change(self, timeout_s):
         """
         Wait until others may have written.
@@ -79,7 +86,7 @@ class Tripping(MemoryStore):
         return super().wait_for_change(min(timeout_s, 0.02))
 
 
-@pytest.mark.parametrize("call", ["acquire", "renew", "due", "changes", "wait_for_change"])
+@pytest.mark.parametrize("call", ["acquire", "renew", "due", "changes", "wait_for_change", "withdrawal_requests"])
 def test_goes_on(make, record, caplog, call):
     """
     Whichever call trips, twice: jobs set then and later are fired, and the log has the traceback.

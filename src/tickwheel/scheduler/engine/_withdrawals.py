@@ -20,7 +20,6 @@ from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine.resources import Resources
-from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, AttemptStatus, Job, Outcome, Standing, State
 
 __all__ = ["Withdrawals"]
@@ -119,7 +118,7 @@ class Withdrawals:
                     self._give_back(entry)
             if started:
                 self._store.report_started(started)
-        except StoreError as error:  # those who ask remind us
+        except Exception as error:  # noqa: BLE001 - the watcher must not end; those who ask remind us
             self._hooks.failed("answering other processes", error)
 
     def _give_back(self, entry: StagedJob) -> None:
