@@ -1,0 +1,86 @@
+"""
+What the recipes hand to systemd and to Kubernetes.
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tickwheel.cli import app
+from tickwheel.scheduler import Scheduler
+from tickwheel.service.options import ServiceOptions
+
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install pyyaml")
+
+
+@pytest.fixture
+def unit(deploy):
+    """
+    Return the text of the unit in the recipe.
+    """
+    text = (deploy.parent / "docs" / "recipes.md").read_text("utf-8")
+    return re.search(r"^```\n(\[Unit\]\n.*?)^```$", text, re.MULTILINE | re.DOTALL)[1]
+
+
+def test_the_unit_lets_handlers_end(unit):
+    """
+    Systemd waits longer than a stop does.
+    """
+    parser = configparser.RawConfigParser(delimiters=("=",))
+    parser.read_string(unit)
+    assert float(parser["Service"]["TimeoutStopSec"]) > Scheduler.stop.__defaults__[0]
+    assert parser["Service"]["ExecStart"].split()[1:] == ["manage.py", "tickwheel"]
+
+
+def test_systemd_takes_the_unit(unit, tmp_path):
+    """
+    It finds nothing wrong with it.
+    """
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed: apt-get install systemd")
+    copy = tmp_path / "shop.service"
+    copy.write_text(unit.replace("/opt/shop/bin/python", sys.executable).replace("/opt/shop", str(tmp_path)), "utf-8")
+    answer = subprocess.run([analyze, "verify", str(copy)], capture_output=True, text=True, check=False, timeout=60)
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_kubernetes(deploy):
+    """
+    Probes ask what there is, names and ports agree, and a pod has longer to end than a stop takes.
+    """
+    documents = {each["kind"]: each for each in yaml.safe_load_all((deploy / "kubernetes.yaml").read_text("utf-8"))}
+    assert set(documents) == {"Deployment", "Service", "PodDisruptionBudget"}
+    spec = documents["Deployment"]["spec"]
+    labels, pod = spec["template"]["metadata"]["labels"], spec["template"]["spec"]
+    (container,) = pod["containers"]
+    selectors = [spec["selector"]["matchLabels"], documents["Service"]["spec"]["selector"]]
+    selectors.append(documents["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"])
+    assert selectors == [labels] * 3
+    documented = (deploy.parent / "docs" / "api.md").read_text("utf-8")
+    probes = [container[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")]
+    assert [probe["path"] for probe in probes] == ["/healthz", "/readyz"]
+    assert all(f"### GET {probe['path']}\n" in documented for probe in probes)
+    assert {probe["port"] for probe in probes} == {container["ports"][0]["name"]}
+    port = documents["Service"]["spec"]["ports"][0]
+    assert (port["targetPort"], container["ports"][0]["containerPort"], port["port"]) == ("http", 8765, 8765)
+    assert pod["terminationGracePeriodSeconds"] > ServiceOptions().stop_timeout_s
+    assert container["args"][1] == documents["Service"]["metadata"]["name"]
+
+
+def test_the_arguments_of_kubernetes(deploy, capsys):
+    """
+    The command line knows them, and the secret's variables.
+    """
+    documents = list(yaml.safe_load_all((deploy / "kubernetes.yaml").read_text("utf-8")))
+    arguments = documents[0]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert app.run(["serve", *arguments, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--allow-host" in shown
+    assert "TICKWHEEL_STORE" in shown
