@@ -100,6 +100,7 @@ def test_everything_by_option(start):
     with server.live() as live:
         server.job("PUT", "once", {"delay": 0, "target": "log"})
         live.firing("once", "succeeded")
-    (record,) = history(server, "once")
+    record, act = history(server, "once")
+    assert (act["outcome"], act["attempt"]) == ("created", 0)
     assert (record["outcome"], record["error"], record["traceback"]) == ("succeeded", None, None)
     json.dumps(record)

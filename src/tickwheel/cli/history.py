@@ -25,7 +25,7 @@ _COLUMNS = ("ended", "outcome", "attempt", "late ms", "took ms", "by", "error")
 @json_option
 def command(*, key: str, limit: int, has_traceback: bool, store: str, as_json: bool) -> None:
     """
-    Show what happened to the jobs of KEY: failed attempts, runs of recurring jobs and dead letters, the newest first.
+    Show what happened to the jobs of KEY, the newest first: failed attempts, runs, dead letters, and who set it.
     """
     with opened(store) as scheduler:
         records = scheduler.history(key, limit=limit)
@@ -48,7 +48,7 @@ def _row(record: HistoryRecord) -> tuple[object, ...]:
     return (
         local_time(record.at),
         record.outcome,
-        record.attempt,
+        record.attempt or "",
         "" if begun_at is None else f"{begun_at - record.due_at:.1f}",
         "" if took_ms is None else f"{took_ms:.1f}",
         record.by,

@@ -6,25 +6,43 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["CUT_OFF", "HistoryRecord"]
+from tickwheel.scheduler._record import record
+
+__all__ = ["CUT_OFF", "Actor", "HistoryRecord"]
 
 CUT_OFF: Final = "cut_off"
 """The outcome of an attempt whose process ended, or lost its shard, before it did."""
 
 
+@record
+class Actor:
+    """
+    The author of a write, for the history.
+
+    Attributes:
+        name: A process, or a token of a service.
+        is_always: Whether all that they do is kept, and not only what they do to recurring jobs.
+    """
+
+    name: str
+    is_always: bool = False
+
+
 class HistoryRecord(NamedTuple):
     """
-    One thing that happened to a job: an attempt that ended.
+    One thing that happened to a job: an attempt that ended, or an act of a caller.
 
     Attributes:
         number: Grows with every record of a store; 0 until it is stored.
         at: When it ended, in ms since the epoch.
         key: The job's.
         generation: The job's, at that time.
-        attempt: Which one, from 1.
+        attempt: Which one, from 1; 0 of an act.
         outcome: "succeeded", "failed" (it is tried again), "died" (no attempt is left), "snoozed", "expired", or
-            "cut_off": its process ended before it did, or lost the right to it.
-        by: The node that ran it, by the name of that life of it; of what was cut off by a stop, "".
+            "cut_off": its process ended before it did, or lost the right to it. Of an act "created", "replaced",
+            "moved", "cancelled", "replayed", "paused" or "resumed".
+        by: The node that ran it, by the name of that life of it; of what was cut off by a stop, "". Of an act the
+            process that asked for it, or the token.
         target: The kind of place it went to.
         handler: Which one of that kind.
         due_at: When it was due.

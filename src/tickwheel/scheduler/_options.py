@@ -34,9 +34,9 @@ class HistoryOptions:
     The part of the past that the store keeps, and its limits.
 
     Attributes:
-        keep: "usual": each attempt that failed, died or expired, and each run of a recurring job; "failures": only what
-            failed, died or expired; "all": also each success of a job that fires once, for one more row in the same
-            commit, and each snooze; or "none".
+        keep: "usual": each attempt that failed, died or expired, and of recurring jobs each run and each act, that is
+            by whom they were set, moved, cancelled, replayed or paused; "failures": only what failed, died or expired;
+            "all": the same of jobs that fire once, for one more row each, and each snooze; or "none".
         age_s: For how many seconds; 30 days.
         per_key: How many records of one key.
         total: How many in the whole store. All three are looked after once a minute: until then there may be more.

@@ -5,6 +5,7 @@ The pause of a job: a job that is pending and not due, whatever its instant, unt
 from __future__ import annotations
 
 from tickwheel.scheduler._attempt_status import AttemptStatus
+from tickwheel.scheduler._history import Actor
 from tickwheel.scheduler._record import record
 
 __all__ = ["Pause", "Resume", "SetPause"]
@@ -48,6 +49,7 @@ class SetPause:
     note: str = ""
     if_generation: int | None = None
     over: AttemptStatus | None = None
+    actor: Actor | None = None
 
 
 @record
@@ -60,3 +62,4 @@ class Resume:
 
     key: str
     if_generation: int | None = None
+    actor: Actor | None = None

@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from tickwheel.scheduler._attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
-from tickwheel.scheduler._history import CUT_OFF, HistoryRecord
+from tickwheel.scheduler._history import CUT_OFF, Actor, HistoryRecord
+from tickwheel.scheduler._outcome import Outcome
 from tickwheel.scheduler._pause import Pause, Resume, SetPause
 from tickwheel.scheduler._policy import USUAL_RETRY, RetryPolicy
 from tickwheel.scheduler._record import record
@@ -19,6 +20,7 @@ __all__ = [
     "ANY_ATTEMPT",
     "CUT_OFF",
     "USUAL_RETRY",
+    "Actor",
     "Adopt",
     "Answer",
     "AttemptStatus",
@@ -70,35 +72,6 @@ class SetMode(StrEnum):
     """Leave the first as it is: first wins."""
     EARLIEST = "earliest"
     """Take the new payload, and the earlier of the two instants."""
-
-
-class Outcome(StrEnum):
-    """
-    The outcome of a write; every write has exactly one.
-    """
-
-    CREATED = "created"
-    REPLACED = "replaced"
-    KEPT = "kept"
-    MOVED = "moved"
-    CANCELLED = "cancelled"
-    BEGUN = "begun"
-    SETTLED = "settled"
-    REPLAYED = "replayed"
-    PAUSED = "paused"
-    """To a begin it says that the job does not start, since it is paused."""
-    RESUMED = "resumed"
-    TOO_LATE = "too_late"
-    """
-    The job has started: it can be neither moved nor cancelled any more.
-
-    From a store it means less: an attempt is counted, and the write comes without its `AttemptStatus`.
-    """
-    NOT_FOUND = "not_found"
-    WRONG_GENERATION = "wrong_generation"
-    """The job has another generation than the caller asked for, or than the firing that wants to settle it."""
-    NOT_OWNER = "not_owner"
-    """The writer's epoch is not the shard's any more: a zombie's settle, refused."""
 
 
 @record
@@ -169,6 +142,8 @@ class Set:
         era: For an instant that counts elapsed time, by which setting of the clock it was counted. It is not stored.
         over: What is known of the attempt that is counted for the live job; without it the set is TOO_LATE.
         keeps_payload: Whether the payload is that of the live job, where there is one.
+        actor: By whom, if the history is to have that: a record in the same transaction, if it took effect, and the
+            job recurs or all acts of the actor are kept. The other writes of callers have the same.
     """
 
     job: Job
@@ -178,6 +153,7 @@ class Set:
     era: int | None = None
     over: AttemptStatus | None = None
     keeps_payload: bool = False
+    actor: Actor | None = None
 
 
 @record
@@ -193,6 +169,7 @@ class Move:
     if_generation: int | None = None
     era: int | None = None
     over: AttemptStatus | None = None
+    actor: Actor | None = None
 
 
 @record
@@ -207,6 +184,7 @@ class Cancel:
     key: str
     if_generation: int | None = None
     over: AttemptStatus | None = None
+    actor: Actor | None = None
 
 
 @record
@@ -220,6 +198,7 @@ class Replay:
     key: str
     due_at: int
     if_generation: int | None = None
+    actor: Actor | None = None
 
 
 @record

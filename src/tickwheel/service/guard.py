@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
+from tickwheel.scheduler.model import Actor
+from tickwheel.scheduler.verbs.jobs import ACTOR
 from tickwheel.service.http import Request
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
@@ -55,6 +57,8 @@ class Guard:
             _check_origin(call)
         if self._tokens:
             _check_access(call, token, access)
+            if call.method not in _SAFE:
+                ACTOR.set(Actor(self._tokens.name_of(token), is_always=True))  # each request has a context of its own
         else:
             self._check_host(call)
 

@@ -18,8 +18,9 @@ class RecordDocument(Struct, frozen=True):
     """
     One attempt that ended: succeeded, failed (and is tried again), died, snoozed, expired, or cut_off with its process.
 
-    `at` is when it ended, `by` the node that ran it. `lateness_ms` is null if it never began, `took_ms` also if nobody
-    knows.
+    Or an act, whose attempt is 0: created, replaced, moved, cancelled, replayed, paused, resumed. `at` is when it was,
+    `by` the node that ran it, or the process or token that asked for it. `lateness_ms` is null if it never began,
+    `took_ms` also if nobody knows.
     """
 
     number: int

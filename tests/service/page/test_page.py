@@ -181,7 +181,7 @@ def test_history(server, page):
         page.wait_for(lambda: len(server.job("GET", "eventful", action=":history").json["records"]) == 2 * lives)  # noqa: B023  it is called at once
     page.find("#search select").send_keys("dead")
     page.open_job("eventful")
-    assert page.texts("#detail .past h3") == ["History: 6 attempts"]
+    assert page.texts("#detail .past h3") == ["History: 6 events"]
     assert page.texts("#detail .past .outcome") == ["died", "failed", "died", "failed", "died"]
     assert "raise RuntimeError(message)" in page.texts("#detail .past pre")[0]
     page.click("#detail .past button", "Show 1 earlier")

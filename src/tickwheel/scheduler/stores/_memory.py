@@ -33,7 +33,7 @@ from tickwheel.scheduler.model import (
     Write,
 )
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
-from tickwheel.scheduler.stores._rules import NOT_OWNER, cut_off, decide, key_of, rescued
+from tickwheel.scheduler.stores._rules import NOT_OWNER, act_of, cut_off, decide, key_of, rescued
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
 
 __all__ = ["MemoryStore"]
@@ -97,8 +97,12 @@ class MemoryStore:
             now = self.now_ms()
             answers = [self._answer(write, now) for write in writes]
             for write, answer in zip(writes, answers, strict=True):
-                if isinstance(write, Settle) and write.record is not None and answer.outcome is Outcome.SETTLED:
-                    self._history.add(write.record)
+                if isinstance(write, Settle):
+                    record = write.record if answer.outcome is Outcome.SETTLED else None
+                else:
+                    record = act_of(write, answer, now)
+                if record is not None:
+                    self._history.add(record)
             return answers
 
     def get(self, key: str) -> Job | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tickwheel.scheduler.model import (
     Adopt,
@@ -28,9 +28,12 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide, key_of
+from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, act_of, decide, key_of
 
 __all__ = ["Differences", "Plan", "WrongGuessError"]
+
+_REFUSED: Final = frozenset((Outcome.NOT_FOUND, Outcome.WRONG_GENERATION, Outcome.NOT_OWNER))
+"""The answers of a settle that has ended nothing."""
 
 _Careful: TypeAlias = tuple[int, str, Write]
 
@@ -71,7 +74,7 @@ class Plan:
         floor: What every new generation is to be larger than, whatever the store has given out.
         away: The shards of firings that are not those of their keys, because a node took them up there.
         shards: The shards by the epochs of their leases.
-        notable: What the history is to keep, each with the index of the settle that it belongs to.
+        notable: What the history is to keep, each with the index of the write that it belongs to.
     """
 
     answers: list[Answer]
@@ -162,6 +165,8 @@ class Plan:
                 continue  # it is answered already
             old = after.get(key)
             self.answers[index], after[key] = decide(write, old, now, next_generation)
+            if getattr(write, "actor", None) is not None:
+                self.note(index, write, now)
             if away and after[key] != old and not _is_running(after[key]):
                 away.pop(key, None)
         for key, shard in found_in.items():
@@ -169,12 +174,22 @@ class Plan:
                 after[key] = before[key]  # not even written again: that would bring it home
         return _differences(before, after)
 
+    def note(self, index: int, write: Write, now: int) -> None:
+        """
+        Note what the history keeps of a caller's *write*, which is answered.
+        """
+        record = act_of(write, self.answers[index], now)
+        if record is not None:
+            self.notable.append((index, record))
+
     def records(self) -> list[HistoryRecord]:
         """
         Return what the history keeps of this batch, once all is decided: of firings whose end was refused, nothing.
         """
-        answers, settled = self.answers, Outcome.SETTLED
-        return [record for index, record in self.notable if answers[index].outcome is settled]
+        if not self.notable:
+            return []
+        answers, refused = self.answers, _REFUSED
+        return [record for index, record in sorted(self.notable) if answers[index].outcome not in refused]
 
     def _check_apart(self) -> None:
         met: set[str] = set()

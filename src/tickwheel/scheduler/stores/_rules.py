@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tickwheel.scheduler.model import (
     CUT_OFF,
+    Actor,
     Adopt,
     Answer,
     AttemptStatus,
@@ -36,7 +37,7 @@ from tickwheel.scheduler.model import (
     Write,
 )
 
-__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "cut_off", "decide", "key_of", "rescued"]
+__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "act_of", "cut_off", "decide", "key_of", "rescued"]
 
 Decision: TypeAlias = tuple[Answer, Job | None]
 """The answer, and the job as it is stored from now on: the same object where nothing changed, None where it is gone."""
@@ -50,6 +51,17 @@ NOT_FOUND = Answer(Outcome.NOT_FOUND)
 TOO_LATE = Answer(Outcome.TOO_LATE)
 PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
+_ACTS: Final = frozenset(
+    (
+        Outcome.CREATED,
+        Outcome.REPLACED,
+        Outcome.MOVED,
+        Outcome.CANCELLED,
+        Outcome.REPLAYED,
+        Outcome.PAUSED,
+        Outcome.RESUMED,
+    )
+)
 
 
 def key_of(write: Write) -> str:
@@ -121,6 +133,20 @@ def cut_off(job: Job, now: int) -> HistoryRecord:
         job.handler,
         job.due_at,
         trace=job.trace,
+    )
+
+
+def act_of(write: Write, answer: Answer, now: int) -> HistoryRecord | None:
+    """
+    Return what the history keeps of a caller's *write*, given its *answer*; None where that is nothing.
+    """
+    actor: Actor | None = getattr(write, "actor", None)
+    job = answer.job
+    if actor is None or job is None or answer.outcome not in _ACTS or (job.recurrence is None and not actor.is_always):
+        return None
+    at, outcome = job.due_at, answer.outcome.value
+    return HistoryRecord(
+        0, now, job.key, job.generation, 0, outcome, actor.name, job.target, job.handler, at, trace=job.trace
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tickwheel.scheduler.model import ANY_ATTEMPT, Answer, Set, Write
+from tickwheel.scheduler.model import ANY_ATTEMPT, Actor, Answer, Set, Write
 from tickwheel.scheduler.stores import Joins
 from tickwheel.scheduler.verbs._joined_connections import unwrapped, unwrapped_async
 from tickwheel.scheduler.verbs.jobs import Verb, writes_of
@@ -51,6 +51,7 @@ class Within:
         connection: The caller's.
         set_write: Makes the write of a request.
         now_ms: Reads the store's time.
+        actor: In whose name, for the history.
     """
 
     def __init__(
@@ -59,15 +60,17 @@ class Within:
         connection: object,
         set_write: Callable[[SetRequest, int, int | None], Set],
         now_ms: Callable[[], int],
+        actor: Actor | None,
     ) -> None:
         self._store, self._connection = store, connection
-        self._set_write, self._now_ms = set_write, now_ms
+        self._set_write, self._now_ms, self._actor = set_write, now_ms, actor
 
     def submit(self, verb: Verb) -> Joining:
         """
         Do *verb*; all is checked first.
         """
-        return Joining(self._store, self._connection, writes_of(verb, self._over_any, self._now_ms(), None))
+        writes = writes_of(verb, self._over_any, self._now_ms(), None, self._actor)
+        return Joining(self._store, self._connection, writes)
 
     def _over_any(self, request: SetRequest, now: int, era: int | None) -> Set:
         return replace(self._set_write(request, now, era), over=ANY_ATTEMPT)

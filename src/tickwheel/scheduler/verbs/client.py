@@ -18,14 +18,14 @@ from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler.errors import UnsupportedError
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Set, State, Write
+from tickwheel.scheduler.model import Actor, Answer, HistoryRecord, Job, Page, Set, State, Write
 from tickwheel.scheduler.stores import Joins, Shard, Store
 from tickwheel.scheduler.verbs._joined_connections import refuse_own_wait
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 from tickwheel.scheduler.verbs._within import Within
-from tickwheel.scheduler.verbs.jobs import PauseJobs, Verb, writes_of
+from tickwheel.scheduler.verbs.jobs import ACTOR, PauseJobs, Verb, writes_of
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, job_query, set_write
 from tickwheel.scheduler.verbs.writer import Writer
 from tickwheel.typing import Duration, Instant
@@ -77,6 +77,8 @@ class Client:
         self._knowing = knowing
         self._requests = WithdrawalRequests(store, self._resubmit, runtime)
         self._is_closed = False
+        keep = options.history.keep
+        self._actor = Actor(options.owner, keep == "all") if keep in ("usual", "all") else None
 
     def opened(self) -> Writer:
         """
@@ -148,7 +150,7 @@ class Client:
         writer = self._writing(verb.name)
         if isinstance(verb, PauseJobs) and verb.by is None:
             verb = replace(verb, by=self._options.owner)
-        return writer.submit_many(writes_of(verb, self._set_write, *self.clock.reading()))
+        return writer.submit_many(writes_of(verb, self._set_write, *self.clock.reading(), self._asks()))
 
     def within(self, connection: object) -> Within:
         """
@@ -159,7 +161,7 @@ class Client:
         if not (store.abilities.joins_transactions and isinstance(store, Joins)):
             what = f"{store.url} joins no transaction of yours"
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
-        return Within(store, connection, self._set_write, self.clock.now_ms)
+        return Within(store, connection, self._set_write, self.clock.now_ms, self._asks())
 
     def _writing(self, verb: str) -> Writer:
         """
@@ -175,7 +177,13 @@ class Client:
 
     def _set_write(self, request: SetRequest, now: int, era: int | None = None) -> Set:
         self._registry.check(request.target, request.handler)
-        return set_write(request, now, self._registry.retry_of, self._trace(), era)
+        return set_write(request, now, self._registry.retry_of, self._trace(), era, actor=self._asks())
+
+    def _asks(self) -> Actor | None:
+        """
+        Return who asks, if the history is to know: the caller of a service, or this process.
+        """
+        return None if self._actor is None else ACTOR.get() or self._actor
 
     def _trace(self) -> str | None:
         """

@@ -9,15 +9,20 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias, assert_never
 
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.model import Cancel, Move, Replay, Resume, Set, SetPause, Write
+from tickwheel.scheduler.model import Actor, Cancel, Move, Replay, Resume, Set, SetPause, Write
 from tickwheel.scheduler.verbs.requests import SetRequest, When, due_at
 
+ACTOR: ContextVar[Actor | None] = ContextVar("tickwheel_actor", default=None)
+"""The caller of a service, in whose request this is."""
+
 __all__ = [
+    "ACTOR",
     "NOTE_BYTES_MAX",
     "CancelJobs",
     "MoveJobs",
@@ -105,7 +110,11 @@ Verb: TypeAlias = SetJobs | MoveJobs | CancelJobs | ReplayJobs | PauseJobs | Res
 
 
 def writes_of(
-    verb: Verb, set_write: Callable[[SetRequest, int, int | None], Set], now: int, era: int | None
+    verb: Verb,
+    set_write: Callable[[SetRequest, int, int | None], Set],
+    now: int,
+    era: int | None,
+    actor: Actor | None = None,
 ) -> list[Write]:
     """
     Return the writes that do *verb*, one for each job, in order; all is checked first.
@@ -115,6 +124,7 @@ def writes_of(
         set_write: Makes the write of one request, by the same time and era.
         now: The store's time in ms.
         era: The clock's, for instants that count elapsed time; None where nobody follows them.
+        actor: In whose name, for the history.
 
     Raises:
         InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
@@ -126,20 +136,20 @@ def writes_of(
             due = due_at(verb.when.delay, verb.when.at, now)
             counted_in = era if verb.when.at is None else None
             generation = checks.check_generation(verb.if_generation)
-            return [Move(key, due, generation, counted_in) for key in checks.check_keys(verb.keys)]
+            return [Move(key, due, generation, counted_in, actor=actor) for key in checks.check_keys(verb.keys)]
         case CancelJobs():
             generation = checks.check_generation(verb.if_generation)
-            return [Cancel(key, generation) for key in checks.check_keys(verb.keys)]
+            return [Cancel(key, generation, actor=actor) for key in checks.check_keys(verb.keys)]
         case PauseJobs():
             generation = checks.check_generation(verb.if_generation)
             words = _text("by", verb.by or "", 255), _text("note", verb.note, NOTE_BYTES_MAX)
-            return [SetPause(key, *words, generation) for key in checks.check_keys(verb.keys)]
+            return [SetPause(key, *words, generation, actor=actor) for key in checks.check_keys(verb.keys)]
         case ResumeJobs():
             generation = checks.check_generation(verb.if_generation)
-            return [Resume(key, generation) for key in checks.check_keys(verb.keys)]
+            return [Resume(key, generation, actor) for key in checks.check_keys(verb.keys)]
         case ReplayJobs():
             generation = checks.check_generation(verb.if_generation)
-            return [Replay(key, now, generation) for key in checks.check_keys(verb.keys)]
+            return [Replay(key, now, generation, actor) for key in checks.check_keys(verb.keys)]
         case _:
             assert_never(verb)
 

@@ -14,7 +14,7 @@ from tickwheel._core import make_fast
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.model import USUAL_RETRY, Job, JobQuery, RetryPolicy, Set, SetMode, State
+from tickwheel.scheduler.model import USUAL_RETRY, Actor, Job, JobQuery, RetryPolicy, Set, SetMode, State
 from tickwheel.scheduler.verbs.recurring import check_once, first_run, interval_of
 from tickwheel.typing import Duration, Instant
 
@@ -163,7 +163,13 @@ RetryOf = Callable[[str, str], RetryPolicy]
 
 
 def set_write(
-    request: SetRequest, now: int, retry_of: RetryOf, trace: str | None = None, era: int | None = None
+    request: SetRequest,
+    now: int,
+    retry_of: RetryOf,
+    trace: str | None = None,
+    era: int | None = None,
+    *,
+    actor: Actor | None = None,
 ) -> Set:
     """
     Return the write that sets what *request* asks for.
@@ -174,6 +180,7 @@ def set_write(
         retry_of: Answers for requests without a policy.
         trace: The traceparent of requests without one.
         era: The clock's, which the write carries if its instant counts elapsed time.
+        actor: In whose name; the write carries it if the history is to have that.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
@@ -212,7 +219,8 @@ def set_write(
     if keeps and request.payload is not None:
         raise InvalidJobError("keep_payload", keeps, "pass payload= or keep_payload=True, not both")
     generation = checks.check_generation(request.if_generation)
-    return Set(job, mode, max_wait, generation, era if is_elapsed else None, keeps_payload=keeps)
+    noted = None if actor is None or (recurrence is None and not actor.is_always) else actor
+    return Set(job, mode, max_wait, generation, era if is_elapsed else None, keeps_payload=keeps, actor=noted)
 
 
 def trial(request: SetRequest, now: int) -> Job:

@@ -20,7 +20,7 @@ export function past(records, firings) {
     list.append(...earlier.map(row));
   };
   const more = earlier.length ? el("button", { type: "button", class: "quiet", onclick: show }, `Show ${earlier.length} earlier`) : null;
-  return el("section", { class: "past" }, el("h3", {}, `History: ${plural(all.length, "attempt")}`), list, more);
+  return el("section", { class: "past" }, el("h3", {}, `History: ${plural(all.length, "event")}`), list, more);
 }
 
 function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, traceback }) {
@@ -28,7 +28,7 @@ function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, traceback 
     attempt > 1 && `attempt ${attempt}`,
     lateness_ms != null && `+${lateness(lateness_ms)}`,
     took_ms != null && `took ${lateness(took_ms)}`,
-    by && `on ${by}`,
+    by && `${attempt ? "on" : "by"} ${by}`,
   ];
   return el("li", {},
     `${moment(Date.parse(at))} `,

@@ -19,6 +19,7 @@ its assertions.
 
 from __future__ import annotations
 
+from tickwheel.testing.store_suite._acts import ActTests
 from tickwheel.testing.store_suite._adopt import AdoptTests
 from tickwheel.testing.store_suite._aside import AsideTests
 from tickwheel.testing.store_suite._batch import BatchTests
@@ -55,6 +56,7 @@ class StoreSuite(
     LastCheckTests,
     SettleTests,
     HistoryTests,
+    ActTests,
     AsideTests,
     PauseTests,
     RedateTests,

@@ -208,6 +208,8 @@ class Batch:
         made: list[tuple[str, Job, int]] = []
         for index, key, write in plan.careful:
             plan.answers[index], job = decide(write, None, now, draw)
+            if getattr(write, "actor", None) is not None:
+                plan.note(index, write, now)
             if job is not None:
                 made.append((key, job, self._shard_of(key)))
         made.sort(key=itemgetter(0))

@@ -185,8 +185,12 @@ for shard, members in pairs(notes) do
     all('ZADD', at('note:' .. shard), members)
     has_news = true
 end
+-- A record begins with its instant and the job's generation, which may be one of this batch.
+local function shifted(instant, generation)
+    return instant .. whole(tonumber(generation) + (tonumber(generation) > seen and shift or 0))
+end
 for i = 1, #records, 2 do
-    keep_record(records[i], records[i + 1])
+    keep_record(records[i], (records[i + 1]:gsub('^(%[%d+,)(%d+)', shifted)))
 end
 if has_news then
     -- A hint to the owner, who will look anyway: a user who may not publish still writes.

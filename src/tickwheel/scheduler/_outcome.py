@@ -1,0 +1,38 @@
+"""
+The outcomes of writes.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["Outcome"]
+
+
+class Outcome(StrEnum):
+    """
+    The outcome of a write; every write has exactly one.
+    """
+
+    CREATED = "created"
+    REPLACED = "replaced"
+    KEPT = "kept"
+    MOVED = "moved"
+    CANCELLED = "cancelled"
+    BEGUN = "begun"
+    SETTLED = "settled"
+    REPLAYED = "replayed"
+    PAUSED = "paused"
+    """To a begin it says that the job does not start, since it is paused."""
+    RESUMED = "resumed"
+    TOO_LATE = "too_late"
+    """
+    The job has started: it can be neither moved nor cancelled any more.
+
+    From a store it means less: an attempt is counted, and the write comes without its `AttemptStatus`.
+    """
+    NOT_FOUND = "not_found"
+    WRONG_GENERATION = "wrong_generation"
+    """The job has another generation than the caller asked for, or than the firing that wants to settle it."""
+    NOT_OWNER = "not_owner"
+    """The writer's epoch is not the shard's any more: a zombie's settle, refused."""

@@ -1,0 +1,120 @@
+"""
+Acts: what is kept of the writes of callers, in their own transaction.
+"""
+
+from __future__ import annotations
+
+from tickwheel.scheduler.model import (
+    Actor,
+    Cancel,
+    Job,
+    Move,
+    Outcome,
+    Replay,
+    Resume,
+    Set,
+    SetMode,
+    SetPause,
+    Settle,
+    Settled,
+    Write,
+)
+from tickwheel.testing.store_suite._base import Rig, StoreTests
+
+_SELDOM = Actor("a process")
+_ALWAYS = Actor("a token", is_always=True)
+_EVERY = "every 5 s"
+
+
+class ActTests(StoreTests):
+    """
+    Records of acts.
+    """
+
+    def test_acts_on_a_recurring_job(self) -> None:
+        """
+        What takes effect on a recurring job is kept, with its generation and instant, and by whom.
+        """
+        with self.rig() as rig:
+            created = rig.do(Set(Job("key", 0, rig.now + 9, handler="h", recurrence=_EVERY), actor=_SELDOM)).job
+            replaced = rig.do(Set(Job("key", 0, rig.now + 8, handler="h", recurrence=_EVERY), actor=_ALWAYS)).job
+            moved = rig.do(Move("key", rig.now + 7, actor=_SELDOM)).job
+            assert created is not None
+            assert replaced is not None
+            assert moved is not None
+            rig.begin(moved)
+            dead = rig.do(Settle(moved, rig.lease("key").epoch, Settled.DEAD, 1, error="x")).job
+            replayed = rig.do(Replay("key", rig.now + 6, actor=_SELDOM)).job
+            assert dead is not None
+            assert replayed is not None
+            rig.do(SetPause("key", "a process", actor=_SELDOM))
+            rig.do(Resume("key", actor=_SELDOM))
+            rig.do(Cancel("key", actor=_SELDOM))
+            records = rig.store.history("key", None, 10)
+            assert [(each.outcome, each.by, each.generation, each.due_at) for each in reversed(records)] == [
+                ("created", "a process", created.generation, rig.now + 9),
+                ("replaced", "a token", replaced.generation, rig.now + 8),
+                ("moved", "a process", moved.generation, rig.now + 7),
+                ("replayed", "a process", replayed.generation, rig.now + 6),
+                ("paused", "a process", replayed.generation, rig.now + 6),
+                ("resumed", "a process", replayed.generation, rig.now + 6),
+                ("cancelled", "a process", replayed.generation, rig.now + 6),
+            ]
+            assert {(each.attempt, each.handler, each.begun_at, each.error) for each in records} == {
+                (0, "h", None, None)
+            }
+            assert all(each.at >= rig.now for each in records)
+
+    def test_acts_on_a_job_that_fires_once(self) -> None:
+        """
+        Of a job that fires once they are kept only if the actor's always are; without an actor never.
+        """
+        with self.rig() as rig:
+            for actor in (None, _SELDOM, _ALWAYS):
+                rig.do(Set(Job("key", 0, rig.now + 9), actor=actor))
+                rig.do(Move("key", rig.now + 8, actor=actor))
+                rig.do(Cancel("key", actor=actor))
+                found = [each.outcome for each in rig.store.history("key", None, 10)]
+                assert found == (["cancelled", "moved", "created"] if actor is _ALWAYS else [])
+
+    def test_what_takes_no_effect(self) -> None:
+        """
+        A write that is refused, or changes nothing, leaves nothing.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key", recurrence=_EVERY)
+            refused: list[Write] = [
+                Set(job, SetMode.KEEP, actor=_ALWAYS),
+                Set(job, if_generation=job.generation + 1, actor=_ALWAYS),
+                Move("key", rig.now, job.generation + 1, actor=_ALWAYS),
+                Cancel("key", job.generation + 1, actor=_ALWAYS),
+                Replay("key", rig.now, actor=_ALWAYS),
+                Move("none", rig.now, actor=_ALWAYS),
+            ]
+            assert not {answer.outcome for answer in rig.store.apply(refused)} & {Outcome.MOVED, Outcome.CANCELLED}
+            rig.begin(job)
+            assert rig.do(Move("key", rig.now, actor=_ALWAYS)).outcome is Outcome.TOO_LATE
+            assert rig.store.history("key", None, 10) == []
+            assert rig.store.history("none", None, 10) == []
+
+    def test_many_at_once(self) -> None:
+        """
+        Acts in one batch are kept with the generations that they were answered, in order.
+        """
+        with self.rig() as rig:
+            keys = [f"key {number}" for number in range(20)]
+            _set_all(rig, keys)
+            answers = _set_all(rig, [*keys, *keys[:3]])
+            for key, generation in answers[:20]:
+                assert rig.store.history(key, None, 10)[-2].generation == generation
+            for key, generation in answers[20:]:
+                assert rig.store.history(key, None, 1)[0].generation == generation
+
+
+def _set_all(rig: Rig, keys: list[str]) -> list[tuple[str, int]]:
+    """
+    Set all *keys* in one batch, and return their generations.
+    """
+    writes = [Set(Job(key, 0, rig.now + 9, recurrence=_EVERY), actor=_SELDOM) for key in keys]
+    answers = [answer.job for answer in rig.store.apply(writes)]
+    return [(job.key, job.generation) for job in answers if job is not None]

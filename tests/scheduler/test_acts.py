@@ -1,0 +1,71 @@
+"""
+What the history keeps of callers' writes: of recurring jobs by default, of all by option.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler import HistoryOptions, SchedulerOptions, SetRequest
+from tickwheel.scheduler.model import Actor
+from tickwheel.scheduler.verbs.requests import set_write
+
+
+def outcomes(scheduler, key):
+    """
+    Return the outcomes of *key*, the oldest first.
+    """
+    return [record.outcome for record in reversed(scheduler.history(key))]
+
+
+@pytest.mark.parametrize(
+    ("keep", "once", "series"),
+    [
+        ("none", [], []),
+        ("failures", [], []),
+        ("usual", [], ["created", "replaced", "moved", "cancelled"]),
+        ("all", ["created", "moved", "cancelled"], ["created", "replaced", "moved", "cancelled"]),
+    ],
+)
+def test_what_is_kept(url, make, keep, once, series):
+    """
+    A set, move and cancel leave a record each by the process that asked: of recurring jobs, or of all.
+    """
+    scheduler = make(url, options=SchedulerOptions(owner="me", history=HistoryOptions(keep=keep)))
+    scheduler.set("once", delay=60, handler="h")
+    scheduler.move("once", delay=70)
+    scheduler.cancel_many(["once"])
+    scheduler.set("series", every=60, handler="h")
+    scheduler.set_many([SetRequest("series", cron="@daily", handler="h")])
+    scheduler.run_now("series")
+    scheduler.drain("series")
+    assert (outcomes(scheduler, "once"), outcomes(scheduler, "series")) == (once, series)
+    assert {record.by for record in scheduler.history("series")} <= {"me"}
+
+
+def test_a_plain_set_carries_nothing():
+    """
+    By default the set of a job that fires once has nothing more to write, whoever asks.
+    """
+    policy_of = {}.get
+    for fields, is_noted in (({"delay": 1}, False), ({"every": 60}, True)):
+        write = set_write(SetRequest("k", handler="h", **fields), 0, policy_of, actor=Actor("me"))
+        assert (write.actor is not None) is is_noted
+    assert set_write(SetRequest("k", handler="h", delay=1), 0, policy_of, actor=Actor("me", is_always=True)).actor
+
+
+def test_in_the_callers_transaction(file_url, make, tmp_path):
+    """
+    An act within a transaction is kept if and only if that is committed.
+    """
+    import sqlite3  # noqa: PLC0415  only here
+
+    scheduler = make(file_url)
+    scheduler.get("series")
+    connection = sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)
+    for end, kept in (("ROLLBACK", []), ("COMMIT", ["created"])):
+        connection.execute("BEGIN IMMEDIATE")
+        scheduler.set("series", every=60, handler="h", conn=connection)
+        connection.execute(end)
+        assert outcomes(scheduler, "series") == kept
+    connection.close()
