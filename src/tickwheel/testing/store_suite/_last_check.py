@@ -17,7 +17,7 @@ class LastCheckTests(StoreTests):
     Nothing is moved, cancelled or replaced that may start after the answer.
     """
 
-    def test_without_a_word(self) -> None:
+    def test_without_a_status(self) -> None:
         """
         Every write of a caller to a counted attempt is too late, and changes nothing, as long as nobody says more.
         """
@@ -33,7 +33,7 @@ class LastCheckTests(StoreTests):
                     assert (answer.outcome, answer.job) == (Outcome.TOO_LATE, before)
                 assert rig.settle(job).outcome is Outcome.SETTLED
 
-    def test_a_word_on_another_attempt(self) -> None:
+    def test_the_status_of_another_attempt(self) -> None:
         """
         The status of another generation, instant or attempt is none.
         """
@@ -96,7 +96,7 @@ class LastCheckTests(StoreTests):
                 assert rig.get(job.key) == answer.job
                 assert rig.settle(job).outcome is Outcome.WRONG_GENERATION
 
-    def test_a_word_on_what_is_pending(self) -> None:
+    def test_a_status_of_what_is_pending(self) -> None:
         """
         The status of an attempt that has ended meanwhile does not matter: the write is done as if it had none.
         """
@@ -106,7 +106,7 @@ class LastCheckTests(StoreTests):
             rig.settle(job, Settled.AGAIN, attempt=1, due_at=rig.now + 9)
             assert rig.cancel("key", over=status).outcome is Outcome.CANCELLED
 
-    def test_asked_and_told(self) -> None:
+    def test_requested_and_answered(self) -> None:
         """
         The owner reads what is asked of it, and who asked reads that it has started, and of nothing else.
         """
@@ -122,9 +122,9 @@ class LastCheckTests(StoreTests):
             assert rig.store.started(jobs) == {jobs[1].generation}
             assert jobs[1].generation not in {job.generation for job in rig.store.withdrawal_requests(list(rig.leases))}
 
-    def test_nobody_to_ask(self) -> None:
+    def test_nobody_to_answer(self) -> None:
         """
-        Where nobody owns a job, its attempt does not start any more, and the asker learns that at once.
+        Where nobody owns a job, its attempt does not start any more, and who requests it learns that at once.
         """
         with self.rig() as rig:
             job = self._counted(rig, "key")
