@@ -19,7 +19,7 @@ from benchmarks.durable.file import BATCH, PAYLOAD, SEED, batched, connected
 from benchmarks.durable.ordered import DAY_MS, OrderedWheel
 from benchmarks.model import Measure
 from tickwheel.scheduler import Job, Scheduler, SetRequest
-from tickwheel.scheduler.stores._rows import row_of
+from tickwheel.scheduler.stores._rows import pause_text, row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
 
@@ -59,7 +59,7 @@ def fill(path: Path, pending: int) -> None:
         connection.execute("BEGIN")
         for number, due_at in enumerate(_instants(SEED + 2, pending), 1):
             job = _job(f"{draw.getrandbits(64):016x}", number, due_at, now)
-            connection.execute(SQL["insert_job"], (0, *row_of(job)))
+            connection.execute(SQL["insert_job"], (0, *row_of(job), pause_text(job)))
             connection.execute(SQL["insert_key"], (1, job.key, job.due_at, job.generation))
         floor = connection.execute(SQL["read_ledger"]).fetchone()[4]
         connection.execute(SQL["write_ledger"], (pending, pending, 0, 0, floor))
