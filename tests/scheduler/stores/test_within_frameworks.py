@@ -228,3 +228,19 @@ def test_django(request, tmp_path, engine):
         *([missing] if engine == "sqlite3" else []),
         "conn has a transaction that has failed: roll it back first",
     ]
+
+
+def test_a_django_that_is_only_imported(tmp_path):
+    """
+    Where Django was imported and has no settings, a job is set in a file of its own as without it.
+    """
+    program = """
+        import django.db
+
+        from tickwheel.scheduler import Scheduler
+
+        print(Scheduler("sqlite:///jobs.db").set("k", delay=60, target="log").outcome)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.returncode) == ("created\n", 0), done.stderr

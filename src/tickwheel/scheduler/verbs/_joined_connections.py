@@ -79,9 +79,9 @@ def refuse_own_wait(url: str) -> None:
     Raises:
         TransactionError: If it is so.
     """
-    django = sys.modules.get("django.db")
+    django, conf = sys.modules.get("django.db"), sys.modules.get("django.conf")
     path = url.removeprefix("sqlite:///")
-    if django is None or path == url:
+    if django is None or conf is None or not conf.settings.configured or path == url:  # imported is not yet in use
         return
     for each in django.connections.all(initialized_only=True):
         if each.in_atomic_block and each.vendor == "sqlite" and _is_same(each.settings_dict["NAME"], path):
