@@ -11,6 +11,8 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -41,14 +43,6 @@ def scheduler(url, make):
     Return one that is started.
     """
     return make(url).start()
-
-
-def process_handler(_payload):
-    """
-    Raise; in a process of its own.
-    """
-    message = "in the process"
-    raise ValueError(message)
 
 
 def test_attempts_and_death(scheduler, events):
@@ -195,17 +189,19 @@ def test_async_face(url):
     asyncio.run(run())
 
 
-def test_traceback_of_a_process(scheduler, events):
+def test_traceback_of_a_process(scheduler, events, monkeypatch):
     """
     What a handler raises in a process of its own has the traceback of that process.
     """
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "targets"))  # other processes find it there, too
     told = events(scheduler)
-    scheduler.handler("h", retry=RetryPolicy(attempts=1), executor="process", timeout=60)(process_handler)
-    scheduler.set("k", delay=0, handler="h")
+    fail = import_module("process_handlers").fail
+    scheduler.handler("h", retry=RetryPolicy(attempts=1), executor="process", timeout=60)(fail)
+    scheduler.set("k", delay=0, handler="h", payload="way")
     told.of(JobDied)
     (record,) = scheduler.history("k")
-    assert record.error == "ValueError: in the process"
-    assert record.traceback.endswith("raise ValueError(message)\nValueError: in the process")
+    assert record.error == "ValueError: no way"
+    assert record.traceback.endswith("raise ValueError(message)\nValueError: no way")
 
 
 def raised(function):

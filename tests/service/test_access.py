@@ -16,6 +16,7 @@ IDLE = 10_000
 BODIES = {
     "jobs_set": {"delay": 3600, "target": "log"},
     "jobs_move": {"delay": 3600},
+    "jobs_pause": {"note": "until Monday"},
     "batches_apply": {"items": []},
     "batches_cancel": {"prefix": "nothing begins so"},
     "pulls_lease": {"queue": "q", "wait": 0},

@@ -35,6 +35,7 @@ RAW = [
 BODIES = {
     "jobs_set": {"delay": 3600, "target": "log"},
     "jobs_move": {"delay": 3600},
+    "jobs_pause": {"note": "until Monday"},
     "batches_apply": {"items": []},
     "batches_cancel": {"prefix": "hostile"},
     "pulls_lease": {"queue": "q", "wait": 0},
