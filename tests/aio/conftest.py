@@ -15,7 +15,7 @@ from tickwheel.aio import EventLoop
 
 class StillLoop(EventLoop):
     """
-    A loop whose time stands still until it is moved.
+    A loop whose time moves only when a test moves it.
     """
 
     def __init__(self):
@@ -56,7 +56,7 @@ def loop():
 @pytest.fixture
 def still():
     """
-    Lend one of our loops whose time stands still.
+    Lend one of our loops whose time moves only when a test moves it.
     """
     made = StillLoop()
     yield made

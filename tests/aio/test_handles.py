@@ -66,7 +66,7 @@ def test_cancel_lets_go_at_once(still):
 
 def test_a_handle_keeps_what_it_was_given(still):
     """
-    A time that is no float comes back as it was given; a float as the float.
+    A time that is not a float is returned as it was given; a float, as the same float.
     """
     when = int(still.now) + 5
     assert type(still.call_at(when, nothing).when()) is int

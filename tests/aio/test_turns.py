@@ -61,7 +61,7 @@ def test_a_turn_runs_what_was_ready_at_its_start(still):
     still.call_later(0, again)
     still.turn()
     still.turn()
-    assert len(fired) in {1, 3}  # stop() may stand before or behind
+    assert len(fired) in {1, 3}  # stop() may come before or after
     still.turn()
     assert len(fired) > 2
 
@@ -164,7 +164,7 @@ def test_a_subclass_can_watch_call_at(loop):
 
 def test_a_patched_run_is_called(still):
     """
-    Whoever patches `Handle._run`, as debuggers do, is called for every callback.
+    A patched `Handle._run`, as debuggers install it, is called for every callback.
     """
     fired = []
     still.call_later(1, fired.append, 1)

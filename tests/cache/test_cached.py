@@ -139,7 +139,7 @@ def test_keys_of_calls():
 
 def test_what_is_no_cache_is_refused():
     """
-    The decorator refuses whatever is no cache of ours before it sees the function.
+    The decorator refuses anything that is not one of our caches before it sees the function.
     """
     for cache in ({}, TTLCache):
         with pytest.raises(TypeError, match=r"cache is .*: pass a TTLCache or TLRUCache, or None to keep nothing"):

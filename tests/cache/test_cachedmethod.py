@@ -84,7 +84,7 @@ def test_counts_and_clearing_are_of_one_object():
 
 def test_coroutine_methods():
     """
-    A coroutine method is awaited once for all who call it at the same time, and is seen to be one.
+    A coroutine method is awaited once for all callers of the same moment, and is recognised as a coroutine function.
     """
     prices = Prices()
 
@@ -120,7 +120,7 @@ def test_an_object_is_not_kept_alive():
 
 def test_what_is_refused():
     """
-    A cache that is no function of the object, one that returns no cache of ours, and a generator.
+    A cache that is not a function of the object, one that does not return one of our caches, and a generator.
     """
     with pytest.raises(TypeError, match="pass a function of the object that returns its cache"):
         cachedmethod(TTLCache(10, 60.0))

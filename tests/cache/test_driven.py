@@ -21,7 +21,7 @@ from tickwheel.testing import ManualClock
 @pytest.fixture
 def clock():
     """
-    Return a clock that stands still until it is moved.
+    Return a clock that moves only when a test moves it.
     """
     return ManualClock()
 
@@ -35,7 +35,7 @@ def expirations(cache):
 
 def test_entries_expire_at_their_deadlines(clock):
     """
-    On a clock each entry is removed and told of at its own deadline, in order.
+    On a clock each entry is removed and reported at its own deadline, in order.
     """
     told = []
     cache = TTLCache(100, 10.0, clock=clock, on_expire=lambda key, *_: told.append((key, clock.monotonic())))
@@ -70,7 +70,7 @@ def test_an_earlier_deadline_moves_the_alarm(clock):
 
 def test_a_wheel_that_is_full(clock):
     """
-    Where the wheel refuses the alarm, the one who sets gets the error, and the next set tries again, whatever its life.
+    If the wheel refuses the alarm, the caller of set gets the error, and the next set tries again, whatever its life.
     """
     wheel = TimerWheel(clock=clock, max_pending=1)
     in_the_way = wheel.call_later(1_000.0, print)
@@ -212,7 +212,7 @@ def test_threads_and_the_driver_share_a_cache():
 @pytest.mark.realtime
 def test_after_a_fork():
     """
-    In the child the entries are there, nothing waits for the parent's loads, and a new entry expires by itself.
+    In the child the entries are there, nothing waits for the parent's loads, and a new entry expires on its own.
     """
     gone = threading.Event()
     begun, go_on = threading.Event(), threading.Event()

@@ -18,7 +18,7 @@ from tickwheel.testing import ManualClock
 @pytest.fixture
 def clock():
     """
-    Return a clock that stands still until it is moved.
+    Return a clock that moves only when a test moves it.
     """
     return ManualClock()
 
@@ -89,7 +89,7 @@ def test_a_set_begins_a_new_life(clock):
 
 def test_remaining_and_touch(clock):
     """
-    `remaining` tells what is left; `touch` begins the entry's life anew, or another one.
+    `remaining` returns what is left; `touch` starts the entry's life again, or gives it another one.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -108,7 +108,7 @@ def test_remaining_and_touch(clock):
 
 def test_sliding_or_fixed(clock):
     """
-    With sliding a lookup begins the life anew, `in` does not; otherwise lookups change nothing.
+    With sliding, a lookup starts the life again and `in` does not; otherwise lookups change nothing.
     """
     fixed, sliding = lazy(clock), lazy(clock, sliding=True)
     fixed["a"] = sliding["a"] = sliding["b"] = 1
@@ -181,7 +181,7 @@ def test_ttu_says_until_when(clock):
 
 def test_ttu_on_the_system_clock():
     """
-    Without a timer the function gets monotonic seconds, and `inf` means for ever.
+    Without a timer the function gets monotonic seconds, and `inf` means forever.
     """
     cache = TLRUCache(10, lambda key, _value, now: math.inf if key == "ever" else now + 60.0)
     cache["ever"] = cache["minute"] = 1
@@ -220,7 +220,7 @@ def test_a_timer_of_nanoseconds_is_refused(timer):
 
 def test_a_timer_that_passes_292_years_is_refused():
     """
-    A timer that turns out to count nanoseconds is refused by the next call, instead of keeping everything for ever.
+    A timer that turns out to count nanoseconds is refused by the next call, instead of keeping everything forever.
     """
     now = 10**9
     cache = TTLCache(10, 60, timer=lambda: now)
@@ -245,7 +245,7 @@ def test_a_clock_says_nanoseconds_by_its_type():
 
 def test_timers_of_datetimes():
     """
-    A timer may tell datetimes, with a timedelta as ttl; a deadline that overflows sets nothing.
+    A timer may return datetimes, with a timedelta as ttl; a deadline that overflows sets nothing.
     """
     now = datetime(2026, 1, 1, tzinfo=UTC)
     cache = TTLCache(10, timedelta(days=1), timer=lambda: now)
@@ -262,7 +262,7 @@ def test_timers_of_datetimes():
 
 def test_the_timer_can_be_frozen():
     """
-    Entered, the timer tells one time, and a cache that goes by it stands still.
+    While it is entered, the timer returns one fixed time, and nothing in a cache that uses it expires.
     """
     ticks = iter(range(1000))
     cache = TTLCache(10, 5, timer=lambda: next(ticks))
@@ -276,7 +276,7 @@ def test_the_timer_can_be_frozen():
 
 def test_long_uptime_and_long_lives(clock):
     """
-    Lives of years end on time, beside lives of nanoseconds; so far out a float tells microseconds.
+    Lives of years end on time, beside lives of nanoseconds; that far out a float still resolves microseconds.
     """
     cache = TTLCache(math.inf, 86_400.0 * 3650, clock=clock)
     cache["decade"] = 1

@@ -27,7 +27,7 @@ TTLS = [
 @pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
 def test_a_ttl_that_is_none(ttl, error, message, timer):
     """
-    A ttl that is no duration is refused by name and value, when a cache is made and for a single key.
+    A ttl that is not a duration is refused by name and value, when a cache is made and for a single key.
     """
     with pytest.raises(error, match=re.escape(message)):
         TTLCache(10, ttl, timer=timer)
@@ -44,7 +44,7 @@ def test_a_ttl_that_is_none(ttl, error, message, timer):
 @pytest.mark.parametrize("timer", [None, lambda: 5], ids=["system", "timer"])
 def test_a_ttl_without_end(timer):
     """
-    A ttl of inf, or of more seconds than there are, is for ever.
+    A ttl of inf, or of more seconds than there are, means forever.
     """
     for ttl in (math.inf, 1e300):
         cache = TTLCache(10, ttl, timer=timer)
@@ -64,7 +64,7 @@ def test_a_ttl_without_end(timer):
 )
 def test_a_maxsize_that_is_none(maxsize, error, message):
     """
-    A maxsize that is no bound is refused by name and value.
+    A maxsize that is not a valid bound is refused by name and value.
     """
     for make in (lambda: TTLCache(maxsize, 60.0), lambda: TLRUCache(maxsize, lambda *_: math.inf)):
         with pytest.raises(error, match=re.escape(message)):
@@ -83,7 +83,7 @@ def test_a_maxsize_that_is_none(maxsize, error, message):
 )
 def test_a_size_that_is_none(size, error, message):
     """
-    What getsizeof returns is checked, and nothing is set if it is no size.
+    What getsizeof returns is checked, and nothing is set if it is not a size.
     """
     cache = TTLCache(10, 60.0, getsizeof=lambda value: size if value == "bad" else 1)
     cache["a"] = "good"
@@ -109,7 +109,7 @@ def test_a_getsizeof_that_raises():
 
 def test_a_ttu_that_raises_or_returns_nonsense():
     """
-    Its error is the caller's, what is no time is refused, and nothing is set.
+    Its error reaches the caller, a result that is not a time is refused, and nothing is set.
     """
     cache = TLRUCache(10, lambda _key, value, _now: value())
     for value, error in [(lambda: 1 / 0, ZeroDivisionError), (lambda: math.nan, ValueError), (dict, TypeError)]:

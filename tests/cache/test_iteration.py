@@ -15,7 +15,7 @@ from tickwheel.testing import ManualClock
 @pytest.fixture
 def clock():
     """
-    Return a clock that stands still until it is moved.
+    Return a clock that moves only when a test moves it.
     """
     return ManualClock()
 
@@ -66,7 +66,7 @@ def test_a_key_that_came_back_is_another_entry(clock):
 
 def test_walks_change_nothing(clock):
     """
-    Keys, values and items are no use of an entry, and count neither hits nor misses.
+    Iterating over keys, values and items does not count as use of an entry, nor as hits or misses.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic, sliding=True)
     cache.update({"a": 1, "b": 2})

@@ -1,5 +1,5 @@
 """
-What is told and counted when entries leave.
+What is reported and counted when entries leave.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tickwheel.testing import ManualClock
 
 class Rig:
     """
-    A cache of two, its clock, and what it told.
+    A cache of two, its clock, and what it reported.
     """
 
     def __init__(self, *, is_driven):
@@ -118,7 +118,7 @@ def test_callbacks_may_use_the_cache(rig):
 
 def test_a_callback_that_raises_is_logged(caplog):
     """
-    Its exception is logged, the verb is done, and the other entries are told of.
+    Its exception is logged, the operation completes, and the other entries are reported.
     """
     told = []
 
@@ -136,7 +136,7 @@ def test_a_callback_that_raises_is_logged(caplog):
 
 def test_what_is_no_exception_leaves_the_verb():
     """
-    A KeyboardInterrupt from a callback is the caller's, after every entry was told of.
+    A KeyboardInterrupt from a callback reaches the caller after every entry was reported.
     """
     told = []
 
@@ -153,7 +153,7 @@ def test_what_is_no_exception_leaves_the_verb():
 
 def test_a_value_that_is_dead_on_arrival_replaces():
     """
-    A TLRU value whose time has passed is told of never, the value that it ends as replaced.
+    A TLRU value whose time has already passed is not reported, but the value that it replaces is.
     """
     evicted = []
     cache = TLRUCache(10, lambda _key, value, now: now + value, on_evict=lambda *entry: evicted.append(entry))

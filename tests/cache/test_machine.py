@@ -93,7 +93,7 @@ class Model:
 
     def touch(self, key, life):
         """
-        Begin a life anew.
+        Start a life again.
         """
         row = self.find(key)
         if row is None:
@@ -117,7 +117,7 @@ class Model:
 @pytest.mark.parametrize("kind", ["lazy", "driven", "sliding", "sized", "driven and sized"])
 def test_a_cache_is_its_model(kind):
     """
-    Whatever is done in whatever order, items, their order, what is left of their lives, and what was told agree.
+    Whatever is done in whatever order, items, their order, what is left of their lives, and what was reported agree.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails

@@ -18,7 +18,7 @@ from tickwheel.testing import ManualClock
 
 def for_ever(_key, _value, _now):
     """
-    Let every entry live for ever; at the top of the module, so that it can be pickled.
+    Let every entry live forever; at the top of the module, so that it can be pickled.
     """
     return math.inf
 
@@ -86,7 +86,7 @@ def test_equal_keys_of_different_types_are_one(make):
 
 def test_the_least_recently_used_goes_first(make):
     """
-    Room is made by evicting the key whose last set or lookup is longest ago; `in` and iteration are no use.
+    Room is made by evicting the key whose last set or lookup is longest ago; `in` and iteration do not count as use.
     """
     cache = make(3)
     cache.update({1: 1, 2: 2, 3: 3})
@@ -165,7 +165,7 @@ def test_a_copy_has_the_same_items_in_the_same_order(make, copied):
 
 def test_a_copy_has_the_lives_that_were_left():
     """
-    A pickle holds how long each entry still lives, so the time that the pickle lies around does not count.
+    A pickle holds how long each entry still lives, so the time until it is loaded does not count.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, clock=clock, sliding=True)

@@ -242,7 +242,7 @@ def test_a_write_during_a_refresh_stays(clock, source):
 
 def test_background_loads_are_bounded(clock, source):
     """
-    Beyond so many at once no background load is begun, which is counted, and the value is returned all the same.
+    Beyond the limit no background load is started; that is counted, and the value is still returned.
     """
     cache = make(clock, ahead=5.0, loads_max=2)
     for key in "abcd":
@@ -287,7 +287,7 @@ def test_refreshing_in_tasks(clock, source):
 
 def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
     """
-    What a background task raises goes to the log, and nobody is told that an exception was lost.
+    What a background task raises is logged, and asyncio does not complain of an exception that was never retrieved.
     """
     cache = make(clock, ahead=5.0)
 

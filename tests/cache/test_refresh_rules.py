@@ -31,7 +31,7 @@ def test_rules_that_are_none(rules, error, message):
 
 def test_what_cannot_be_refreshed():
     """
-    What is no Refresh is refused, and a subclass with item methods of its own, which a refresh would go past.
+    Anything but a Refresh is refused, and so is a subclass with item methods of its own, which a refresh would bypass.
     """
 
     class Own(TTLCache):

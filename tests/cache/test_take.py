@@ -1,5 +1,5 @@
 """
-`take`: of all who miss a key, one loads it.
+`take`: of all callers that miss a key, one loads it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_one_of_many_threads_loads():
 
 def test_an_error_goes_to_all_and_nothing_is_kept():
     """
-    What the loader raises is raised in every thread that waited, and the next take loads anew.
+    What the loader raises is raised in every thread that waited, and the next take loads again.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -88,7 +88,7 @@ def test_an_error_goes_to_all_and_nothing_is_kept():
 
 def test_an_interrupt_stays_with_its_thread():
     """
-    A loader ended by what is no Exception ends its own thread's take; another thread loads.
+    If a loader raises something other than an Exception, only its own thread's take ends; another thread loads.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -123,7 +123,7 @@ def test_keys_do_not_wait_for_one_another():
 
 def test_a_loaded_value_that_does_not_fit():
     """
-    A value that is too large is returned to all who asked, not kept, and counted.
+    A value that is too large is returned to all callers, not kept, and counted.
     """
     cache = TTLCache(3, 60.0, getsizeof=len)
     assert cache.take("a", lambda _: "long") == "long"
@@ -147,7 +147,7 @@ def test_none_is_a_value():
 
 class Loads:
     """
-    An async loader that waits to be told what to do.
+    An async loader that waits until the test lets it go on.
     """
 
     def __init__(self):
@@ -206,7 +206,7 @@ def test_one_of_many_tasks_loads():
 
 def test_an_error_goes_to_all_tasks():
     """
-    What the loader raises is raised in every task, nothing is kept, and the next take loads anew.
+    What the loader raises is raised in every task, nothing is kept, and the next take loads again.
     """
 
     async def main():
@@ -225,7 +225,7 @@ def test_an_error_goes_to_all_tasks():
 
 def test_a_loader_that_is_cancelled_from_inside():
     """
-    A loader that ends with CancelledError ends all who wait with it, and nothing is kept.
+    A loader that ends with CancelledError ends every task that waits with it, and nothing is kept.
     """
 
     async def main():
@@ -260,7 +260,7 @@ def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
 
 def test_the_last_waiter_takes_the_load_along():
     """
-    When nobody waits any more the loader is cancelled, nothing is kept, and who comes then loads anew.
+    When nobody waits any more the loader is cancelled, nothing is kept, and a later caller loads again.
     """
 
     async def main():

@@ -91,7 +91,7 @@ def test_the_last_days():
 
 def test_days_in_a_list():
     """
-    Special days stand beside plain ones, in six fields too, and two of one day fire once.
+    Special days work beside plain ones, in six fields too, and two that fall on one day fire once.
     """
     expected = sorted({*days("0 9 1,L * *"), *days("0 9 15W * *"), *days("0 9 L-3 * *")})
     assert days("0 9 1,15W,L-3,L * *") == days("0 0 9 15W,L,1,L-3 * ?") == expected

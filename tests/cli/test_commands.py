@@ -188,7 +188,7 @@ def test_bad_keys(run, key):
 
 def test_key_that_is_no_utf8(run_process):
     """
-    Bytes that are no UTF-8 are refused as a key.
+    Bytes that are not UTF-8 are refused as a key.
     """
     answer = run_process("set", b"\xff", "--delay", "1", "--target", "log")
     assert answer.returncode == 2
@@ -197,7 +197,7 @@ def test_key_that_is_no_utf8(run_process):
 
 def test_a_process_of_its_own(run_process):
     """
-    As a process, the exit code and both streams are what they are told to be.
+    Run as a process, the command has the documented exit code and writes to the right streams.
     """
     answer = run_process("set", "a", "--delay", "1h", "--target", "log")
     assert (answer.returncode, answer.stderr) == (0, "")
@@ -243,7 +243,7 @@ def test_no_store(run, tmp_path):
 
 def test_file_that_is_no_store(run, tmp_path):
     """
-    A file that is no store exits with 7, and is left as it was.
+    A file that is not a store exits with 7, and is left as it was.
     """
     (tmp_path / "tickwheel.db").write_text("no database" * 100)
     for arguments in (("list",), ("set", "a", "--delay", "1", "--target", "log")):
@@ -264,7 +264,7 @@ def test_keys_cannot_command_the_terminal(run):
 
 def test_broken_pipe(run, tmp_path):
     """
-    Whoever reads only the first lines gets them, and no complaint.
+    A reader that stops after the first lines gets them, and no complaint.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n} {'x' * 200}" for n in range(3000))
     run("import", "crontab", "-", stdin=lines)

@@ -44,7 +44,7 @@ def test_importing_again_replaces(run, tmp_path):
 
 def test_system_crontab(run):
     """
-    In the system's crontab a user stands before the command.
+    In the system's crontab a user comes before the command.
     """
     run(
         "import",
@@ -74,7 +74,7 @@ def test_bad_lines(run):
 
 def test_files_that_are_none(run, tmp_path):
     """
-    A file that is not there, or is no text, is named.
+    A file that does not exist, or is not text, is named.
     """
     (tmp_path / "binary").write_bytes(bytes(range(128, 256)))
     for name in ("none", "binary"):

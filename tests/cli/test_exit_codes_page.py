@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "service.md"
 
 def test_the_page_lists_them():
     """
-    Every exit code stands in the page with its meaning.
+    Every exit code is in the page with its meaning.
     """
     page = PAGE.read_text("utf-8")
     for code in ExitCode:

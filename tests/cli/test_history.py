@@ -54,7 +54,7 @@ def test_history(run):
 @pytest.mark.usefixtures("failed")
 def test_nothing_is_kept(run):
     """
-    Of a job without a past it says so, and that is no failure.
+    For a job without a past it says so, and that is not a failure.
     """
     answer = run("history", "another")
     assert (answer.returncode, answer.stdout) == (0, "")

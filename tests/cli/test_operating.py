@@ -122,7 +122,7 @@ def test_token(run, tmp_path):
 
 def test_token_without_a_file(run):
     """
-    Without a file the line for it is told on stderr, so that the token alone can be piped.
+    Without a file the line for it is written to stderr, so that the token alone can be piped.
     """
     answer = run("token", "write")
     assert answer.stdout.count("\n") == 1
@@ -163,7 +163,7 @@ def test_doctor_finds(run, store):
 
 def test_doctor_finds_a_file_that_is_no_store(run, tmp_path):
     """
-    A file that is no store is found, and left as it was.
+    A file that is not a store is reported, and left as it was.
     """
     (tmp_path / "tickwheel.db").write_text("no database" * 100)
     answer = run("doctor")

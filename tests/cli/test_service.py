@@ -1,5 +1,5 @@
 """
-The commands against a service, whose address stands where a store's would.
+The commands against a service, whose address takes the place of a store's.
 """
 
 from __future__ import annotations

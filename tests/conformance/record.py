@@ -38,7 +38,7 @@ Note = Callable[[str, str], None]
 
 def watch(kind: type[unittest.TestResult], note: Note) -> None:
     """
-    Have a class of results note what it is told.
+    Have a class of results note what is reported to it.
     """
     for name, outcome in METHODS.items():
         told = kind.__dict__.get(name)
@@ -59,12 +59,12 @@ def _noting(told: Callable[..., Any], outcome: str, note: Note) -> Callable[...,
 
 class Plugin:
     """
-    What pytest tells.
+    Notes what pytest reports.
     """
 
     def __init__(self, note: Note) -> None:
         """
-        Tell *note*.
+        Write to *note*.
         """
         self._note = note
 

@@ -53,7 +53,7 @@ class Bench:
 
     Args:
         python: The interpreter.
-        sources: Where sdists lie unpacked.
+        sources: Where sdists are unpacked.
         logs: Where what the suites print is kept.
     """
 
@@ -147,7 +147,7 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="+", type=Path, help="interpreters with tickwheel, the newest last")
-    parser.add_argument("--sources", type=Path, default=Path(), help="where sdists lie unpacked")
+    parser.add_argument("--sources", type=Path, default=Path(), help="where sdists are unpacked")
     parser.add_argument("--only", action="append", metavar="SUITE", help="only this suite; may be given again")
     options = parser.parse_args()
     logs = Path(tempfile.mkdtemp(prefix="conformance-"))

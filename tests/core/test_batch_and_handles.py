@@ -62,7 +62,7 @@ def test_a_batch_may_do_anything_to_the_next_handle(engine: Any, act: str) -> No
 
 def test_a_batch_that_ends_the_turn_leaves_the_next_handle(engine: Any) -> None:
     """
-    What a batch raises that is no Exception leaves the turn, and the handle after it fires in the next one.
+    If a batch raises something other than an Exception, it ends the turn, and the next handle fires in the next turn.
     """
     called: list[str] = []
 

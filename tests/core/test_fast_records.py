@@ -26,7 +26,7 @@ class Thing:
 
 
 DEFAULT = "_fourth"[1:]
-"""Not immortal, as what stands in the source may be."""
+"""Not immortal, as a literal in the source may be."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -145,7 +145,7 @@ def test_what_can_change_is_seen():
 
 def test_a_cycle_through_a_field_is_collected():
     """
-    A record that lies in its own payload is freed, frozen or not.
+    A record that contains itself in its payload is freed, frozen or not.
     """
     for kind in (Fast, Frozen):
         payload: dict[str, Any] = {"thing": Thing()}
@@ -171,7 +171,7 @@ def test_frozen_is_frozen():
 
 def test_the_schedulers_records():
     """
-    Every record of the scheduler's model is frozen, and a request that lies in its own payload is freed.
+    Every record of the scheduler's model is frozen, and a request that contains itself in its payload is freed.
     """
     for name in model.__all__:
         kind = getattr(model, name)
@@ -187,7 +187,7 @@ def test_the_schedulers_records():
 
 def test_copies_pickles_and_subclasses():
     """
-    What does not call the class makes its objects as ever.
+    What does not go through the class's call makes its objects as usual.
     """
 
     class Child(Fast):

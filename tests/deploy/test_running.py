@@ -47,7 +47,7 @@ EXPOSURE_MAX = 2.0
 
 class Repeated(dict):
     """
-    A section whose options may stand more than once, as systemd allows; the first is kept.
+    A section whose options may appear more than once, as systemd allows; the first is kept.
     """
 
     def __setitem__(self, name, value):
@@ -160,7 +160,7 @@ def test_the_container_starts_what_there_is(steps):
     assert [word for word in words if word.startswith("--") and word not in help_text] == []
     assert found["EXPOSE"] == str(ServiceOptions().port)
     assert f":{ServiceOptions().port}/healthz" in found["HEALTHCHECK"], (
-        "a store that is unreachable is no reason to restart"
+        "a store that is unreachable must not cause a restart"
     )
     with pytest.raises(ValueError, match="token"):
         ServiceOptions(host=words[words.index("--host") + 1]).check()

@@ -78,7 +78,7 @@ def test_every_label_is_there(expressions, exported):
 
 def test_everything_exported_is_seen(expressions, exported):
     """
-    Each metric of tickwheel is on the board or in a rule, but for those that are told by another one.
+    Each metric of tickwheel is on the board or in a rule, except for those that another one already shows.
     """
     seen = {re.sub("_(bucket|sum|count)$", "", name) for each in expressions for name in names_of(each)}
     told = {re.sub("_(bucket|sum|count)$", "", name) for name in exported if name.startswith("tickwheel_")}
@@ -156,7 +156,7 @@ def test_every_alert_says_what_to_do(alerts):
 
 def test_the_board_is_in_order(board):
     """
-    Panels have ids of their own and lie side by side, none over another, and each has its title and queries.
+    Panels have ids of their own and are side by side, none over another, and each has its title and queries.
     """
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)

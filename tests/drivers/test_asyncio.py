@@ -281,13 +281,13 @@ def test_the_context_of_a_callback(run):
         seen: list[str] = []
         variable.set("of a third")
         third = contextvars.copy_context()
-        variable.set("of whoever sets")
+        variable.set("of the caller")
         wheel.call_later(0, lambda: seen.append(variable.get()))
         wheel.call_later(0, lambda: seen.append(variable.get()), context=third)
         wheel.call_later_many([0], lambda _: seen.append(variable.get()))
         variable.set("of nobody")
         await fired(wheel)
-        assert seen == ["of whoever sets", "of a third", "of the wheel"]
+        assert seen == ["of the caller", "of a third", "of the wheel"]
 
     run(scenario())
 
@@ -320,7 +320,7 @@ def test_a_crowd_lets_others_in(run):
 
 def test_with_a_manual_clock():
     """
-    With a manual clock timers fire where the clock is moved, and errors go to the loop all the same.
+    With a manual clock timers fire where the clock is moved, and errors still go to the loop.
     """
 
     async def scenario() -> None:

@@ -43,7 +43,7 @@ WAYS: dict[str, Callable[[TimerWheel, Callable[..., object]], object]] = {
     "a context's call_at": lambda wheel, call: background(wheel).call_at(0, call, "x"),
 }
 
-# Which wheels have somebody who awaits. What a pool makes is awaited by the loop of the wheel.
+# Wheels with a loop that awaits coroutines. What a pool makes is awaited by the loop of the wheel.
 AWAITING: dict[str, Callable[..., Any]] = {
     "asyncio": TimerWheel.asyncio,
     "asyncio, inline": lambda **options: TimerWheel.asyncio(executor=InlineExecutor(60), **options),

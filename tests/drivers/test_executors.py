@@ -139,7 +139,7 @@ def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event
 
 def test_full_and_rejected(make_rig):
     """
-    A full pool that rejects does not call one more, and on_error is told which limit it was.
+    A full pool that rejects does not call one more, and on_error gets an error that names the limit.
     """
     with PoolExecutor(workers=1, queue_max=2, when_full="reject") as pool:
         rig = make_rig(pool)
@@ -192,7 +192,7 @@ def test_full_and_blocked(make_rig):
 
 def test_closed_while_blocked(make_rig):
     """
-    A driver that waits for room in a pool which is closed meanwhile goes on, and is told.
+    A driver that waits for room in a pool goes on with an error when the pool is closed meanwhile.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -227,7 +227,7 @@ def test_close_calls_what_was_taken(make_rig):
 
 def test_errors_in_workers(make_rig, monkeypatch):
     """
-    An error in a worker goes to on_error; what is no Exception to threading.excepthook; the worker goes on.
+    An Exception in a worker goes to on_error, anything else to threading.excepthook; the worker goes on.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)

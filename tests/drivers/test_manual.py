@@ -1,5 +1,5 @@
 """
-The manual driver keeps the contract, on a clock that is moved by hand and by itself.
+The manual driver keeps the contract, on a clock that a test moves and on one that moves itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TestPolled(DriverSuite):
         Return a wheel that this test polls.
         """
         wheel = TimerWheel(driver=ManualDriver(), **options)
-        self.polls.append(wheel._engine.fire_due)  # a wheel that is let go leaves its engine to whoever polls it
+        self.polls.append(wheel._engine.fire_due)  # a wheel that is let go leaves its engine to the poller
         return wheel
 
     def play(self, scenario: Any) -> None:
@@ -110,7 +110,7 @@ def test_one_driver_one_wheel():
 
 def test_an_exit_leaves_advance():
     """
-    On a manual clock what is no Exception leaves `advance`, and the rest fires in the next.
+    On a manual clock anything but an Exception leaves `advance`, and the rest fires in the next one.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

@@ -1,5 +1,5 @@
 """
-The manual clock: moves when told, stops at each deadline, fires what is attached.
+The manual clock moves only on request, stops at each deadline, and fires what is attached.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def test_it_is_a_clock():
 
 def test_the_start():
     """
-    It starts somewhere else each time, tells where, and can be started there again.
+    It starts somewhere else each time, shows where, and can be started there again.
     """
     starts = {ManualClock().monotonic_ns() for _ in range(20)}
     assert len(starts) == 20
@@ -38,7 +38,7 @@ def test_the_start():
 @pytest.mark.parametrize("start", [-1, 2**63 - 1, 2**64])
 def test_no_start(start):
     """
-    A start that is no time is refused by name.
+    A start that is not a time is refused by name.
     """
     with pytest.raises(ValueError, match=f"start_ns is {start}"):
         ManualClock(start)
@@ -150,7 +150,7 @@ def test_the_wall_is_set_apart():
 
 def test_a_timer_without_end():
     """
-    A timer that sets itself with no delay for ever is found out, instead of hanging the test.
+    A timer that keeps setting itself with no delay is found out, instead of hanging the test.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

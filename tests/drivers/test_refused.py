@@ -1,5 +1,5 @@
 """
-What an executor refuses is not called, and whatever stands behind it goes on as it should.
+What an executor refuses is not called, and whatever comes after it goes on as it should.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwheel.wheels.heap import HeapWheel
 
 class Doorman:
     """
-    An executor that refuses for as long as it is told to.
+    An executor that refuses until the test lets it accept.
     """
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ def test_what_a_stand_in_raises_is_reported_too(rig: Rig) -> None:
 
 def test_series_by_the_wall_clock(rig):
     """
-    A look at the wall clock that is refused is no firing that was missed; a firing is, and the series goes on.
+    A check of the wall clock that is refused is not a missed firing; a refused firing is, and the series goes on.
     """
     wheel = rig.wheel()
     now = rig.clock.wall_ns() // 10**9

@@ -171,7 +171,7 @@ def test_drain_and_close(make_rig):
 
 def test_bad_input(make_rig):
     """
-    What is no delay, key, share or number of shards is refused by name, and nothing is left behind.
+    An invalid delay, key, share or number of shards is refused by name, and nothing is left behind.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -210,7 +210,7 @@ def test_no_room_at_home(make_rig):
 
 def test_a_key_that_raises_is_delivered(make_rig):
     """
-    A key whose hash raises when it expires is delivered all the same, and the error is told.
+    A key whose hash raises when it expires is still delivered, and the error is reported.
     """
 
     class Moody:

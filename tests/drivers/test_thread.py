@@ -177,7 +177,7 @@ def test_an_abandoned_wheel_ends_its_thread():
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_an_exit_ends_the_callback_only(monkeypatch, kind):
     """
-    What is no Exception goes to threading.excepthook, and the thread goes on.
+    Anything but an Exception goes to threading.excepthook, and the thread goes on.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
@@ -249,7 +249,7 @@ def test_leaving_a_with_block_waits_for_the_callback():
 
 def test_join_inside_a_callback():
     """
-    A callback that closes and joins its own wheel is told at once that it is still running.
+    A callback that closes and joins its own wheel learns at once that it is still running.
     """
     answers: list[bool] = []
     signal = threading.Event()
@@ -294,7 +294,7 @@ def test_a_clock_that_nobody_can_wait_on():
 
 def test_no_thread_to_be_had(monkeypatch):
     """
-    Where no thread can be started, the one who sets is told; the next one tries again, and nothing is lost.
+    If no thread can be started, the caller gets the error; the next call tries again, and nothing is lost.
     """
     wheel = TimerWheel()
     signals = [threading.Event(), threading.Event()]

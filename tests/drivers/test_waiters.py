@@ -64,7 +64,7 @@ def test_a_token_is_kept(clock):
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
 def test_woken_by_another_thread(clock):
     """
-    A thread that waits for ever, or for an hour, is woken; no wake-up is lost over a thousand rounds.
+    A thread that waits without a limit, or for an hour, is woken; no wake-up is lost over a thousand rounds.
     """
     waiter, answers = new_waiter(clock), new_waiter(MonotonicClock())
     rounds = 1_000
