@@ -45,7 +45,7 @@ def test_what_is_kept(url, make, keep, once, series):
 
 def test_a_plain_set_carries_nothing():
     """
-    By default the set of a job that fires once has nothing more to write, whoever asks.
+    By default the set of a job that fires once writes nothing more than the job, no matter which caller asks.
     """
     policy_of = {}.get
     for fields, is_noted in (({"delay": 1}, False), ({"every": 60}, True)):

@@ -62,7 +62,7 @@ def test_every_verb(url):
 
 def test_handlers_run_on_the_callers_loop(url):
     """
-    Async handlers share the loop, and so the connections and locks, of whoever started the scheduler.
+    Async handlers run on the loop that started the scheduler, and so share its connections and locks.
     """
 
     async def main():

@@ -97,7 +97,7 @@ def test_far_delays(delay):
 
 def test_nan():
     """
-    NaN is no time.
+    NaN is refused as a time.
     """
     with pytest.raises(InvalidDelayError, match=r"delay is nan"):
         checks.delay_ms(math.nan)

@@ -15,7 +15,7 @@ from tickwheel.testing.faulty_store import FaultyStore
 @pytest.mark.parametrize("how", ["retry", "snooze", "recur"])
 def test_an_end_of_unknown_fate_loses_no_next_life(make, record, how, is_written):
     """
-    When the answer to a settle is lost, the next attempt or run fires all the same, whether or not it was written.
+    When the answer to a settle is lost, the next attempt or run still fires, whether or not it was written.
     """
     store = FaultyStore(MemoryStore())
     scheduler = make(store)

@@ -100,7 +100,7 @@ def test_dead_letter_and_replay(scheduler, events):
 
 def test_a_dead_job_does_not_hold_its_key(scheduler, events):
     """
-    A key whose job is dead can be set anew.
+    A key whose job is dead can be set again.
     """
     told = events(scheduler)
 
@@ -127,7 +127,7 @@ def test_unknown_handler(scheduler, events):
     scheduler.set("other", delay=0, handler="there")
     told.of(JobSucceeded, "other")
     while sum(each["count"] for each in scheduler.stats()["waiting_for_handler"]) < 2:
-        time.sleep(0.01)  # nobody is told of a job that is set aside
+        time.sleep(0.01)  # no event reports a job that is set aside
     job = scheduler.get("k")
     assert (job.state, job.lacks_handler, job.attempt) == (State.PENDING, True, 0)
     assert scheduler.cancel("gone").outcome is Outcome.CANCELLED

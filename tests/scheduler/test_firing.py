@@ -114,7 +114,7 @@ def test_moved_away_while_near(scheduler, record, events):
 
 def test_too_late(scheduler, record):
     """
-    A running job can be neither moved nor cancelled, and the answer says so; set anew, both lives run.
+    A running job can be neither moved nor cancelled, and the answer says so; set again, both lives run.
     """
     go_on = threading.Event()
 
@@ -226,7 +226,7 @@ def test_events_tell_the_life(scheduler, events):
 
 def test_a_hook_that_writes(scheduler, record, caplog):
     """
-    A verb called in a hook that runs where commits are made is refused, instead of waiting for itself for ever.
+    A verb called in a hook that runs where commits are made is refused, instead of waiting for itself without end.
     """
 
     def hook(event):
@@ -246,7 +246,7 @@ def test_a_hook_that_writes(scheduler, record, caplog):
 
 def test_a_hook_that_raises(scheduler, record):
     """
-    What a hook raises does not reach the firing or the other hooks, and an ended subscription is told no more.
+    What a hook raises does not reach the firing or the other hooks, and an ended subscription gets no more events.
     """
 
     def broken(_event):

@@ -290,7 +290,7 @@ def test_what_a_traceback_shows():
 
 def test_a_loop_of_causes():
     """
-    An exception that is its own cause, or whose attributes raise, is no harm.
+    An exception that is its own cause, or whose attributes raise, does no harm.
     """
     first, second = raised(chained), raised(many)
     first.__cause__, second.__cause__ = second, first

@@ -203,7 +203,7 @@ def test_heartbeat(scheduler, events, is_async):
 
 def test_a_heartbeat_that_comes_too_late(scheduler, record, events):
     """
-    After its timeout a handler is told that its attempt does not count any more.
+    After its timeout a handler learns from its heartbeat that its attempt does not count any more.
     """
     told = events(scheduler)
 

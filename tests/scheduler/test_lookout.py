@@ -1,5 +1,5 @@
 """
-The regular look at the store: what nobody was told of is fired all the same, within seconds.
+The regular look at the store: a job that nobody was notified of still fires within seconds.
 """
 
 from __future__ import annotations

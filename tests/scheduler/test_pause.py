@@ -29,7 +29,7 @@ PATIENCE_S = 20.0
 @pytest.fixture
 def clock():
     """
-    Return a clock that stands still at a whole second.
+    Return a clock that moves only when a test moves it, from a whole second on.
     """
     return ManualClock(wall=NOON)
 
@@ -127,7 +127,7 @@ def test_an_expired_one(scheduler, clock, events):
 
 def test_other_verbs(scheduler, clock, record):
     """
-    Set again, as by a program that begins anew, moved, or run now, a paused job stays paused; cancelled, it is gone.
+    Set again (as by a program that restarts), moved, or run now, a paused job stays paused; cancelled, it is gone.
     """
     scheduler.set("k", every=10, handler="h", payload=1)
     scheduler.pause("k", note="why")

@@ -1,5 +1,5 @@
 """
-Jobs that come back, on a clock that is moved by hand.
+Recurring jobs, on a clock that is moved by hand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DAY = 86_400
 @pytest.fixture
 def clock():
     """
-    Return a clock that stands still at a whole second.
+    Return a clock that moves only when a test moves it, from a whole second on.
     """
     return ManualClock(wall=NOON)
 

@@ -19,7 +19,7 @@ PATIENCE_S = 20.0
 @pytest.fixture
 def clock():
     """
-    Return a clock that stands still, not at a whole second.
+    Return a clock that moves only when a test moves it, and not from a whole second.
     """
     return ManualClock(wall=NOON)
 

@@ -129,7 +129,7 @@ def test_a_stale_row_after_a_move():
 
 def test_a_move_after_loading():
     """
-    A moved job's old entry can be begun no more.
+    A moved job's old entry can no longer be begun.
     """
     table = StagedJobs(Runtime())
     (old,) = stage(table, job(generation=1), is_news=False)
@@ -222,7 +222,7 @@ class Store:
 
     def begin(self, one):
         """
-        Return whether *one* was pending, which it is no more.
+        Return whether *one* was pending, and take it out.
         """
         if self.pending.get(one.key) != one:
             return False

@@ -19,7 +19,7 @@ HOUR = 3600
 @pytest.fixture
 def clock():
     """
-    Return a clock that stands still.
+    Return a clock that moves only when a test moves it.
     """
     return ManualClock(wall=1_700_000_000.0)
 
@@ -63,7 +63,7 @@ def test_far_jobs_come_near(url, make, clock, events):
 
 def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record):
     """
-    What lies past the horizon stays in the store; with nothing staged, no timer waits but the next look.
+    Jobs past the horizon stay in the store; with nothing staged, the only timer that waits is that of the next look.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(horizon_s=5.0)).start()
     scheduler.handler("h")(record)
@@ -97,7 +97,7 @@ def test_more_jobs_than_room(url, make, record):
 
 def test_set_while_full(url, make, record):
     """
-    Jobs set while there is no room are left in the store and fire all the same.
+    Jobs set while there is no room are left in the store and still fire.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=10, running_max=5)).start()
     scheduler.handler("h")(record)
@@ -245,7 +245,7 @@ def test_writes_that_fail(make, events, record, after):
 
 def test_a_set_of_unknown_end(make, record):
     """
-    A job whose caller was told that nobody knows fires if it was written after all.
+    A job fires if it was written after all, although its caller got an error that leaves this open.
     """
     store = FaultyStore()
     scheduler = make(store).start()

@@ -1,5 +1,5 @@
 """
-The store's clock as a scheduler tells it: never ahead of the store, whatever this machine's clock does.
+A scheduler's view of the store's clock: never ahead of the store, whatever this machine's clock does.
 """
 
 from __future__ import annotations

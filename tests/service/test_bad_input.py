@@ -129,7 +129,7 @@ def test_unknown_handler(server, kept):
 )
 def test_malformed_json(server, kept, raw):
     """
-    A body that is no strict JSON is a 400, whoever reads it.
+    A body that is not strict JSON is a 400 at every address that takes one.
     """
     path = f"/v1/jobs/{kept}"
     check_problem(server.ask("PUT", path, raw=raw, headers={"content-type": "application/json"}), 400, "malformed_json")
@@ -199,7 +199,7 @@ def test_bad_keys(server, method, key):
 @pytest.mark.parametrize("path", ["%ff", "a%c3", "%ed%a0%80"])
 def test_key_that_is_no_utf8(server, path):
     """
-    Bytes in the address that are no UTF-8, lone surrogates among them, are a 400.
+    Bytes in the address that are not UTF-8, lone surrogates among them, are a 400.
     """
     check_problem(server.ask("PUT", f"/v1/jobs/{path}", FAR), 400, "malformed_request", "the key in the address")
 
@@ -213,7 +213,7 @@ def test_slash_of_the_prefix_is_no_part_of_a_key(server):
 
 def test_large_bodies(server, kept):
     """
-    A body of 10 MB is a 413, whether its length is told beforehand or not; one of 1 MiB goes through.
+    A body of 10 MB is a 413, whether its length is announced or not; one of 1 MiB goes through.
     """
     huge = {"delay": 3600, "target": "log", "payload": "x" * 10_000_000}
     check_problem(server.job("PUT", kept, huge), 413, "too_large")
@@ -236,7 +236,7 @@ def test_large_bodies(server, kept):
 @pytest.mark.parametrize("header", ['17"', 'W/"17"', '"x"', '"1", "2"', "*", '"-1"', '"99999999999999999999"', '"1'])
 def test_conditions_that_cannot_be_read(server, kept, header):
     """
-    A condition that is no single entity tag of ours is a 400, and not ignored.
+    A condition that is not a single entity tag of ours is a 400, and not ignored.
     """
     for method, body in (("PUT", FAR), ("PATCH", {"delay": 1}), ("DELETE", None)):
         check_problem(server.job(method, kept, body, {"if-match": header}), 400, "malformed_request", "If-Match")
@@ -299,7 +299,7 @@ def test_bad_queries(server, query):
 @pytest.mark.parametrize("query", ["prefix=%ff", "a=1&" * 100])
 def test_unreadable_queries(server, query):
     """
-    A query that is no UTF-8 or has too many fields is a 400.
+    A query that is not UTF-8 or has too many fields is a 400.
     """
     check_problem(server.ask("GET", f"/v1/jobs?{query}"), 400, "malformed_request", "the query")
 
@@ -316,7 +316,7 @@ def test_unreadable_queries(server, query):
 )
 def test_wrong_methods(server, method, path, allow):
     """
-    A method that an address does not take is a 405 which tells those that it takes.
+    A method that an address does not take is a 405 which lists those that it takes.
     """
     answer = server.ask(method, path)
     if answer.status == 400:  # the parser itself does not know the method
@@ -347,7 +347,7 @@ def test_unknown_addresses(server, path):
 
 def test_action_that_is_none(server):
     """
-    An address that ends in no known action is a key's, which takes no POST; one that does is no key's.
+    An address that ends in an unknown action is a key, which takes no POST; one that ends in a known one is not a key.
     """
     check_problem(server.ask("POST", "/v1/jobs/x:explode"), 405, "method_not_allowed", "not 'POST'")
     check_problem(server.ask("PUT", "/v1/jobs/x:run", FAR), 405, "method_not_allowed", "takes POST")

@@ -23,7 +23,7 @@ FAR = {"do": "set", "delay": 3600, "target": "log"}
 
 def instant_of(text: str) -> datetime:
     """
-    Return an instant as the API tells it.
+    Return an instant as the API writes it.
     """
     return datetime.fromisoformat(text)
 
@@ -71,7 +71,7 @@ def test_each_item_has_its_result(server):
 
 def test_an_item_has_what_a_request_has():
     """
-    An item stands in for a request, so it has every field of one, and with its defaults.
+    An item replaces a request, so it has every field of one, and with its defaults.
     """
     item, request = SetItem(key="k", delay=1.0), SetRequest("k", delay=1.0)
     assert {field.name: getattr(item, field.name) for field in fields(SetRequest)} == asdict(request)

@@ -242,7 +242,7 @@ def test_bad_arguments(arguments, said):
 
 def test_what_it_cannot_do(client):
     """
-    Events are told where firings happen: here they are refused, with the place where they are.
+    Events exist only where firings happen: here they are refused, with the place where they are.
     """
     with pytest.raises(UnsupportedError, match="subscribe where the service is started"):
         client.subscribe(print)
@@ -272,7 +272,7 @@ def test_workers(client):
 
 def test_handlers_pull(client):
     """
-    A handler that is registered on the client runs here, for jobs with the target "pull"; its answers count as ever.
+    A handler registered on the client runs here, for jobs with the target "pull"; its answers count as usual.
     """
     seen, is_done = [], threading.Event()
 

@@ -29,7 +29,7 @@ def test_only_who_may_write(start, path):
 
 def test_stacks(server):
     """
-    Every thread is told with its name and its place, and the tasks of the event loop.
+    Every thread is listed with its name and its place, and so are the tasks of the event loop.
     """
     text = server.ask("GET", "/debug/stacks").body.decode()
     assert "thread MainThread\n" in text
@@ -40,7 +40,7 @@ def test_stacks(server):
 
 def test_the_wheel(server):
     """
-    The near wheel's counts and levels are told, raw to the operator and as a document to the page.
+    The near wheel's counts and levels are shown, raw to the operator and as a document to the page.
     """
     server.job("PUT", "soon", {"delay": 5, "handler": "works"})
     raw = server.ask("GET", "/debug/wheel").json["counts"]

@@ -114,7 +114,7 @@ def test_list_by_time(server):
 
 def test_run_now_fires(server):
     """
-    A far job that is run now fires, and its firing is told with its lateness and outcome.
+    A far job that is run now fires, and its firing is reported with its lateness and outcome.
     """
     server.job("PUT", "run", {"delay": 3600, "target": "log", "payload": "now"})
     assert server.job("POST", "run", action=":run").json["outcome"] == "moved"
@@ -143,7 +143,7 @@ def test_dead_letter_is_replayed(server):
 
 def test_firings(server):
     """
-    A firing is told live and listed, with its instant, its lateness, which is never negative, and its outcome.
+    A firing is streamed and listed, with its instant, its lateness, which is never negative, and its outcome.
     """
     with server.live() as live:
         server.job("PUT", "fires", {"delay": 0.05, "handler": "works"})
@@ -156,7 +156,7 @@ def test_firings(server):
 
 def test_live_begins_with_a_snapshot(server):
     """
-    A new stream tells the figures and the last firings first, so that nothing has to be resumed.
+    A new stream begins with the figures and the last firings, so that nothing has to be resumed.
     """
     with server.live() as live:
         server.job("PUT", "before", {"delay": 0, "handler": "works"})
@@ -182,7 +182,7 @@ def test_recurring(server):
 
 def test_figures(server):
     """
-    Stats, metrics and health are told, and the metrics are in Prometheus' format.
+    Stats, metrics and health are available, and the metrics are in Prometheus' format.
     """
     stats = server.ask("GET", "/v1/stats").json
     assert {"pending", "running", "dead", "fired", "lateness", "now"} <= stats.keys()

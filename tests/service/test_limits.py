@@ -12,7 +12,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_rate(start):
     """
-    A client that asks too often is told to wait, and for how long; who waits so long is let in.
+    A client that asks too often is asked to wait, and for how long; after that time it is let in.
     """
     server = start("--rate", "5")
     statuses = [server.ask("GET", "/v1/jobs").status for _ in range(40)]

@@ -1,5 +1,5 @@
 """
-Below the API: what is no HTTP, what is cut short, and requests that a page of another site would send.
+Below the API: what is not HTTP, what is cut short, and requests that a page of another site would send.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def exchange(server, data: bytes) -> bytes:
 )
 def test_no_http(server, data):
     """
-    What is no HTTP, or has a head without end, is answered with a 4xx or a closed connection.
+    Bytes that are not HTTP, or a head without end, are answered with a 4xx or a closed connection.
     """
     answer = exchange(server, data)
     assert not answer or answer.startswith(b"HTTP/1.1 4")

@@ -108,7 +108,7 @@ def test_a_worker_that_goes_away(server):
 
 def test_too_many_wait(start):
     """
-    One worker more than may wait is told to come back; those that wait are served.
+    One worker more than may wait is asked to come back; those that wait are served.
     """
     server = start()
     waiting = []

@@ -1,5 +1,5 @@
 """
-Jobs that come back, counts of what falls due, shards, and MessagePack.
+Recurring jobs, counts of what falls due, shards, and MessagePack.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ PACKED = "application/msgpack"
 
 def times(document):
     """
-    Return the runs that *document* tells of.
+    Return the runs in *document*.
     """
     return [datetime.fromisoformat(run) for run in document["runs"]]
 
 
 def test_schedules(server):
     """
-    Jobs that come back are listed with their next runs, page by page, and found by key; others are not among them.
+    Recurring jobs are listed with their next runs, page by page, and found by key; others are not among them.
     """
     for number in range(5):
         server.job("PUT", f"s/{number}", {"every": 60 + number, "target": "log"})
@@ -65,7 +65,7 @@ def test_schedules(server):
 )
 def test_when_a_rule_would_fire(server, query, runs):
     """
-    A rule's next runs are told without anything being stored.
+    A rule's next runs are shown without anything being stored.
     """
     answer = server.ask("GET", f"/v1/schedules:next?{query}")
     assert (answer.status, answer.json["runs"]) == (200, runs)
@@ -107,7 +107,7 @@ def test_the_least_interval(server, start):
 
 def test_a_list_of_what_comes_back(server):
     """
-    A list can be had of jobs that come back, and what is neither true nor false is refused.
+    Recurring jobs can be listed alone, and a value that is neither true nor false is refused.
     """
     server.job("PUT", "l/back", {"every": 60, "target": "log"})
     server.job("PUT", "l/once", {"delay": 60, "target": "log"})

@@ -167,11 +167,11 @@ def test_address_that_is_not_ours(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "content",
-    [b"this is no database, but it is a file with some text in it\n" * 100, b"SQLite format 3\0" + b"\xff" * 5_000],
+    [b"this is not a database, but it is a file with some text in it\n" * 100, b"SQLite format 3\0" + b"\xff" * 5_000],
 )
 def test_file_that_is_no_database(tmp_path, content):
     """
-    A file that is no store is refused, in one line which names it, and is left as it was.
+    A file that is not a store is refused, in one line which names it, and is left as it was.
     """
     (tmp_path / "tickwheel.db").write_bytes(content)
     check_refusal(serve(tmp_path), 7, "tickwheel.db")

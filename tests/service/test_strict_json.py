@@ -28,7 +28,7 @@ DECODER = msgspec.json.Decoder(Body)
 
 def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
     """
-    Return a body whose payload lies *levels* deep, its own object counted.
+    Return a body whose payload is *levels* deep, its own object counted.
     """
     return f'{{"payload":{open_ * (levels - 1)}{close * (levels - 1)}}}'.encode()
 
@@ -56,7 +56,7 @@ def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
 )
 def test_malformed(body):
     """
-    What is no strict JSON is a malformed body, whatever is wrong with it.
+    Anything that is not strict JSON is a malformed body, whatever is wrong with it.
     """
     with pytest.raises(ProblemError) as caught:
         decode(body, DECODER)
@@ -69,7 +69,7 @@ def test_malformed(body):
 )
 def test_repeated_name(body):
     """
-    A name that stands twice in one object, at any depth and however written, is refused and named.
+    A name that appears twice in one object, at any depth and however written, is refused and named.
     """
     with pytest.raises(ProblemError, match="appears twice") as caught:
         decode(body, DECODER)

@@ -110,7 +110,7 @@ def test_a_clock_that_was_set():
 
 def test_runs_end_with_the_calendar():
     """
-    Runs past the year 9999, which no calendar can tell, are left out.
+    Runs past the year 9999, which no calendar can express, are left out.
     """
     century = Recurrence(Interval(100 * 365 * 86_400_000, NOON))
     runs = century.upcoming("k", NOON, 1000)
@@ -120,7 +120,7 @@ def test_runs_end_with_the_calendar():
 
 def test_jitter_is_stable_and_spread():
     """
-    A key's shift is the same each time, lies in 0 to the jitter, and differs between keys over the whole range.
+    A key's shift is the same each time, is between 0 and the jitter, and differs between keys over the whole range.
     """
     recurrence = Recurrence(MINUTELY, jitter_ms=10_000)
     shifts = [recurrence.shift_ms(f"key-{n}") for n in range(1000)]

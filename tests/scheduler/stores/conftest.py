@@ -313,7 +313,7 @@ class Redis:
 
     def pause(self):
         """
-        Let it stand still.
+        Suspend it.
         """
         self._process.send_signal(signal.SIGSTOP)
 

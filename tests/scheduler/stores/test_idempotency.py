@@ -156,7 +156,7 @@ def test_with_asyncio(postgres, database):
 
 def test_connections_that_commit_by_themselves(tmp_path, postgres, database):
     """
-    Where the note would stand without its effect, it is refused with the remedy.
+    Where the note would be kept without its effect, it is refused with the remedy.
     """
     import psycopg  # noqa: PLC0415  only where there is a server
 

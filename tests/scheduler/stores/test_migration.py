@@ -306,7 +306,7 @@ def test_what_callers_do_meanwhile_holds(stores):
 
 def test_conflicts_stay(stores):
     """
-    A key that is live in both stores stays in both, and is told; a dead letter of the target gives way.
+    A key that is live in both stores stays in both, and is reported; a dead letter of the target gives way.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("both", "dead", "free")])
@@ -335,7 +335,7 @@ def test_one_store_is_not_two(stores):
 
 def test_another_migration_is_left_alone(stores, new_url):
     """
-    Jobs that are on their way to a third store are told of, and wait for their own migration.
+    Jobs that are on their way to a third store are reported, and wait for their own migration.
     """
     source, target, _, _ = stores
     third = open_store(new_url("sqlite"))

@@ -138,7 +138,7 @@ def test_node_that_does_not_renew(make, until):
 
 def test_what_an_owner_writes_after_its_lease(make, until):
     """
-    A job that a node sets while it still takes an ended lease for its own is told to the shard's new owner.
+    If a node sets a job while it still believes in a lease that has ended, the shard's new owner learns of the job.
     """
     zombie, heir = make("shards=1&lease_s=1"), make("lease_s=1")
     zombie.acquire("zombie")

@@ -1,5 +1,5 @@
 """
-From a URL to a store, and what a wrong one is told.
+From a URL to a store, and how a wrong one is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def test_memory():
 
 def test_sqlite_paths(tmp_path, monkeypatch):
     """
-    Three slashes lead from the working directory, four from the root, and the path is taken as it stands.
+    Three slashes lead from the working directory, four from the root, and the path is taken literally.
     """
     monkeypatch.chdir(tmp_path)
     for url, path in (

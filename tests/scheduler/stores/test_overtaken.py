@@ -74,7 +74,7 @@ SHARED = ("sqlite", "postgres", "redis")
 
 class Starts:
     """
-    Who started when, and a gate that keeps the handlers busy until it opens.
+    When each job started, and a gate that keeps the handlers busy until it opens.
     """
 
     def __init__(self, *, is_open):
@@ -196,7 +196,7 @@ def wait_until(is_true):
     give_up = time.monotonic() + PATIENCE_S
     while not is_true():
         assert time.monotonic() < give_up
-        time.sleep(0.01)  # what a server's store has written is told nowhere else
+        time.sleep(0.01)  # nothing else shows what a server's store has written
 
 
 @pytest.mark.parametrize("url", ["memory", *SHARED], indirect=True)

@@ -77,7 +77,7 @@ class TestSharedPooledStore(PooledTests, SharedStoreSuite):
 @pytest.fixture(scope="module")
 def pooler(make_pgbouncer):
     """
-    Return a pooler that refuses what it does not know, as poolers do unless told otherwise.
+    Return a pooler that refuses settings it does not know, as poolers do by default.
     """
     return make_pgbouncer()
 

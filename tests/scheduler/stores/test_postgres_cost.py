@@ -75,7 +75,7 @@ def nodes_of(plan):
 )
 def test_reads_what_it_returns(store, name, values, at_most):
     """
-    No look-up reads more rows than it returns, give or take one, however many lie in the future.
+    No look-up reads more rows than it returns, give or take one, however many are in the future.
     """
     with store._connections.reading() as connection:
         ((explained,),) = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[name]}", values).fetchall()
@@ -105,7 +105,7 @@ def pages(monkeypatch):
 
 def test_what_is_settled_is_passed_once(postgres, database, pages):
     """
-    What lies dead in front of what is pending, because somebody holds an old snapshot, is not passed at each look.
+    Dead rows in front of what is pending, kept because somebody holds an old snapshot, are not passed at each look.
     """
     store = open_store(f"{postgres.url(database)}&shards=1")
     (lease,) = store.acquire("owner")
@@ -136,7 +136,7 @@ def test_what_is_settled_is_passed_once(postgres, database, pages):
 @pytest.mark.parametrize("name", ["begin_jobs", "end_jobs"])
 def test_writes_of_a_firing_go_by_instant(store, name):
     """
-    Begins and ends find their jobs in the index of what is due, where those of one instant lie together.
+    Begins and ends find their jobs in the index of what is due, where those of one instant are side by side.
     """
     with store._connections.reading() as connection:
         ((explained,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8])).fetchall()

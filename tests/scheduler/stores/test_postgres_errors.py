@@ -117,7 +117,7 @@ def test_every_class_is_known():
 @pytest.mark.parametrize("is_connected", [True, False])
 def test_states(state, is_connected):
     """
-    An error is told by its SQLSTATE, whether or not the connection has gone with it.
+    An error is recognised by its SQLSTATE, whether or not the connection has gone with it.
     """
     is_transient, what = STATES[state]
     found = told(error_of(state), "db", is_connected=is_connected)

@@ -38,7 +38,7 @@ def of(floors, *shards):
 
 def learn(floors, *firsts):
     """
-    Tell what was found in a look at everything up to now.
+    Have *floors* learn what was found in a look at everything up to now.
     """
     floors.learn(floors.of()[1], firsts, NOW)
 

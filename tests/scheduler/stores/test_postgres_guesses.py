@@ -64,7 +64,7 @@ def test_what_was_guessed_right_is_stored(make):
 
 def test_wrong_guess(make):
     """
-    One key that has a job among new ones, a key set twice, and a new generation asked for are answered as ever.
+    One key that has a job among new ones, a key set twice, and a new generation asked for are answered as usual.
     """
     store = make()
     assert set_all(store, ["a"]) == [CREATED]
@@ -115,7 +115,7 @@ def test_two_who_set_the_same_new_keys(make):
 
 def test_begins_and_sets_of_the_same_jobs(make):
     """
-    An owner that begins jobs, and a caller who sets them anew in the same moment, never wait for each other in a ring.
+    An owner that begins jobs, and a caller that sets them again in the same moment, never deadlock.
     """
     owner, caller = make(), make()
     epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}

@@ -54,7 +54,7 @@ def test_no_such_database(postgres):
 
 def test_wrong_password(postgres, database):
     """
-    A wrong password is told, is not shown, and is not tried again.
+    A wrong password is reported, is not shown, and is not tried again.
     """
     postgres.guard("guarded", "right")
     url = f"postgresql://guarded:hush-hush@/{database}?host={postgres.folder}"
@@ -142,7 +142,7 @@ def test_crash_of_the_server(postgres, make, until):
     """
     When the server crashes and comes back, what was answered is there, and the owner goes on in its epochs.
     """
-    store = make("&lease_s=120")  # a server that is slow to come back is no lost lease
+    store = make("&lease_s=120")  # while the server is slow to come back, the lease must last
     leases = store.acquire("owner")
     jobs = [set_one(store, f"{i}") for i in range(20)]
     epochs = {lease.shard: lease.epoch for lease in leases}
@@ -165,7 +165,7 @@ def test_crash_of_the_server(postgres, make, until):
 
 def test_begin_between_two_leases(postgres, database, make):
     """
-    What is begun after a lease has ended, and before another is taken, is rescued by the one who takes it.
+    What is begun after a lease has ended, and before another is taken, is rescued by the next owner.
     """
     store = make("&shards=1")
     (lease,) = store.acquire("owner")
@@ -184,7 +184,7 @@ def test_begin_between_two_leases(postgres, database, make):
 
 def test_node_that_is_paused_in_a_transaction(make, until):
     """
-    A transaction that stands idle past its lease is ended by the server, and does not keep the shards from others.
+    A transaction that is idle past its lease is ended by the server, and does not keep the shards from others.
     """
     paused, heir = make("&shards=1&lease_s=1"), make("&lease_s=1")
     (lease,) = paused.acquire("paused")

@@ -61,7 +61,7 @@ def commands_of(server, call):
 )
 def test_commands_of_a_look(server, store, call, commands):
     """
-    A look takes as many commands as what it returns needs, however many jobs lie in the future.
+    A look takes as many commands as what it returns needs, however many jobs are in the future.
     """
     assert commands_of(server, lambda: call(store)) == commands
 

@@ -38,7 +38,7 @@ def redis_url(redis_server):
 
 def test_nodes_share_the_jobs(make, record, redis_url, until):
     """
-    Three nodes fire each job once, whoever sets it and whoever goes meanwhile.
+    Three nodes fire each job once, whichever node sets it and whichever leaves meanwhile.
     """
     nodes = [make(redis_url) for _ in range(3)]
     for number, node in enumerate(nodes):
@@ -58,7 +58,7 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
 
 def test_all_shards_are_told(make, events, redis_url):
     """
-    Each node, and who fires nothing, tells all shards with their owners, epochs and ends.
+    Each node, and a client that fires nothing, shows all shards with their owners, epochs and ends.
     """
     nodes = [make(redis_url, options=SchedulerOptions(owner=name)) for name in ("one", "two")]
     asker, told = make(redis_url), events(nodes[1])

@@ -157,11 +157,11 @@ def test_replica(make_redis):
 
 def test_crash_of_the_server(server, make, until):
     """
-    When the server is killed and comes back, what was answered is there, and the owner takes its shards anew.
+    When the server is killed and comes back, what was answered is there, and the owner takes its shards again.
 
-    A server that was restarted cannot be told from one that was promoted, and may lack the grant of a later lease.
+    A server that was restarted looks like one that was promoted, and may lack the grant of a later lease.
     """
-    store = make("&lease_s=120", server)  # a server that is slow to come back is no lost lease
+    store = make("&lease_s=120", server)  # while the server is slow to come back, the lease must last
     epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
     jobs = [set_one(store, f"{i}") for i in range(20)]
     store.apply([model.Begin(job, epochs[store.shard_of(job.key)]) for job in jobs[:10]])

@@ -54,7 +54,7 @@ def test_wrong_urls(url, message):
 )
 def test_wrong_password(make_redis, account, message):
     """
-    A wrong password, or none, is told, is not shown, and is not tried again.
+    A wrong password, or none, is reported, is not shown, and is not tried again.
     """
     server = make_redis("--requirepass", "right")
     with pytest.raises(StoreError, match=message) as caught:
@@ -76,7 +76,7 @@ def test_no_such_database(redis_server):
 
 def test_settings_may_not_be_read(make_redis):
     """
-    A user who may not read the settings can use the store, and is told of the worst that they may be.
+    A user without the right to read the settings can use the store, and is shown the worst that they may be.
     """
     server = make_redis("--appendonly", "yes")
     server.execute("ACL", "SETUSER", "plain", "on", ">pw", "~*", "&*", "+@all", "-config", "-info")
@@ -88,7 +88,7 @@ def test_settings_may_not_be_read(make_redis):
 
 def test_rights_are_looked_at_first(make_redis):
     """
-    A user who lacks one command is told so on open, before anything could be written by halves.
+    A user who lacks one command learns so on open, before anything could be written by halves.
     """
     server = make_redis()
     server.execute("ACL", "SETUSER", "half", "on", ">pw", "~*", "&*", "+@all", "-zrem")

@@ -303,7 +303,7 @@ def test_many_at_once(store, count):
 @pytest.mark.parametrize("missing", [0, 25, 49])
 def test_jobs_side_by_side(store, missing):
     """
-    Jobs of one instant are begun and ended together, and one among them that was cancelled is told from the others.
+    Jobs of one instant are begun and ended together, and one among them that was cancelled is kept apart.
     """
     answers = store.apply([model.Set(model.Job(f"run {i}", 0, 7_000)) for i in range(50)])
     jobs = [answer.job for answer in answers]
@@ -319,7 +319,7 @@ def test_jobs_side_by_side(store, missing):
 
 def test_side_by_side_costs_less(store):
     """
-    Jobs that lie side by side are begun in fewer steps than as many that do not.
+    Jobs that are side by side are begun in fewer steps than as many that are not.
     """
     together = [answer.job for answer in store.apply([model.Set(model.Job(f"a {i}", 0, 7_000)) for i in range(50)])]
     apart = [answer.job for answer in store.apply([model.Set(model.Job(f"b {i}", 0, 8_000 + i)) for i in range(50)])]

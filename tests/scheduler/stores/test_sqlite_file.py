@@ -56,7 +56,7 @@ def set_one(store, key="key", due_at=0):
 
 def test_text_file_is_refused_and_left_alone(path, make):
     """
-    A file that is no database is refused by name, and not a byte of it changes.
+    A file that is not a database is refused by name, and not a byte of it changes.
     """
     path.write_text("these are not the jobs you are looking for\n" * 100)
     before = path.read_bytes()
@@ -235,7 +235,7 @@ def test_one_file_by_two_names(tmp_path, path, make):
 
 def test_lock_that_is_not_to_be_had(path):
     """
-    A file system that does not lock, and one that refuses, are told apart, with the remedy.
+    A file system that does not lock, and one that refuses, get different messages, with the remedy.
     """
     unsupported = _owner_lock.lock_error(path, OSError(95, "Operation not supported"))
     assert "cannot be locked (Operation not supported): put the file on a local disk" in str(unsupported)
@@ -356,7 +356,7 @@ READ_ONLY = """
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o644, 0o555), (0o000, 0o777)])
 def test_without_rights(path, make, let_through, file_mode, folder_mode):
     """
-    A user who may not write the file or its folder, or not read it, is told so, and by no traceback.
+    A user who may not write the file or its folder, or not read it, gets an error that says so, and not a traceback.
     """
     make().close()
     let_through(path)

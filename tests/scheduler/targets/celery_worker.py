@@ -1,5 +1,5 @@
 """
-A Celery application for a worker process; its broker stands in the environment.
+A Celery application for a worker process; its broker is in the environment.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 PATIENCE_S = 120.0
-SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 PLAIN_SECRET = "hunter2/x"  # noqa: S105  as the server knows it
 
 

@@ -1,5 +1,5 @@
 """
-Dramatiq actors for a worker process; their broker stands in the environment.
+Dramatiq actors for a worker process; their broker is in the environment.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class MuteError(Exception):
 
 def fail_mutely(_payload):
     """
-    Raise what cannot be told.
+    Raise an error that cannot be shown.
     """
     raise MuteError
 
@@ -71,7 +71,7 @@ def answer_oddly(_payload):
 
 def start_another(payload):
     """
-    Start a program, note it, and wait for ever or, if the payload says so, crash.
+    Start a program, note it, and wait without end or, if the payload says so, crash.
     """
     path, _, how = payload.partition(" ")
     program = subprocess.Popen(["sleep", "600"])
@@ -106,7 +106,7 @@ def end(payload):
 
 def hang(payload):
     """
-    Note the process, and wait for ever.
+    Note the process, and wait without end.
     """
     note(payload)
     threading.Event().wait()

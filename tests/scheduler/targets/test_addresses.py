@@ -82,7 +82,7 @@ def test_allowed():
 
 def test_a_network_that_is_none():
     """
-    What is no network cannot be allowed.
+    Only a network can be allowed.
     """
     with pytest.raises(ValueError, match="localhost"):
         Guard(["localhost"])

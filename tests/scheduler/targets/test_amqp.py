@@ -16,7 +16,7 @@ from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
 
 NUMBERS = itertools.count()
-SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 
 @pytest.fixture

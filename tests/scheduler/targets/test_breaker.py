@@ -48,7 +48,7 @@ class Bench:
 
 def test_it_opens_after_failures_in_a_row():
     """
-    The third failure opens it; a success in between begins the count anew.
+    The third failure in a row opens it; a success in between starts the count again.
     """
     bench = Bench()
     bench.fail(2)
@@ -78,7 +78,7 @@ def test_one_asks_while_the_others_wait():
 
 def test_a_probe_that_fails_opens_it_again():
     """
-    If the one that asks fails, the time begins anew, and nobody is told again.
+    If the probe fails, the wait starts again, and no second event is published.
     """
     bench = Bench()
     bench.fail(3)

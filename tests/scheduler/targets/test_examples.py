@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 
 def run(name, *arguments, **environment):

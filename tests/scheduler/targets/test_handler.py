@@ -91,7 +91,7 @@ async def coroutine(payload):
 )
 def test_kinds(function, is_async):
     """
-    Coroutine functions are told from others, also as objects and partials.
+    Coroutine functions are recognised, also as objects and partials.
     """
     target = HandlerTarget(None)
     target.register("h", function)

@@ -16,7 +16,7 @@ from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
 
 NUMBERS = itertools.count()
-SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 PLAIN = "hunter2/x"
 
 
@@ -35,7 +35,7 @@ def client(nats_server, loop):
 @pytest.fixture(params=[True, False], ids=["jetstream", "core"])
 def receiver(request, nats_server, cut, client, loop):
     """
-    Return a subject of the server's, by a wire, with somebody who listens.
+    Return a subject of the server's, over a connection that can be cut, with a subscriber.
     """
     number = next(NUMBERS)
 

@@ -99,7 +99,7 @@ def test_many_at_once(scheduler):
 
 def test_nack(scheduler):
     """
-    A refused firing comes again, at once or when it is told to, with its error; a dead one is parked.
+    A refused firing comes again, at once or after the delay the worker asks for, with its error; a dead one is parked.
     """
     scheduler.set_many([due("again"), due("later"), due("dead")])
     leases = {lease.job.key: lease.fire_id for lease in scheduler.lease("q", limit=3)}
@@ -119,7 +119,7 @@ def test_nack(scheduler):
 
 def test_a_lease_ends(scheduler, events):
     """
-    A firing that is not settled in time has failed: it comes again, and its worker is refused and told why.
+    A firing that is not settled in time has failed: it comes again, and its worker is refused with the reason.
     """
     told = events(scheduler)
     scheduler.set_many([due("k")])
@@ -136,7 +136,7 @@ def test_a_lease_ends(scheduler, events):
 
 def test_extend(scheduler):
     """
-    A lease that is extended lasts until then, and its end is told.
+    A lease that is extended lasts until the instant that the call returns.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q", seconds=0.3)
@@ -147,7 +147,7 @@ def test_extend(scheduler):
 
 def test_set_anew_while_leased(scheduler):
     """
-    A job that is set anew while it is leased keeps its new life; the worker hears of it when it acknowledges.
+    A job that is set again while it is leased keeps its new life; the worker learns of it when it acknowledges.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q")
@@ -205,7 +205,7 @@ def test_a_wait_cancelled_as_it_is_served(url, until):
         async with AsyncScheduler(url) as scheduler:
             waiting = asyncio.ensure_future(scheduler.lease("q"))
             await scheduler.set_many([due("k")])
-            until(lambda: scheduler._core.registry.pulls.figures().get("q", {}).get("leased"))  # this loop stands still
+            until(lambda: scheduler._core.registry.pulls.figures().get("q", {}).get("leased"))  # this blocks the loop
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
@@ -267,7 +267,7 @@ def test_what_is_counted_and_not_fetched_is_given_back(record):
 
 class _End:
     """
-    What starts and ends a firing, told to a record.
+    What starts and ends a firing, and records both.
     """
 
     def __init__(self, record, firing):

@@ -21,7 +21,7 @@ from tickwheel.scheduler.targets.rq import RqTarget
 from tickwheel.scheduler.targets.taskiq import TaskiqTarget
 
 PATIENCE_S = 40.0
-SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 
 class Rig:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-SECRET = "hunter2%2Fx"  # noqa: S105  as it stands in a URL
+SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 APP = """
 from celery import Celery
 app = Celery("shop", broker={url!r})
@@ -58,7 +58,7 @@ def set_one(tick, name, handler, payload='{"value": 17}'):
 
 def printed(process):
     """
-    Return the lines of a server up to the one that tells its page.
+    Return the lines of a server up to the one that names its page.
     """
     lines = []
     for line in process.stdout:
@@ -70,7 +70,7 @@ def printed(process):
 
 def test_redis_stream(client, tick, serve):
     """
-    A variable names a Redis; `set` and `serve` know it by its name, and the server tells it without its password.
+    A variable names a Redis; `set` and `serve` know it by its name, and the server shows it without its password.
     """
     tick.name("stream", f"redis{client.place}?length_max=10&timeout_s=5")
     set_one(tick, "stream", "orders")
@@ -203,7 +203,7 @@ def test_unknown_target(tick):
 
 def test_doctor(tick):
     """
-    The doctor makes the targets of the environment, and tells what is wrong with them.
+    The doctor makes the targets of the environment, and reports what is wrong with them.
     """
     tick.name("good", "amqp://tick:hunter2@localhost/")
     tick.name("bad", "amqp://tick:hunter2@localhost/?wrong=1")

@@ -176,7 +176,7 @@ class Memory:
             message = "no hunter2" if self.fault == "shows its secret" else "nobody there"
             raise ConnectionError(message)
         if len(firing.job.payload) > 500_000:
-            return DeadLetter("too large") if self.fault != "tries for ever" else self.refuse()
+            return DeadLetter("too large") if self.fault != "never stops trying" else self.refuse()
         name = firing.fire_id if self.fault == "names attempts" else firing.message_id
         copies = 2 if self.fault == "sends twice" else 1
         value = json.loads(firing.job.payload)["value"]
@@ -242,7 +242,7 @@ def test_a_target_without_a_fault_passes(test):
         ("sends twice", "delivered_once"),
         ("says done", "receiver_away"),
         ("names attempts", "confirm_is_lost"),
-        ("tries for ever", "the_largest_payload"),
+        ("never stops trying", "the_largest_payload"),
         ("takes any name", "bad_handlers"),
         ("shows its secret", "secrets_are_masked"),
     ],

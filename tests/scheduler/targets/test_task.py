@@ -59,7 +59,7 @@ class CeleryTask:
 
 def function():
     """
-    Stand for a task of RQ.
+    Play the part of a task of RQ.
     """
 
 
@@ -80,7 +80,7 @@ def test_the_target_is_known_by_the_task(make):
 
 def test_a_name_needs_its_target(make):
     """
-    A task's name alone does not tell whose it is.
+    A task's name alone does not show which library it belongs to.
     """
     scheduler = make("memory://", targets={"celery": CeleryTarget(App())})
     with pytest.raises(InvalidJobError, match="pass target='celery'"):

@@ -258,7 +258,7 @@ def test_the_inside_is_refused(receiver, host):
 )
 def test_bad_urls(url):
     """
-    What is no HTTP URL is refused when the job is set.
+    Anything but an HTTP URL is refused when the job is set.
     """
     with pytest.raises(InvalidJobError, match="a webhook needs a URL"):
         WebhookTarget().check(url)

@@ -50,7 +50,7 @@ def test_close_writes_what_waits(make, store):
 
 def test_close_lets_those_go_who_wait_for_room(make, store):
     """
-    A caller that waits for room when the writer closes is told that it is closed.
+    A caller that waits for room when the writer closes gets an error that says so.
     """
     writer = make(waiting_max=1)
     caught = []
@@ -77,7 +77,7 @@ def test_close_lets_those_go_who_wait_for_room(make, store):
 
 def test_close_from_a_callback(make):
     """
-    A callback may close the writer, which then ends by itself.
+    A callback may close the writer, which then ends without another call.
     """
     writer = make()
     closed = []
@@ -89,7 +89,7 @@ def test_close_from_a_callback(make):
 @pytest.mark.needs("os.fork")
 def test_fork(make):
     """
-    In a forked child, where the thread is not, a write is refused instead of waiting for ever.
+    In a forked child, which lacks the thread, a write is refused instead of waiting without end.
     """
     writer = make()
     reader, end = os.pipe()

@@ -102,7 +102,7 @@ def test_bulk_is_answered_in_order(make):
 
 def test_observer_hears_first(make):
     """
-    Whoever observes the commits hears of a write before its caller does, with all writes and answers of the commit.
+    An observer of commits learns of a write before its caller does, with all writes and answers of the commit.
     """
     heard = []
     writer = make(on_commit=lambda writes, answers: heard.append((list(writes), list(answers))))
@@ -116,7 +116,7 @@ def test_observer_hears_first(make):
 
 def test_many_threads(make, store):
     """
-    Eight threads at once: every answer goes to the one who asked, and commits are fewer than writes.
+    Eight threads at once: every answer goes to the thread that asked, and commits are fewer than writes.
     """
     writer = make()
     (lease,) = store.acquire("owner")

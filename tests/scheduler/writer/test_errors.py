@@ -1,5 +1,5 @@
 """
-What fails, and who is told.
+What fails, and which callers learn of it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_full_store(make, store, monkeypatch):
 
 def test_unknown_end_is_not_tried_again(make, store):
     """
-    Where a commit may have taken effect it is not repeated: the callers are told, after the scheduler.
+    Where a commit may have taken effect it is not repeated: the scheduler learns of it first, then the callers.
     """
     told = []
     writer = make(on_unknown=lambda: told.append("scheduler"))

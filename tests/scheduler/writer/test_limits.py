@@ -30,7 +30,7 @@ def outcomes(answers):
 
 def test_full_queue(make, store):
     """
-    When too many writes wait, the next caller waits for room, or is told that there is none; nothing of it is queued.
+    When too many writes wait, the next caller waits for room, or is refused if it may not; nothing of it is queued.
     """
     writer = make(waiting_max=3)
     with store.held() as entered:

@@ -1,5 +1,5 @@
 """
-What a write is going to be answered: kept once, waited for and called back.
+The answer that a write is going to get: kept once, waited for and called back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PATIENCE_S = 20
 
 def test_waits_until_it_is_kept():
     """
-    Who waits gets what another thread keeps it with.
+    A thread that waits gets the result that another thread sets.
     """
     promise: Promise[int] = Promise(Runtime())
     assert not promise.done()

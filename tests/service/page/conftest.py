@@ -35,7 +35,7 @@ class Page:
 
     def wait_for(self, is_right: Callable[[], Any]) -> Any:
         """
-        Wait until *is_right* returns something true, and return that; what stands on the page may change meanwhile.
+        Wait until *is_right* returns something true, and return that; the page may change meanwhile.
         """
         from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException  # noqa: PLC0415 only where it is installed
 
@@ -96,5 +96,5 @@ def page(browser) -> Iterator[Page]:
     yield Page(browser)
     complaints = [entry["message"] for entry in browser.get_log("browser")]
     browser.get("about:blank")
-    # A browser says of every answer that is no success that a resource failed to load; the tests know better.
+    # A browser reports every answer that is not a success as a resource that failed to load; the tests know better.
     assert [message for message in complaints if "Failed to load resource" not in message] == []

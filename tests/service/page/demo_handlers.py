@@ -16,7 +16,7 @@ AWAY = Path(os.environ["TICKWHEEL_DEMO_AWAY"])
 
 def register(scheduler: Any) -> None:
     """
-    Register one handler that works and one that cannot; and make the figures fail while the store is away.
+    Register one handler that works and one that cannot; and make the figures fail while the store is unreachable.
     """
 
     @scheduler.handler("mail")

@@ -259,7 +259,7 @@ def test_one_job_after_the_other(server, page):
 
 def test_survives_a_restart(start, page):
     """
-    While the service is away the page says so; when it is back the page is live again by itself, with what was set.
+    While the service is unreachable the page says so; when it is back the page is live again, with what was set.
     """
     server = start()
     server.job("PUT", "stays", FAR)

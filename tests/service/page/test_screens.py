@@ -1,7 +1,7 @@
 """
 Every view has its screenshot in the documents, and looks right: in light and dark, on a wide screen and on a phone.
 
-`make screens` takes them anew; a run of the tests only looks whether each is there, and whether its view is.
+`make screens` takes them again; a run of the tests only checks whether each is there, and whether its view is.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def test_replay_all(server, page, letters):
 
 def test_schedules(server, page):
     """
-    Jobs that come back are listed with their rule and next runs, found by prefix, and opened.
+    Recurring jobs are listed with their rule and next runs, found by prefix, and opened.
     """
     server.job("PUT", "sched/cron", {"cron": "0 4 * * *", "tz": "Europe/Berlin", "target": "log"})
     server.job("PUT", "sched/every", {"every": 7200, "target": "log"})
@@ -111,7 +111,7 @@ def test_shards(server, page):
 
 def test_the_wheel_turns(server, page):
     """
-    A job within the horizon lies in a slot of the near wheel, and the hands go on.
+    A job within the horizon is in a slot of the near wheel, and the hands go on.
     """
     server.job("PUT", "soon", {"delay": 8, "handler": "works"})
     open_view(page, server, "wheel")
