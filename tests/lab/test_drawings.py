@@ -29,14 +29,14 @@ def drawings() -> ModuleType:
 @pytest.mark.parametrize("name", drawings().DRAWINGS)
 def test_a_drawing_is_current(name: str) -> None:
     """
-    A drawing drawn anew is the committed one; else run `python scripts/drawings.py docs/explanation`.
+    A drawing that is drawn again equals the committed one; if not, run `python scripts/drawings.py docs/explanation`.
     """
     assert drawings().DRAWINGS[name]() == (FOLDER / name).read_text("utf-8")
 
 
 def test_every_drawing_is_drawn() -> None:
     """
-    No picture lies among the docs that nothing draws, and each is shown or linked by the page.
+    There is no picture in the docs that nothing draws, and each is shown or linked by the page.
     """
     names = {path.name for path in FOLDER.iterdir() if path.suffix in {".svg", ".html"}}
     assert names == set(drawings().DRAWINGS)

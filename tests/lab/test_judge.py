@@ -125,7 +125,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", CLEAN)
 def test_a_history_that_keeps_the_promise(name: str) -> None:
     """
-    What the promise allows is no violation.
+    What the promise allows is not a violation.
     """
     writes, deliveries, faults = CLEAN[name]
     assert violations(writes, deliveries, *faults) == {}

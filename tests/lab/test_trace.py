@@ -99,7 +99,7 @@ def test_what_is_no_gzip(tmp_path: Path) -> None:
 
 def test_superposed() -> None:
     """
-    Copies of a trace lie over each other in order of time, each with keys of its own.
+    Copies of a trace are merged in order of time, each with keys of its own.
     """
     twice = list(superposed(SMALL, 2, 8))
     assert [operation.t_us for operation in twice] == [0, 7, 7, 8, 9, 15, 15, 17]

@@ -96,7 +96,7 @@ def test_slots() -> None:
 
 def test_no_single_ring_for_delays_far_apart() -> None:
     """
-    Delays of milliseconds beside weeks are no load for one ring; asked for all the same, it gets a coarse tick.
+    Delays of milliseconds beside weeks do not suit a single ring; if one is asked for anyway, it gets a coarse tick.
     """
     far = [TraceOperation(0, "S", str(number), 1_000) for number in range(20)]
     far.append(TraceOperation(0, "S", "far", 14 * 86_400_000_000))

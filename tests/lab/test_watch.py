@@ -51,7 +51,7 @@ def fires(film: Film, key: str) -> list[float]:
 @pytest.mark.parametrize("name", CARDS)
 def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
     """
-    Followed step by step, the timers lie in the slots in which the wheel counts them, and time goes on.
+    Followed step by step, the timers are in the slots in which the wheel counts them, and time goes on.
     """
     wheel = small(Design(name), facts_of(TRACE)).make()
     counts: list[dict[tuple[int, int], int]] = []
@@ -97,7 +97,7 @@ def test_texts() -> None:
 
 def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
     """
-    On the native wheel a timer lies in one coarse slot until that begins, and is then sorted, to fire at its instant.
+    On the native wheel a timer waits in a coarse slot until the slot begins; it is then sorted, to fire at its instant.
     """
     film = filmed("native", [TraceOperation(0, "S", "tea", 21_000_000)])
     begins = (21 * 10**9 >> 34 << 34) / 1e9

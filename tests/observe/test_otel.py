@@ -179,7 +179,7 @@ def test_a_processor_looks_at_the_current_span(spans):
 
 def test_a_span_has_the_instants_of_its_firing(spans):
     """
-    A span that is told later, with others, still begins and ends when its firing did.
+    A span that is reported later, with others, still begins and ends when its firing did.
     """
     instants: list[int] = []
 
@@ -251,7 +251,7 @@ def test_sampling(spans, job_trace, share, count):
 
 def test_a_share(spans):
     """
-    Of many firings without a trace about the share is sampled, and all their spans are told by the end of a stop.
+    Of many firings without a trace about the share is sampled, and all their spans are exported by the end of a stop.
     """
     left = iter(range(2_000))
     done = threading.Event()
@@ -275,7 +275,7 @@ def test_a_share(spans):
 
 def test_a_tracer_that_raises(caplog):
     """
-    What a tracer raises is logged, and the job fires all the same.
+    What a tracer raises is logged, and the job still fires.
     """
 
     class Broken:

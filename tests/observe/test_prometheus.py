@@ -56,7 +56,7 @@ def samples(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 def test_everything_is_told(stats):
     """
-    Pending, due next, results by target, lateness, commits, leases, clock and wheel are told, as they are.
+    Pending, due next, results by target, lateness, commits, leases, clock and wheel are exported as they are.
     """
     kind, text = exposition(stats())
     found = samples(text)
@@ -84,7 +84,7 @@ def test_everything_is_told(stats):
 
 def test_handlers_are_labels_up_to_a_bound():
     """
-    Results are counted by handler and queue, two hundred of them by name; addresses are no labels.
+    Results are counted by handler and queue, two hundred of them by name; addresses do not become labels.
     """
     figures = Figures()
     job = Job("key", 0, 0, target="handler")
@@ -111,7 +111,7 @@ def settle(figures, job):
 
 def test_in_ones_own_registry(stats):
     """
-    A collector of one's own registry tells the same.
+    A collector on one's own registry exports the same.
     """
     registry = CollectorRegistry()
     registry.register(Collector(stats))
@@ -121,7 +121,7 @@ def test_in_ones_own_registry(stats):
 
 def test_a_client_that_fires_nothing():
     """
-    A scheduler that is not started tells of the store, and of neither leases nor a wheel.
+    A scheduler that is not started exports figures of the store, and none of leases or a wheel.
     """
     scheduler = Scheduler("memory://")
     scheduler.set("far", delay=3600, target="log")
@@ -134,14 +134,14 @@ def test_a_client_that_fires_nothing():
 
 def test_buckets():
     """
-    A fine step lies in the bucket whose edge is not below its own, so that nothing is told smaller than it was.
+    A fine step is counted in the bucket whose edge is not below its own, so that nothing looks smaller than it was.
     """
     assert buckets([[0.5, 1], [1.0, 2], [1.1, 3], [9.0, 4]], (1, 2)) == [(1, 3), (2, 3), (None, 4)]
 
 
 def test_slot_max(stats):
     """
-    The fullest slot of the near wheel is told: timers of one distant instant lie in one.
+    The fullest slot of the near wheel is exported: timers of one distant instant share one.
     """
     seen = dict(stats())
     seen["wheel"] = seen["wheel"] | {"levels": [(1024, 0, {3: 2, 5: 7}), (65536, 0, {})]}
@@ -234,7 +234,7 @@ def test_what_waits_beside_a_pull_queue():
 
 def test_pull_queues():
     """
-    A queue tells what is leased and who waits; beyond a hundred queues the others are told as one.
+    A queue exports what is leased and how many wait; beyond a hundred queues the others are exported as one.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("one", delay=0, target="pull", handler="scans")

@@ -6,7 +6,7 @@ The proof of the calendar: real cron lines beside croniter, and every zone throu
 Each difference from croniter must belong to a class that the documentation explains (docs/decisions/cron-calendar.md):
 
     overlap   croniter fires again in the second pass of a doubled hour; we fire once
-    gap       croniter fires an hour later or leaves out what lies in a lost hour; we fire when the hour has passed
+    gap       croniter fires an hour later or leaves out what is in a lost hour; we fire when the hour has passed
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def wrong_around(change: int, zone: ZoneInfo) -> list[str]:
     end = int((noon + timedelta(days=4)).timestamp()) * 1000
     for line in DAILY:
         instants = _between(line, zone, start, end)
-        # What lies in a gap that ends the day fires at midnight, and belongs to the day before.
+        # What is in a gap that ends the day fires at midnight, and belongs to the day before.
         days = [{datetime.fromtimestamp(each / 1000 - back, zone).date() for each in instants} for back in (0, 1)]
         gaps = [(later - earlier) / 3_600_000 for earlier, later in itertools.pairwise(instants)]
         if len(instants) != 4 or max(map(len, days)) != 4 or not all(22 <= gap <= 26 for gap in gaps):

@@ -6,7 +6,7 @@ The proof of the failover: a PostgreSQL primary is lost under load, and its stan
 Two owners fire while this process sets and cancels jobs; midway the primary is killed (SIGQUIT) and the standby
 promoted. With `sync` every commit waits for the standby, and nothing may be lost. With `async` the standby is cut off
 two seconds before, so that it lacks what was answered in that window: what is missing must be from there, and no
-generation may be given, and no attempt begin, twice all the same.
+generation may be given, and no attempt begin, twice.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = ["Result", "prove"]
 SILENT_S = 5.0
 LAG_S = 2.0
 SETTLED_S = 3.0
-"""After an outage the leases are taken anew, and only then can jobs be expected to fire in time."""
+"""After an outage the leases are taken again, and only then can jobs be expected to fire in time."""
 PATIENT = RetryPolicy(attempts=1000)
 
 
 def own(folder: Path, url: str, name: str) -> None:
     """
-    Be one of the two owners, until told to end.
+    Be one of the two owners until killed or asked to end.
     """
     scheduler = Scheduler(url)
 

@@ -126,21 +126,21 @@ def forgets_the_rescue() -> Any:
 
 def hears_nothing() -> Any:
     """
-    The owner is not told what others write, and nobody looks back.
+    The owner does not learn what others write, and nobody looks back.
     """
     return both(mock.patch.object(Cluster, "_changes", return_value=Changes([], 0)), never_looks_back())
 
 
 def takes_notes_unfenced() -> Any:
     """
-    Notes are taken by whoever asks for them, in whatever epoch.
+    Notes are given to any caller, in whatever epoch.
     """
     return mock.patch.object(Cluster, "_may_take", return_value=True)
 
 
 def takes_a_standby_for_its_primary() -> Any:
     """
-    A failover is not noticed: generations and epochs go on where the standby's sequences stand.
+    A failover is not noticed: generations and epochs go on from the standby's sequences.
     """
     return mock.patch.object(Cluster, "_notices_failover", return_value=False)
 
@@ -180,7 +180,7 @@ def takes_nothing_up() -> Any:
 
 def never_looks_back() -> Any:
     """
-    There is no regular look: what a lost hint would have told is never learnt.
+    There is no regular look: what a lost hint would have announced is never learnt.
     """
     return both(mock.patch.object(Lookout, "look"), mock.patch.object(_watcher, "_NOTIFIED_S", 1e6))
 

@@ -104,7 +104,7 @@ def run(proof: Proof, url: str) -> tuple[bool, str, float]:
 
 def again(command: list[str], line: str) -> list[str]:
     """
-    Return *command* with the seed that *line* tells.
+    Return *command* with the seed that is in *line*.
     """
     seed = re.search(r"seed (\d+)", line)
     return [

@@ -52,7 +52,7 @@ class RecordedDisk:
     @contextmanager
     def under_sqlite(self) -> Iterator[None]:
         """
-        Let every connection that a store opens from now on lie on this disk.
+        Put every connection that a store opens from now on onto this disk.
         """
         name = f"recorded-{id(self)}"
         vfs = _Vfs(name, self)
@@ -156,7 +156,7 @@ class _Vfs(apsw.VFS):
 
 class _Cursor:
     """
-    Rows as apsw reads them, and how many rows were changed, which it does not tell of a cursor.
+    Rows as apsw reads them, and how many rows were changed, which apsw's own cursor does not report.
     """
 
     def __init__(self, inner: apsw.Cursor, rowcount: int) -> None:

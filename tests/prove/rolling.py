@@ -41,7 +41,7 @@ PATIENCE_S: Final = 60.0
 
 def own(folder: Path, url: str, name: str) -> None:
     """
-    Be a node of the version that *name* begins with, until told to end.
+    Be a node of the version that *name* begins with, until asked to end.
     """
     scheduler = Scheduler(url, options=SchedulerOptions(owner=name, workers=64))
 
@@ -63,7 +63,7 @@ def own(folder: Path, url: str, name: str) -> None:
 @dataclass(slots=True)
 class Told:
     """
-    What this process was told: of each life when its set was answered, and of some when their cancel was.
+    The answers this process got: for each life, when its set was answered, and for some, when their cancel was.
     """
 
     sets: list[tuple[str, int, float]] = field(default_factory=list)

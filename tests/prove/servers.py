@@ -1,5 +1,5 @@
 """
-Real servers for the proofs that run by themselves; the tests have theirs from fixtures.
+Real servers for the proofs that run as programs; the tests have theirs from fixtures.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The proof of the zombie: two owners on one store, one of them stopped by SIGSTOP
 
 The other one takes over. When the stopped one goes on, everything that it wants to settle must be refused; nothing may
 be lost, and no life of a job may be settled twice. This process sets jobs all the while, of which the owners learn by
-notes: none may be silent for 5 s, whoever was stopped when it was set. The store is a URL of one with leases, with
+notes: none may be silent for 5 s, whichever owner was stopped when it was set. The URL is of a store with leases, with
 `lease_s=1`.
 """
 
@@ -54,7 +54,7 @@ def append(path: Path, line: str) -> None:
 
 def own(folder: Path, url: str, name: str) -> None:
     """
-    Be one of the two, until told to end.
+    Be one of the two until asked to end.
     """
     scheduler = Scheduler(url)
 
@@ -160,7 +160,7 @@ def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random,
 
 def until(condition: object) -> None:
     """
-    Wait until *condition* holds, or too long: then the counts tell.
+    Wait until *condition* holds, or too long: the counts show it then.
     """
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:

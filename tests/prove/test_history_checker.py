@@ -175,7 +175,7 @@ def test_notes_taken_by_a_zombie(events):
 
 def test_untruthful_answer(events):
     """
-    A caller who is told of a generation that no commit made was told an untruth.
+    If a caller is given a generation that no commit made, the answer is found untrue.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], generation=10**9)))
@@ -183,7 +183,7 @@ def test_untruthful_answer(events):
 
 def test_refused_and_done(events):
     """
-    A set that the caller was told is refused, and that took effect, is an untruth.
+    A set that was answered as refused, and yet took effect, is found.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], outcome="refused")))
@@ -212,7 +212,7 @@ def test_settled_without_running(events):
 
 def test_told_and_not_written(events):
     """
-    An end that was told and never written is found.
+    An end that was reported and never written is found.
     """
     index = place(events, Ended, lambda event: event.kind == "JobSucceeded")
     told = replace(events[index], attempt=9)
@@ -222,7 +222,7 @@ def test_told_and_not_written(events):
 @pytest.mark.parametrize("shift_ms", [600_000 * 6, 1, -(10**8)])
 def test_series(events, shift_ms):
     """
-    A next run that leaves one out, lies between two, or goes back is found.
+    A next run that leaves one out, falls between two, or goes back is found.
     """
 
     def has_next(event):
@@ -380,7 +380,7 @@ def test_silent(events, delay_s, found):
 @pytest.mark.parametrize(("outcome", "above"), [("cancelled", 0), ("moved", 1), ("replaced", 1)])
 def test_a_start_after_the_answer_is_overtaken(events, outcome, above):
     """
-    A handler that begins after a caller was told that this generation is cancelled, moved or replaced is found.
+    A handler that begins after a caller learnt that this generation is cancelled, moved or replaced is found.
     """
     at = place(events, Fired, lambda event: event.key.startswith("key"))
     fired = events[at]

@@ -22,20 +22,20 @@ FULL_DISK = """
     store.open()
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
-    told, said = 0, None
+    written, said = 0, None
     for number in range(200):
         try:
             store.apply([Set(Job(f"key-{number}", 0, number, bytes(10_000)))])
         except StoreError as error:
             said = error
             break
-        told += 1
+        written += 1
     print(type(said).__name__, said)
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     store.apply([Set(Job("after", 0, 0, bytes(10_000)))])
     counted = store.count()["pending"]
     store.close()
-    print(told, counted)
+    print(written, counted)
 """
 
 

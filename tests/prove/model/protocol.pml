@@ -43,7 +43,7 @@ byte  epoch = 0;                  /* raised by every takeover */
 bool  is_expired = false;         /* the lease has run out, by the store's clock */
 mtype state[JOBS] = ABSENT;
 byte  attempt[JOBS] = 0;
-bool  note[JOBS] = false;         /* "this was set": for the owner, who was not told */
+bool  note[JOBS] = false;         /* "this was set": for the owner, which was not notified */
 mtype question[JOBS] = NOTHING;   /* "has this started? if not, give it back" */
 bool  rests[JOBS] = false;        /* given back for a caller, whose write comes before the next claim */
 
@@ -68,7 +68,7 @@ bool  is_paused[NODES] = false;
 /* What the world has seen, for the assertions. */
 bool  has_started[JOBS] = false;
 byte  last_start[JOBS] = 0;       /* the number of the last attempt that started */
-bool  is_cancelled[JOBS] = false; /* and the caller was told so */
+bool  is_cancelled[JOBS] = false; /* and the caller got this answer */
 
 #define me      memory[node]
 #define awake   (!is_down[node] && !is_paused[node])
@@ -82,7 +82,7 @@ bool  is_cancelled[JOBS] = false; /* and the caller was told so */
 #define may_write fenced
 #endif
 #define may_settle (may_write && state[j] == RUNNING && attempt[j] == me.attempt[j])
-#ifdef UNFENCED_NOTES             /* fault: whoever believes it owns the shard takes its notes */
+#ifdef UNFENCED_NOTES             /* fault: a node that believes it owns the shard takes its notes */
 #define may_take true
 #else
 #define may_take fenced
@@ -174,7 +174,7 @@ end:
 proctype Work(byte node; byte j) {
 end:
     do
-    /* From the store into memory: what a note tells, and what the look back finds overdue. */
+    /* From the store into memory: what a note reports, and what the look back finds overdue. */
     :: d_step { owning && me.has_looked && note[j] && may_take -> note[j] = false; bring(j) }
 #ifndef NO_LOOK_BACK
     :: d_step { owning && me.has_looked && me.is_trusted && state[j] == PENDING && me.stage[j] == FAR && !rests[j] ->

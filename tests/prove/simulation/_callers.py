@@ -1,5 +1,5 @@
 """
-What callers asked for and were told, beside what took effect in the store.
+What callers asked for and how they were answered, beside what took effect in the store.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Callers:
 
     def answered(self, event: Answered) -> None:
         """
-        Take notice of what a caller was told.
+        Take notice of what a caller was answered.
         """
         self._answered[event.call] = event
 
@@ -65,7 +65,7 @@ class Callers:
 
     def judge(self) -> Iterator[tuple[int, str]]:
         """
-        Yield when somebody was told what never was, and what that is.
+        Yield when a caller got an answer that was never true, and which.
         """
         for number, called in self._called.items():
             answered = self._answered.get(number)
@@ -82,7 +82,7 @@ class Callers:
             ]
             told = (answered.outcome, answered.generation)
             if told not in [(each.outcome.value, _generation(each)) for each in found]:
-                yield answered.at, f"{called.verb} of {called.key!r} was told {told}, and the store said {found}"
+                yield answered.at, f"{called.verb} of {called.key!r} got the answer {told}, and the store said {found}"
 
 
 def _generation(answer: Answer) -> int:

@@ -21,7 +21,7 @@ from tickwheel.scheduler.stores.contract import Abilities, Changes, Lease, Skill
 __all__ = ["Cluster"]
 
 _LAG: Final = 5
-"""By how much the sequences of a standby stand behind."""
+"""By how much the sequences of a standby lag behind."""
 _LEAP: Final = 1 << 20
 _FIRST_TAIL: Final = 1_000
 """The numbers of tails begin here: of what ran in a shard that was handed over."""

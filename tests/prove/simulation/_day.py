@@ -64,7 +64,7 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class Break:
     """
-    Something that breaks, and for how many seconds; *node* is drawn by whoever lets it happen.
+    Something that breaks, and for how many seconds; *node* is drawn when it happens.
     """
 
     at: float
@@ -184,7 +184,7 @@ def pauses(dice: random.Random, others: list[Ask]) -> list[Ask]:
     """
     Return requests to pause some of the jobs that *others* ask for, now before their instant and now after it.
 
-    Most are resumed; those that are not are pending for ever, and nobody may miss them.
+    Most are resumed; those that are not stay pending to the end, and nobody may miss them.
     """
     found: list[Ask] = []
     for each in others:

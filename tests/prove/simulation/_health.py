@@ -187,7 +187,7 @@ class Health:
 
     def ended(self, event: Ended) -> None:
         """
-        Take notice of an end that was told.
+        Take notice of an end that was reported.
         """
         self._free(event.key, event.generation, event.at)
 

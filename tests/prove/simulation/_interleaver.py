@@ -199,7 +199,7 @@ class Interleaver:
             function()
         except TaskKilledError:
             pass
-        except BaseException:  # noqa: BLE001 - it is told at the end of the run
+        except BaseException:  # noqa: BLE001 - it is reported at the end of the run
             self.failures.append(f"{task.name}: {traceback.format_exc()}")
         task.is_done = True
         del self._tasks[task]

@@ -33,7 +33,7 @@ RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 
 class HandlerFailedError(Exception):
     """
-    What a handler raises that is told to fail.
+    What a handler raises when it is to fail.
     """
 
 

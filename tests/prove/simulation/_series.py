@@ -37,7 +37,7 @@ def follows(recurrence: str, due_at: int, next_at: int, ended_ms: int) -> str | 
     if next_at <= due_at:
         return f"it goes back from {due_at}"
     if not _is_in_series(facts, next_at):
-        return "it is no instant of the series"
+        return "it is not an instant of the series"
     latest = due_at if facts["misfire"] == "all" else max(due_at, ended_ms)
     between = _last_before(facts, next_at)
     if between > latest:

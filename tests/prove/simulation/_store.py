@@ -63,7 +63,7 @@ class SimulatedStore:
         watched: tuple[list[str], tuple[int, bool] | None],
     ) -> None:
         """
-        Lie between *machine* and *world*.
+        Connect *machine* with *world*.
 
         Args:
             world: Where the data is.

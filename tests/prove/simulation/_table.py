@@ -94,7 +94,7 @@ class Table(MemoryStore):
         if isinstance(write, Begin | SetAside | Settle | Redate):
             if self.is_fenced(write):
                 return NOT_OWNER
-            self._owner, self._epoch = "whoever it is", write.epoch
+            self._owner, self._epoch = "somebody", write.epoch
         before = self._jobs.get(key_of(write))
         answer = super()._answer(write, now)
         if self._jobs.get(key_of(write)) != before and not isinstance(write, Begin):

@@ -1,5 +1,5 @@
 """
-What stands for `threading` in a simulation.
+The simulation's replacement for `threading`.
 
 Each class does what its namesake promises, with tasks in place of threads.
 """
@@ -38,7 +38,7 @@ def span_ns(interleaver: Interleaver, timeout: float | None) -> int | None:
 
 class Lock:
     """
-    A lock; it is handed to whoever waits longest.
+    A lock; it is handed to the task that has waited longest.
     """
 
     is_reentrant = False

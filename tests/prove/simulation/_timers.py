@@ -96,7 +96,7 @@ _made: list[TimerWheel] = []
 
 def make_timers(*, clock: Clock | None = None) -> TimerWheel:
     """
-    Stand for `TimerWheel`.
+    Replace `TimerWheel`.
     """
     wheel = TimerWheel(clock=clock, driver=TaskDriver())
     _made.append(wheel)

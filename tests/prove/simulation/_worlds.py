@@ -2,7 +2,7 @@
 What the worlds that machines share have in common.
 
 One is a database that leases shards (`_cluster.py`), the other a file that one process owns (`_one_file.py`). The data
-lies in real stores.
+is in real stores.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@ What happened in a simulation, in order: the only thing that its checker sees.
 
 One record a line, as text of the same bytes for the same seed:
 
-    call     somebody asked for something               answer   what he was told, or the error
+    call     somebody asked for something               answer   what came back, or the error
     commit   one write took effect in the store         grant    a shard changed hands, or was freed
-    fire     a handler began                            end      the engine told of an end that it had written
+    fire     a handler began                            end      the engine reported an end that it had written
     take     a shard's notes of changes were read        fault    something broke, or was mended
     leave    what ran in a shard stays with its owner    take up  a node has got jobs that only it can run
     deploy   a node has these handlers from now on       finish   all was mended, and had its time
@@ -143,7 +143,7 @@ class Deployed(Event):
 @dataclass(frozen=True, slots=True)
 class Taken(Event):
     """
-    Somebody was told what others wrote to a shard, and nobody will be told again.
+    Somebody was given what others wrote to a shard, and it will not be given again.
     """
 
     shard: int

@@ -6,8 +6,8 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     twice       a handler began without an attempt of its own that was counted for it
     overtaken   a handler began with a generation after the answer that this was moved, cancelled, replaced or paused
     zombie      a begin or an end counted, or notes were taken, although the epoch was not the shard's
-    answer      a write was answered otherwise than the model of a store answers it, or a caller was told what never was
-    ended       an end counted, or was told, for a run that never was
+    answer      a write was answered otherwise than the model of a store answers it, or a caller got an untrue answer
+    ended       an end counted, or was reported, for a run that never was
     series      a run of a recurring job was left out, or came at an instant that is none of its
     late        in calm weather a job was not begun within two and a half minutes
     repeated    a generation or an epoch was given twice
@@ -340,7 +340,7 @@ class _Checker:
     def _ended(self, event: Ended) -> None:
         firing = (event.machine, event.key, event.generation, event.attempt)
         if event.kind != "SettleRefused" and firing not in self._settled:
-            self._add("ended", event.at, f"{event.kind} was told of {firing}, and is not written")
+            self._add("ended", event.at, f"{event.kind} was reported for {firing}, and is not written")
 
     def _await(self, job: Job, at: int) -> None:
         if job.state == "pending" and job.pause is None:
