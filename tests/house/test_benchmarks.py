@@ -15,7 +15,7 @@ import pytest
 @pytest.fixture(scope="module")
 def model(root):
     """
-    Return the nouns of the benchmarks, which lie beside the package and not in it.
+    Return the nouns of the benchmarks, which are beside the package and not in it.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(root))
@@ -26,7 +26,7 @@ def model(root):
 
 def row(subject, value, pending=1000):
     """
-    Return a row as it stands in the JSON.
+    Return a row as it is in the JSON.
     """
     return {"work": "set", "subject": subject, "pending": pending, "value": value, "unit": "ns", "clock": "cpu"}
 

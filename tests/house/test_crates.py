@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOMS = ("cpython", "timers", "cache", "aio")
-# Lowest first; the rooms stand above them, and beside each other.
+# Lowest first; the rooms are above them, and beside each other.
 FOUNDATION = ("memory", "system_clock", "clock", "cpython")
 NO_REASON = re.compile(r"(?i)\bas (above|below|before|the caller says)\b|\bas (in )?`\w+`[.;,]|\blikewise\b")
 
@@ -63,7 +63,7 @@ def test_no_module_of_the_bindings_knows_itself_by_a_detour(bindings):
 
 def test_the_rooms_of_the_bindings_stand_beside_each_other(bindings):
     """
-    Timers, cache and aio know the foundation and never one another; the foundation knows only what lies deeper.
+    Timers, cache and aio know the foundation and never one another; the foundation knows only what is below it.
     """
     wrong = []
     for name, text in bindings.items():

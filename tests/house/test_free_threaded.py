@@ -25,7 +25,7 @@ suppress_build_script_link_lines=true
 @pytest.mark.slow
 def test_the_core_builds_and_says_that_it_uses_the_gil(root, tmp_path):
     """
-    For a free-threaded configuration the core compiles, its build script has told it so, and it declares the GIL.
+    For a free-threaded build the core compiles, its build script has detected it, and it declares that it uses the GIL.
     """
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not installed: install Rust")

@@ -1,5 +1,5 @@
 """
-Who may import whom, as ARCHITECTURE.md draws it.
+Which module may import which, as ARCHITECTURE.md draws it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FOUNDATION = {
     "observe.events": {"errors", "clock", "typing", "_core"},
     "observe.tracing": {"observe.events"},
 }
-# Rooms whose public modules are alternatives: each knows its contract, none knows another or what stands above.
+# Rooms whose public modules are alternatives: each knows its contract, none knows another or what is above it.
 ALTERNATIVES = {
     "scheduler.stores": {"scheduler.model", "scheduler.errors", "scheduler.stores.contract"},
     "scheduler.targets": {"scheduler.model", "scheduler.errors", "scheduler.targets.contract", "scheduler.tracebacks"},
@@ -73,7 +73,7 @@ BESIDES = {"click": "integrations.flask"}  # Flask's commands are click's
 
 def imports_of(name: str, tree: ast.Module) -> set[str]:
     """
-    Return the dotted names that a module imports, as deep as the statement tells, wherever the statement stands.
+    Return the dotted names that a module imports, as deep as the statement names them, wherever the statement is.
     """
     found = set()
     for node in ast.walk(tree):
@@ -87,7 +87,7 @@ def imports_of(name: str, tree: ast.Module) -> set[str]:
 
 def resolved(target: str, modules: dict[str, ast.Module]) -> str | None:
     """
-    Return the module that an imported name lies in, without the leading "tickwheel.", or None if it is not ours.
+    Return the module that holds an imported name, without the leading "tickwheel.", or None if it is not ours.
     """
     if target.split(".", maxsplit=1)[0] != "tickwheel":
         return None
@@ -98,7 +98,7 @@ def resolved(target: str, modules: dict[str, ast.Module]) -> str | None:
 
 def room_of(module: str) -> str:
     """
-    Return the room of the table that a module lies in.
+    Return the room of the table that a module belongs to.
     """
     return module if module in HEIGHT else module.split(".", maxsplit=1)[0]
 
@@ -120,7 +120,7 @@ def is_allowed(importer: str, imported: str) -> bool:
     Return whether the table lets *importer* import *imported*.
     """
     above, below = room_of(importer), room_of(imported)
-    if above in {"", "testing"} or above == below:  # the front page and the testing kit stand beside the layers
+    if above in {"", "testing"} or above == below:  # the front page and the testing kit are beside the layers
         return True
     if below not in HEIGHT:  # the front page, or `testing`
         return False
@@ -131,7 +131,7 @@ def is_allowed(importer: str, imported: str) -> bool:
 
 def test_every_room_has_a_layer(modules):
     """
-    Every module of the package lies in a room of the table, so that no import goes unjudged.
+    Every module of the package belongs to a room of the table, so that no import goes unjudged.
     """
     rooms = {room_of(name.removeprefix("tickwheel").removeprefix(".")) for name in modules}
     assert rooms - set(HEIGHT) == {"", "testing"}
@@ -180,7 +180,7 @@ def private_imports(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
     """
     Return every (importer, module) where the module, or a folder on the way to it, is private to another room.
 
-    A front page may import what lies below it: it decides what is public.
+    A front page may import what is below it: it decides what is public.
     """
     packages = {name.rpartition(".")[0] for name in modules}
     found = set()
@@ -240,7 +240,7 @@ def test_no_module_imports_itself_by_a_detour(modules):
 
 def runtime_imports(name: str, tree: ast.Module, modules: dict[str, ast.Module]) -> set[str]:
     """
-    Return the modules of ours that a module imports when it runs, wherever the statement stands.
+    Return the modules of ours that a module imports when it runs, wherever the statement is.
     """
     body = ast.Module([node for node in tree.body if not is_for_types(node)], [])
     found = {resolved(target, modules) for target in imports_of(name, body)}

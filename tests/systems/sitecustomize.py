@@ -72,7 +72,7 @@ class Socketless(selectors.SelectSelector):
 
 def locking(fd: int, mode: int, count: int) -> None:
     """
-    Do what `msvcrt.locking` does: lock bytes from where the file stands, for this open file alone.
+    Do what `msvcrt.locking` does: lock bytes from the file's position on, for this open file alone.
     """
     import fcntl  # noqa: PLC0415 this file is read on Windows itself, too
 
@@ -86,7 +86,7 @@ def locking(fd: int, mode: int, count: int) -> None:
 
 def msvcrt() -> ModuleType:
     """
-    Return a stand-in for the module, with locks that belong to an open file and end with it, as on Windows.
+    Return a replacement for the module, with locks that belong to an open file and end with it, as on Windows.
     """
     made = ModuleType("msvcrt")
     made.__dict__.update(locking=locking, LK_UNLCK=0, LK_LOCK=1, LK_NBLCK=2)

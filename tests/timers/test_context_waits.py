@@ -77,7 +77,7 @@ def test_within():
 
 def test_within_a_task_that_is_cancelled():
     """
-    Whoever awaits `within` and is cancelled is cancelled, with what it awaits, whatever the context says.
+    If the task that awaits `within` is cancelled, so is what it awaits, whatever the context says.
     """
 
     async def scenario() -> None:

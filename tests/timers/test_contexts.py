@@ -288,7 +288,7 @@ def test_drained_with_its_wheel(wheel):
 )
 def test_bad_input(wheel, delay, error):
     """
-    What is no delay or time is refused by name, and nothing is left behind.
+    Anything that is not a delay or time is refused by name, and nothing is left behind.
     """
     root = background(wheel)
     for make, name in ((with_timeout, "delay"), (with_deadline, "when")):
@@ -376,7 +376,7 @@ def test_a_chain_of_any_length():
     for at in (1, LINKS // 2, LINKS):
         links[at].on_end(lambda at=at: told.append(at))
     assert root.cancel("enough")
-    assert told == [LINKS, LINKS // 2, 1], "first asked, first told: a child asked before"
+    assert told == [LINKS, LINKS // 2, 1], "first asked, first called: a child asked before"
     assert all(link.done() for link in links)
     assert "enough" in str(links[-1].err())
     del links

@@ -169,7 +169,7 @@ def test_drain_to_a_function(make_rig):
 
 def test_drain_to_a_function_that_raises(make_rig):
     """
-    A function that raises is called for each key all the same, and what it raised comes out together.
+    A function that raises is still called for each key, and what it raised comes out together.
     """
     rig = make_rig()
     for key in "abc":

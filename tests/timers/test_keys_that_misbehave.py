@@ -80,7 +80,7 @@ def test_a_key_that_raises(make_rig, method):
 @pytest.mark.parametrize("method", ["hash", "eq"])
 def test_a_key_that_raises_as_it_expires(make_rig, method):
     """
-    A key that raises while it expires is delivered all the same, its error is told, and it can be set again.
+    A key that raises while it expires is still delivered, its error is reported, and it can be set again.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}

@@ -193,7 +193,7 @@ def test_cancel_inside(make_rig):
 
 def test_errors_do_not_end_it(make_rig):
     """
-    A callback that raises is told of, and the series goes on.
+    A callback that raises is reported, and the series goes on.
     """
     rig = make_rig()
     rig.wheel.call_every(1, lambda: 1 // 0, times=3)
@@ -203,7 +203,7 @@ def test_errors_do_not_end_it(make_rig):
 
 def test_an_exit_does_not_end_it(make_rig):
     """
-    A callback that raises what is no Exception leaves the turn, and the series goes on.
+    A callback that raises something other than an Exception leaves the turn, and the series goes on.
     """
     rig = make_rig()
 
@@ -246,7 +246,7 @@ def test_closed_inside(make_rig):
 
 def test_no_room_to_go_on(make_rig):
     """
-    A series whose place was taken while it fired is told of and over, not silent.
+    A series whose place was taken while it fired ends with an error that is reported, not silently.
     """
     rig = make_rig(max_pending=1)
     series = rig.wheel.call_every(1, lambda: rig.wheel.call_later(10, print))
@@ -272,7 +272,7 @@ def test_no_room_to_go_on(make_rig):
 )
 def test_bad_input(make_rig, options, error, text):
     """
-    What is no interval, number or policy is refused by name, and nothing is set.
+    An invalid interval, number or policy is refused by name, and nothing is set.
     """
     rig = make_rig()
     interval, others = options["interval"], {name: options[name] for name in options if name != "interval"}

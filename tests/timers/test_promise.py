@@ -78,7 +78,7 @@ def test_a_run_on_a_thread():
 
 def test_a_handle_that_is_logged():
     """
-    A logged timer answers as the one it stands for.
+    A logged timer answers as the one it wraps.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -158,7 +158,7 @@ KEPT = {
 @pytest.mark.parametrize("case", KEPT)
 def test_kept(case):
     """
-    What only looks strange is no breach.
+    What only looks strange is not a breach.
     """
     events, options = KEPT[case]
     counts = check_promise(events, **options)

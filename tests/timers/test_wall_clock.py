@@ -257,7 +257,7 @@ def test_never_early_on_a_slow_clock():
 
 def test_a_wall_clock_that_stands_still():
     """
-    A wall clock that stands still just before the instant is not asked all the time.
+    A wall clock that stops just before the instant is not asked all the time.
     """
 
     class StuckClock(ManualClock):
@@ -394,7 +394,7 @@ def test_one_instant_paused_over(rig):
 )
 def test_instants_that_are_refused(rig, when, error, match):
     """
-    What is no instant is refused with its value and the remedy, and nothing is set.
+    Anything that is not an instant is refused with its value and the remedy, and nothing is set.
     """
     with pytest.raises(error, match=match):
         rig.wheel.call_at_wall(when, print)

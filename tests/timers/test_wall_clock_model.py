@@ -55,7 +55,7 @@ class Model:
 
     def next_look(self) -> int:
         """
-        Return when to look next: at the instant, as things stand, or at the next whole minute.
+        Return when to look next: at the instant, as it seems now, or at the next whole minute.
         """
         return min(self.time + max(self.due - self.wall, 0), (self.time // 60 + 1) * 60)
 

@@ -13,7 +13,7 @@ class TestCascadingWheel(WheelSuite):
 
     def make_wheel(self, start: int) -> CascadingWheel:
         """
-        Return a wheel that stands at *start*.
+        Return a wheel whose time is *start*.
         """
         wheel = CascadingWheel(tick=0.01)
         wheel.advance(start)
@@ -27,7 +27,7 @@ class TestSmallCascadingWheel(WheelSuite):
 
     def make_wheel(self, start: int) -> CascadingWheel:
         """
-        Return a wheel that stands at *start*.
+        Return a wheel whose time is *start*.
         """
         wheel = CascadingWheel(tick=7e-9)
         wheel.advance(start)

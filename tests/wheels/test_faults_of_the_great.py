@@ -160,7 +160,7 @@ def test_cascade_into_the_tick_that_expires(make_ticked: Make) -> None:
 
 def test_base_is_now_and_not_the_last_tick(make: Make) -> None:
     """
-    A wheel that stood empty for a year counts delays from now.
+    A wheel that was empty for a year counts delays from now.
     """
     wheel = make(1)
     year = 365 * 86_400 * SECOND
@@ -173,7 +173,7 @@ def test_base_is_now_and_not_the_last_tick(make: Make) -> None:
 
 def test_an_early_wake_up_arms_again(make: Make) -> None:
     """
-    Who comes too early gets nothing, and is told the same time again.
+    A wake-up that comes too early gets nothing, and the same time is due again.
     """
     wheel = make(1)
     wheel.insert(9 * SECOND, "tea")
@@ -220,7 +220,7 @@ def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) ->
 
 def test_stale_handles_reach_nobody(make: Make) -> None:
     """
-    An id whose entry is gone cannot end the life of whoever came into its place.
+    An id whose entry is gone cannot end the life of the entry that took its place.
     """
     wheel = make(1)
     stale = wheel.insert(SECOND, "old")
@@ -254,7 +254,7 @@ def test_netty_counts_a_cancel_twice(make: Make) -> None:
 
 def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
     """
-    Whoever stops in the middle of a slot finds the rest still linked, and in order.
+    After a stop in the middle of a slot the rest is still linked, and in order.
     """
     wheel = make(1)
     for number in range(6):

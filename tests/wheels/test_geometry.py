@@ -123,7 +123,7 @@ def test_wheels_are_made_on_demand() -> None:
 )
 def test_level_for(tick: int, pointer: int, level: int) -> None:
     """
-    An entry lies in the finest ring whose higher bits it shares with the counter.
+    An entry is in the finest ring whose higher bits it shares with the counter.
     """
     assert _level_for(tick, pointer) == level
 

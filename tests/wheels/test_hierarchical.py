@@ -13,7 +13,7 @@ class TestHierarchicalWheel(WheelSuite):
 
     def make_wheel(self, start: int) -> HierarchicalWheel:
         """
-        Return a wheel that stands at *start*.
+        Return a wheel whose time is *start*.
         """
         wheel = HierarchicalWheel(tick=0.001, slots=20)
         wheel.advance(start)
@@ -27,7 +27,7 @@ class TestSmallHierarchicalWheel(WheelSuite):
 
     def make_wheel(self, start: int) -> HierarchicalWheel:
         """
-        Return a wheel that stands at *start*.
+        Return a wheel whose time is *start*.
         """
         wheel = HierarchicalWheel(tick=7e-9, slots=2)
         wheel.advance(start)

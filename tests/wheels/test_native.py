@@ -13,7 +13,7 @@ class TestNative(WheelSuite):
 
     def make_wheel(self, start: int) -> NativeWheel:
         """
-        Return a wheel that stands at *start*.
+        Return a wheel whose time is *start*.
         """
         wheel = NativeWheel()
         wheel.advance(start)

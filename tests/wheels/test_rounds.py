@@ -13,7 +13,7 @@ class TestRoundsWheel(WheelSuite):
 
     def make_wheel(self, start: int) -> RoundsWheel:
         """
-        Return a wheel that stands at *start*.
+        Return a wheel whose time is *start*.
         """
         wheel = RoundsWheel(tick=0.1, slots=512)
         wheel.advance(start)
@@ -27,7 +27,7 @@ class TestSmallRoundsWheel(WheelSuite):
 
     def make_wheel(self, start: int) -> RoundsWheel:
         """
-        Return a wheel that stands at *start*.
+        Return a wheel whose time is *start*.
         """
         wheel = RoundsWheel(tick=7e-9, slots=2)
         wheel.advance(start)

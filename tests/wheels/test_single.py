@@ -13,7 +13,7 @@ class TestSingleWheel(WheelSuite):
 
     def make_wheel(self, start: int) -> SingleWheel:
         """
-        Return a wheel that stands at *start*.
+        Return a wheel whose time is *start*.
         """
         wheel = SingleWheel(tick=0.1, slots=600)
         wheel.advance(start)
@@ -27,7 +27,7 @@ class TestSmallSingleWheel(WheelSuite):
 
     def make_wheel(self, start: int) -> SingleWheel:
         """
-        Return a wheel that stands at *start*.
+        Return a wheel whose time is *start*.
         """
         wheel = SingleWheel(tick=7e-9, slots=9)
         wheel.advance(start)

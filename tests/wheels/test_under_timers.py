@@ -26,7 +26,7 @@ USUAL: dict[str, Any] = {
 
 class TestNativeUnderEngine(EngineSuite):
     """
-    The engine's contract suite over the native wheel by itself.
+    The engine's contract suite over the native wheel alone.
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
@@ -75,7 +75,7 @@ class TestCascadingUnderEngine(EngineSuite):
 @pytest.mark.parametrize("name", USUAL)
 def test_on_a_manual_clock(name: str) -> None:
     """
-    Timers fire in order, not early and less than a tick late, also after the wheel stood idle for long.
+    Timers fire in order, not early and less than a tick late, also after the wheel was idle for long.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=USUAL[name](), clock=clock)
@@ -98,7 +98,7 @@ def test_on_a_manual_clock(name: str) -> None:
 
 def test_a_span_counts_from_now() -> None:
     """
-    A ring that stood idle for a day takes a delay of its span, and refuses one that is longer and leaves no trace.
+    A ring that was idle for a day takes a delay of its span, and refuses one that is longer and leaves no trace.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=clock)
