@@ -1,5 +1,7 @@
 """
 An error that no store should raise, as from a driver that trips over a lost connection, stops nothing for good.
+
+Neither does a system that has no thread to spare.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from dataclasses import replace
 import pytest
 
 from tickwheel.observe.events import StoreFailed
-from tickwheel.scheduler import SchedulerOptions, _standby
+from tickwheel.scheduler import SchedulerOptions, SetRequest, _standby
 from tickwheel.scheduler._runtime import Runtime
+from tickwheel.scheduler.engine import _pruner
 from tickwheel.scheduler.stores import Abilities, MemoryStore
 from tickwheel.scheduler.stores.sqlite import _checkpointer
 from tickwheel.scheduler.stores.sqlite._joining import Follower
@@ -104,6 +107,79 @@ def test_goes_on(make, record, caplog, call):
     assert store.trips == 2
     assert "negative integer" in failed[0].error
     assert any(line.exc_info for line in caplog.records)
+
+
+@pytest.fixture
+def no_threads(monkeypatch):
+    """
+    Return a function after which the first two threads of a name cannot be started, and what was refused.
+    """
+    refused = []
+
+    def refuse(name):
+        start = threading.Thread.start
+
+        def scarce(thread):
+            if thread.name.startswith(name) and len(refused) < 2:
+                refused.append(thread.name)
+                what = "can't start new thread"
+                raise RuntimeError(what)
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", scarce)
+        return refused
+
+    return refuse
+
+
+@pytest.mark.parametrize("name", ["tickwheel-worker", "tickwheel-coroutines"])
+def test_no_thread_to_spare(make, record, caplog, no_threads, name):
+    """
+    Where the system has no thread for the first job, that job and the next are run as soon as there is one.
+    """
+    scheduler = make(MemoryStore())
+
+    async def on_the_loop(payload):
+        record(payload)
+
+    scheduler.handler("h")(on_the_loop if name == "tickwheel-coroutines" else record)
+    with caplog.at_level(logging.ERROR, "tickwheel.scheduler"):
+        scheduler.start()
+        refused = no_threads(name)
+        scheduler.set("a", delay=0, handler="h", payload="a")
+        scheduler.set("b", delay=0.5, handler="h", payload="b")
+        assert sorted(record.wait(2)) == ["a", "b"]
+    assert len(refused) == 2
+    assert sum("starting" in line.message for line in caplog.records) == 2
+
+
+def test_another_worker_not_to_be_had(make, record, no_threads):
+    """
+    A worker that cannot have another one started beside it runs its own job, and then the one that waits.
+    """
+    scheduler = make(MemoryStore(), options=SchedulerOptions(workers=4))
+    scheduler.handler("h")(record)
+    scheduler.start()
+    scheduler.set("first", delay=0, handler="h", payload=0)
+    record.wait(1)
+    refused = no_threads("tickwheel-worker")
+    jobs = [SetRequest(f"k{number}", delay=0.2, handler="h", payload=number) for number in range(1, 9)]
+    scheduler.set_many(jobs)
+    assert sorted(record.wait(9)) == list(range(9))
+    assert refused
+
+
+def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
+    """
+    A pruner that could not be started begins later; otherwise the history would grow for ever.
+    """
+    monkeypatch.setattr(_pruner, "_EVERY_S", 0.01)
+    store, has_pruned = MemoryStore(), threading.Event()
+    monkeypatch.setattr(store, "prune", lambda *_: has_pruned.set())
+    refused = no_threads("tickwheel-pruner")
+    make(store).start()
+    assert has_pruned.wait(20)
+    assert len(refused) == 2
 
 
 def test_waiting_goes_on(monkeypatch, caplog):

@@ -9,9 +9,12 @@ import time
 
 import pytest
 
+from tickwheel.drivers import TimerWheel
+from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._staged_job import StagedJob
+from tickwheel.scheduler.engine._starter import Starter
 from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import Call
@@ -28,7 +31,7 @@ class Work:
         self._lock = threading.Lock()
         self._grown = threading.Condition(self._lock)
         self.queue = Queue(size, 4, Runtime())
-        self.workers = Workers(self.run, self.queue, Runtime())
+        self.workers = Workers(self.run, self.queue, Runtime(), Starter("a worker", Hooks(Runtime()), TimerWheel()))
 
     def put(self, functions):
         """

@@ -74,7 +74,11 @@ class Lifecycle:
                 self._stopped.wait(timeout)
             return []
         if is_inside:
-            self._runtime.thread(target=self._call, args=(stop,), name="tickwheel-stop").start()
+            try:
+                self._runtime.thread(target=self._call, args=(stop,), name="tickwheel-stop").start()
+            except RuntimeError:  # the system has no thread to spare: the caller may try again
+                self._is_stopping = False
+                raise
             return []
         return self._call(stop)
 

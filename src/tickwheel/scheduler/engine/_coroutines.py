@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._staged_job import StagedJob
+from tickwheel.scheduler.engine._starter import Starter
 
 if TYPE_CHECKING:
     import threading
@@ -32,6 +33,7 @@ class Coroutines:
         queue: Says which may be under way.
         loop: Where to run them; None for a loop in a daemon thread that is started with the first entry.
         runtime: Gives the thread.
+        starter: Starts it.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class Coroutines:
         queue: Queue,
         loop: asyncio.AbstractEventLoop | None,
         runtime: Runtime,
+        starter: Starter,
     ) -> None:
         self._run = run
         self.queue = queue
         self._loop = loop
         self._thread: threading.Thread | None = None
         self._runtime = runtime
+        self._starter = starter
         self._lock = runtime.lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -96,19 +100,29 @@ class Coroutines:
             if self._thread is not self._runtime.current_thread():
                 self._thread.join(timeout_s)
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
+    def _running_loop(self) -> asyncio.AbstractEventLoop | None:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = self._runtime.thread(
-                    target=_run_loop, args=(self._loop,), name="tickwheel-coroutines", daemon=True
-                )
-                self._thread.start()
+                self._starter.start(self._start_loop, self._look)
             return self._loop
 
+    def _start_loop(self) -> None:
+        loop = asyncio.new_event_loop()
+        thread = self._runtime.thread(target=_run_loop, args=(loop,), name="tickwheel-coroutines", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            loop.close()
+            raise
+        self._loop, self._thread = loop, thread
+
     def _look(self) -> None:
-        with suppress(RuntimeError):  # the caller's loop was closed before the scheduler, whose stop takes these back
-            self._running_loop().call_soon_threadsafe(self._start_some)
+        loop = self._running_loop()
+        if loop is not None:
+            with suppress(
+                RuntimeError
+            ):  # the caller's loop was closed before this scheduler: its stop takes these back
+                loop.call_soon_threadsafe(self._start_some)
 
     def _start_some(self) -> None:
         loop = asyncio.get_running_loop()

@@ -66,9 +66,9 @@ class Dispatcher:
             for size in (options.workers, options.processes, options.coroutines)
         )
         self._queues = {"thread": threads, "process": processes, "loop": tasks}
-        self.workers = Workers(self._run, threads, runtime)
-        self.processes = Workers(self._run, processes, runtime)
-        self.coroutines = Coroutines(self._run_async, tasks, loop, runtime)
+        self.workers = Workers(self._run, threads, runtime, resources.starter("a worker"))
+        self.processes = Workers(self._run, processes, runtime, resources.starter("a worker"))
+        self.coroutines = Coroutines(self._run_async, tasks, loop, runtime, resources.starter("the event loop"))
         self._of_threads = Timeouts(resources, self.workers, self._end_late)
         self._of_tasks = Timeouts(resources, self.coroutines, self._end_late)
 

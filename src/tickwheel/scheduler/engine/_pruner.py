@@ -46,6 +46,7 @@ class Pruner:
         self._pacer = resources.pacer
         self._hooks = resources.hooks
         self._runtime = resources.runtime
+        self._starter = resources.starter("the pruner")
         self._recorder = recorder
         self._is_responsible = is_responsible
         self._stopped = resources.runtime.event()
@@ -79,8 +80,8 @@ class Pruner:
         if self._is_responsible() and (has_news or self._turns % _HOUR == 1):
             self._seen = self._recorder.count
             thread = self._runtime.thread(target=self._run, name="tickwheel-pruner", daemon=True)
-            thread.start()
-            self._thread = thread
+            if self._starter.start(thread.start, self._begin):
+                self._thread = thread
         else:
             self.start()
 

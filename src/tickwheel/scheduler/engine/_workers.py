@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._staged_job import StagedJob
+from tickwheel.scheduler.engine._starter import Starter
 
 if TYPE_CHECKING:
     import threading
@@ -26,10 +27,11 @@ class Workers:
     delays nobody. The queue is bounded by what fills it: no more entries are begun than `running_max`.
     """
 
-    def __init__(self, run: Callable[[StagedJob], object], queue: Queue, runtime: Runtime) -> None:
+    def __init__(self, run: Callable[[StagedJob], object], queue: Queue, runtime: Runtime, starter: Starter) -> None:
         self._run = run
         self.queue = queue
         self._runtime = runtime
+        self._starter = starter
         self._lock = runtime.lock()
         self._wanted = runtime.semaphore(0)
         self._idle = 0
@@ -80,12 +82,15 @@ class Workers:
                 self._is_waking = True
                 self._wanted.release()
             elif self._count < self.queue.places:
+                name = f"tickwheel-worker-{self._count + 1}"
+                thread = self._runtime.thread(target=self._work, name=name, daemon=True)
                 self._count += 1
                 self._is_waking = True
-                name = f"tickwheel-worker-{self._count}"
-                thread = self._runtime.thread(target=self._work, name=name, daemon=True)
                 self._threads.add(thread)
-                thread.start()
+                if not self._starter.start(thread.start, self._wake_one):
+                    self._count -= 1
+                    self._is_waking = False
+                    self._threads.discard(thread)
 
     def _work(self) -> None:
         queue, run = self.queue, self._run

@@ -14,6 +14,7 @@ from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler._storeclock import StoreClock
+from tickwheel.scheduler.engine._starter import Starter
 from tickwheel.scheduler.engine.elapsed import Elapsed
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.verbs.writer import Writer
@@ -52,3 +53,9 @@ class Resources:
     hooks: Hooks
     options: SchedulerOptions
     tracer: Tracer | None = None
+
+    def starter(self, purpose: str) -> Starter:
+        """
+        Return what starts threads for one *purpose*.
+        """
+        return Starter(purpose, self.hooks, self.pacer)
