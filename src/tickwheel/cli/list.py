@@ -13,7 +13,7 @@ from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import job_facts, local_time, print_json, print_rows
 from tickwheel.cli.values import MOMENT
-from tickwheel.scheduler import Job, State
+from tickwheel.scheduler import Job
 
 __all__ = ["command"]
 
@@ -60,7 +60,7 @@ def command(
 def _state(job: Job) -> str:
     if job.lacks_handler or job.awaits_worker:
         return "waiting"
-    return "paused" if job.pause is not None and job.state is State.PENDING else job.state.value
+    return "paused" if job.is_paused else job.state.value
 
 
 def _row(job: Job) -> tuple[object, ...]:

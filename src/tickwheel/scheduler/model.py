@@ -125,6 +125,20 @@ class Job:
         """
         return f"{self.key}/{self.generation}/{self.attempt}"
 
+    @property
+    def is_paused(self) -> bool:
+        """
+        True if it is pending and paused; one that still runs is not paused yet.
+        """
+        return self.pause is not None and self.state is State.PENDING
+
+    @property
+    def is_scheduled(self) -> bool:
+        """
+        True if its instant counts: it is pending, and neither paused nor set aside.
+        """
+        return self.state is State.PENDING and self.pause is None and not self.lacks_handler
+
 
 @record
 class Set:

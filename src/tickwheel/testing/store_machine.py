@@ -148,7 +148,7 @@ class _Machine:
         pending = [job for job in pending if not job.lacks_handler and job.pause is None]
         due = [job for shard in self.model.epochs for job in self.store.due(shard, 2**62, None, 100)]
         same(sorted(due, key=lambda job: (job.due_at, job.generation)), pending, "what is due")
-        paused = [job for job in by_key if job.pause is not None and job.state is State.PENDING]
+        paused = [job for job in by_key if job.is_paused]
         same(self.store.count_paused(), len(paused), "how many are paused")
         states = Counter(job.state.value for job in by_key)
         same(self.store.count(), {state.value: states[state.value] for state in State}, "the counts")

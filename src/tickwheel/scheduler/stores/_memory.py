@@ -372,5 +372,5 @@ def _matches(query: JobQuery, job: Job) -> bool:
         and (query.due_until is None or job.due_at < query.due_until)
         and (query.handler is None or job.handler == query.handler)
         and (job.recurrence is not None or not query.recurring)
-        and ((job.pause is not None and job.state is State.PENDING) or not query.paused)
+        and (job.is_paused or not query.paused)
     )

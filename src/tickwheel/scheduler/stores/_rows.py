@@ -91,7 +91,7 @@ def code_of(job: Job) -> int:
     """
     if job.lacks_handler:
         return ASIDE
-    return PAUSED if job.pause is not None and job.state is State.PENDING else CODES[job.state]
+    return PAUSED if job.is_paused else CODES[job.state]
 
 
 def row_of(job: Job) -> tuple[Any, ...]:

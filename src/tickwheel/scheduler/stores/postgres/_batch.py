@@ -273,7 +273,7 @@ class Batch:
         notes = [
             (shard, job.generation, job.key)
             for job in pending
-            if not job.lacks_handler and job.pause is None and (shard := self._shard_of(job.key)) not in self._owned
+            if job.is_scheduled and (shard := self._shard_of(job.key)) not in self._owned
         ]
         self.has_notes |= any(job.lacks_handler for job in pending)  # somebody may have the handler
         if notes:
@@ -296,7 +296,7 @@ class Batch:
     def _place_of(self, job: Job) -> int:
         if job.lacks_handler:
             return _ASIDE
-        if job.pause is not None and job.state is State.PENDING:
+        if job.is_paused:
             return _PAUSED
         if job.state is State.RUNNING:
             return self._shard_of_firing(job.key)

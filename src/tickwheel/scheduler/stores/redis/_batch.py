@@ -170,4 +170,4 @@ def shard_of_row(row: Row, first_shard_of: Callable[[str], int]) -> int:
 
 
 def _is_due_somewhere(job: Job) -> bool:
-    return job.state is State.RUNNING or (job.state is State.PENDING and not job.lacks_handler and job.pause is None)
+    return job.state is State.RUNNING or job.is_scheduled

@@ -123,7 +123,7 @@ class Batch:
 
     def _lower_floor(self, jobs: Iterable[Job]) -> None:
         floor = self._floor
-        self._floor = min((job.due_at for job in jobs if job.due_at < floor and _is_due(job)), default=floor)
+        self._floor = min((job.due_at for job in jobs if job.due_at < floor and job.is_scheduled), default=floor)
 
     def _next_generation(self) -> int:
         self._generation += 1
@@ -162,14 +162,14 @@ class Batch:
             rows["delete_job"].append(_place(old))
         for job in placed:
             counts[CODES[job.state]] += 1
-            if _is_due(job) and _is_plain(job):
+            if job.is_scheduled and _is_plain(job):
                 plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
             else:
                 rows["insert_job"].append((_place(job)[0], *row_of(job), pause_text(job)))
         self._lower_floor(placed)
         self._lower_floor(job for _, job in differences.changed)
         if not self._is_owner:
-            rows["insert_note"] = [self._note(job) for job in placed if _is_due(job)]
+            rows["insert_note"] = [self._note(job) for job in placed if job.is_scheduled]
             self.has_notes = bool(rows["insert_note"])
         self._delete_keys(differences.gone)
         for name, values in rows.items():  # old rows make room before new ones come
@@ -253,7 +253,7 @@ def shelf_of(job: Job) -> int:
         return _DEAD_SHARD
     if job.lacks_handler:
         return _ASIDE_SHARD
-    if job.pause is not None and job.state is State.PENDING:
+    if job.is_paused:
         return _PAUSED_SHARD
     return 0 if job.due_at - job.first_set_at <= _SHORT_MS else 1
 
@@ -264,10 +264,6 @@ def _place(job: Job) -> tuple[int, int, int]:
 
 def _shard_of(_key: str) -> int:
     return 0
-
-
-def _is_due(job: Job) -> bool:
-    return job.state is State.PENDING and not job.lacks_handler and job.pause is None
 
 
 def _is_plain(job: Job) -> bool:
