@@ -193,6 +193,10 @@ def test_many(client):
         client.set_many([SetRequest("x", delay=1, handler="h"), SetRequest("", delay=1, handler="h")])
     assert client.get("x") is None
     assert client.set_many([]) == []
+    for wrong in ([SetRequest("k", delay=HOUR, handler="h"), {"key": "k"}], SetRequest("k", delay=HOUR, handler="h")):
+        with pytest.raises(InvalidJobError, match="SetRequest"):
+            client.set_many(wrong)
+    assert client.get("k") is None
 
 
 def test_many_of_the_other_verbs(client):

@@ -19,7 +19,7 @@ from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._replies import Replies
 from tickwheel.scheduler.verbs._skip import skipped
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
-from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
+from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, check_requests
 from tickwheel.typing import Duration, Instant
 
 __all__ = ["AsyncScheduler"]
@@ -82,7 +82,7 @@ class AsyncScheduler(Common):
         """
         Set many jobs: see `Scheduler.set_many`.
         """
-        return await self._do(SetJobs(requests), conn)
+        return await self._do(SetJobs(check_requests(requests)), conn)
 
     async def move(
         self,

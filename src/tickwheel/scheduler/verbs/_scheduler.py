@@ -16,7 +16,7 @@ from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._skip import skipped
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
-from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When
+from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, check_requests
 from tickwheel.typing import Duration, Instant
 
 __all__ = ["Scheduler"]
@@ -114,7 +114,7 @@ class Scheduler(Common):
 
         Errors are those of `set`; one bad request refuses all, before any is set.
         """
-        return self._do(SetJobs(requests), conn)
+        return self._do(SetJobs(check_requests(requests)), conn)
 
     def move(
         self,

@@ -6,7 +6,7 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
@@ -25,6 +25,7 @@ __all__ = [
     "SetFields",
     "SetRequest",
     "When",
+    "check_requests",
     "due_at",
     "job_query",
     "set_write",
@@ -160,6 +161,22 @@ class ListFields(ListRest, total=False):
 
 RetryOf = Callable[[str, str], RetryPolicy]
 """The policy of jobs of a target and handler that are set without one."""
+
+
+def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
+    """
+    Return *requests* as a list if each is one.
+
+    Raises:
+        InvalidJobError: Naming the first that is not.
+    """
+    if isinstance(requests, SetRequest):
+        raise InvalidJobError("requests", requests, "pass a list of SetRequest")
+    found = list(requests)
+    for request in found:
+        if not hasattr(request, "handler"):  # an item of the service has the same fields
+            raise InvalidJobError("request", request, "pass SetRequest(key, delay=..., handler=...)")
+    return found
 
 
 def set_write(
