@@ -217,4 +217,28 @@ def server(tmp_path_factory) -> Iterator[Server]:
     assert not [line for line in server.errors if "Traceback" in line]
 
 
+@pytest.fixture(scope="module")
+def document(server) -> Any:
+    """
+    Return the service's own document.
+    """
+    answer = server.ask("GET", "/openapi.json")
+    assert answer.headers["content-type"] == "application/json"
+    return answer.json
+
+
+@pytest.fixture(scope="module")
+def bodies(document) -> dict[str, Any]:
+    """
+    Return, for each operation that takes a body, the document's example of it; a lease waits for nothing.
+    """
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    return {
+        operation["operationId"]: example | {"wait": 0} if "wait" in example else example
+        for operation in operations
+        if "requestBody" in operation
+        for example in [operation["requestBody"]["content"]["application/json"]["example"]]
+    }
+
+
 HANDLERS = {"PYTHONPATH": str(Path(__file__).parent)}

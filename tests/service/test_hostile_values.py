@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from functools import partial
 from urllib.parse import quote
 
 import pytest
@@ -32,18 +33,6 @@ RAW = [
     *('"\\ud800"', '{"a":1,"a":2}', '"1970-01-01T00:00:00+99:99"', '"9999-12-31T23:59:59-23:59"', DEEP),
     *map(json.dumps, TEXTS),
 ]
-BODIES = {
-    "jobs_set": {"delay": 3600, "target": "log"},
-    "jobs_move": {"delay": 3600},
-    "jobs_pause": {"note": "until Monday"},
-    "batches_apply": {"items": []},
-    "batches_cancel": {"prefix": "hostile"},
-    "pulls_lease": {"queue": "q", "wait": 0},
-    "pulls_ack": {"fire_id": "k/1/1"},
-    "pulls_nack": {"fire_id": "k/1/1"},
-    "pulls_extend": {"fire_id": "k/1/1"},
-}
-ITEM = {"SetItem": {"delay": 3600, "target": "log"}, "MoveItem": {"delay": 3600}, "CancelItem": {}, "ReplayItem": {}}
 ENDLESS = {"/v1/live", "/debug/profile"}
 
 
@@ -106,30 +95,38 @@ def operations(document):
                 yield operation["operationId"], method.upper(), path.replace("{key}", "hostile"), operation
 
 
-def properties(document, name: str) -> list[str]:
+def fields_of(document, name: str) -> list[str]:
     """
     Return the fields of a body.
     """
     return [field for field in document["components"]["schemas"][name]["properties"] if field != "do"]
 
 
-def all_bodies(document):
+def all_bodies(document, bodies):
     """
-    Yield every field of every body, with what makes a body of a value for it.
+    Yield every field of every body, and of every item of a batch, with what makes a body of a value for it.
     """
+    examples = {}
     for name, method, path, operation in operations(document):
-        if "requestBody" in operation:
+        if name in bodies:
             schema = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-            for field in properties(document, schema):
-                yield f"{name} {field}", method, path, lambda raw, n=name, f=field: with_value(BODIES[n], f, raw)
-    for schema, base in ITEM.items():
-        item = {"do": schema.removesuffix("Item").lower(), "key": "hostile", **base}
-        for field in properties(document, schema):
+            examples[schema] = bodies[name]
+            for field in fields_of(document, schema):
+                yield f"{name} {field}", method, path, partial(with_value, bodies[name], field)
+    for schema in document["components"]["schemas"]:
+        if schema.endswith("Item"):
+            fields, kind = fields_of(document, schema), schema.removesuffix("Item")
+            usual = {name: value for name, value in examples.get(f"{kind}Body", {}).items() if name in fields}
+            item = {"do": kind.lower(), **usual, "key": "hostile"}
+            for field in fields:
+                yield f"batch {schema} {field}", "POST", "/v1/jobs:batch", partial(batch_with, item, field)
 
-            def made(raw, item=item, field=field):
-                return b'{"items":[%b]}' % with_value(item, field, raw)
 
-            yield f"batch {schema} {field}", "POST", "/v1/jobs:batch", made
+def batch_with(item: dict, field: str, raw: str) -> bytes:
+    """
+    Return a batch of one *item*, with *raw* as the value of *field*.
+    """
+    return b'{"items":[%b]}' % with_value(item, field, raw)
 
 
 def memory_kib(pid: int) -> int:
@@ -143,14 +140,6 @@ def memory_kib(pid: int) -> int:
         pytest.skip("this system has no /proc to read a process's memory from")
 
 
-@pytest.fixture(scope="module")
-def document(server):
-    """
-    Return the service's own document.
-    """
-    return server.ask("GET", "/openapi.json").json
-
-
 @pytest.fixture
 def asker(server):
     """
@@ -162,23 +151,23 @@ def asker(server):
     assert server.ask("GET", "/healthz").status == 200
 
 
-def test_every_field_of_every_body(asker, document):
+def test_every_field_of_every_body(asker, document, bodies):
     """
     NaN, 1e400, surrogates, NUL, deep nesting, repeated names, SQL, HTML in every field: taken or refused, never a 5xx.
     """
-    for what, method, path, made in all_bodies(document):
+    for what, method, path, made in all_bodies(document, bodies):
         for raw in RAW:
             asker.ask(f"{what} = {raw[:60]}", method, path, made(raw))
     assert sum(asker.statuses.values()) > 1000
     assert {200, 201, 400, 409, 422} <= set(asker.statuses)
 
 
-def test_every_query_field_and_header(asker, document):
+def test_every_query_field_and_header(asker, document, bodies):
     """
     The same texts in every field of every query, in every header, and as keys.
     """
     for name, method, path, operation in operations(document):
-        body = json.dumps(BODIES[name]).encode() if "requestBody" in operation else None
+        body = json.dumps(bodies[name]).encode() if name in bodies else None
         for parameter in operation["parameters"]:
             for text in (*TEXTS, "nan", "1e400", "-1", "\ud800"):
                 value = quote(text, safe="", errors="surrogatepass")
@@ -192,11 +181,11 @@ def test_every_query_field_and_header(asker, document):
     assert {200, 400, 404, 422} <= set(asker.statuses)
 
 
-def test_ten_megabytes_in_every_field(asker, document, server):
+def test_ten_megabytes_in_every_field(asker, document, bodies, server):
     """
     Ten megabytes in any field are refused with 413 or 422, and leave nothing behind in memory.
     """
-    fields = list(all_bodies(document))
+    fields = list(all_bodies(document, bodies))
     half, sizes = len(fields) // 2, []
     for part in (fields[:half], fields[half:]):
         for what, method, path, made in part:

@@ -28,16 +28,6 @@ positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 412, 422]
 """
 
 
-@pytest.fixture(scope="module")
-def document(server):
-    """
-    Return the document as the service has it.
-    """
-    answer = server.ask("GET", "/openapi.json")
-    assert answer.headers["content-type"] == "application/json"
-    return answer.json
-
-
 @pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed: pip install schemathesis")
 def test_answers_as_documented(server, tmp_path):
     """
