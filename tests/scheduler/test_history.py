@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -122,13 +123,17 @@ def test_runs_of_a_recurring_job(url, make, events, keep, outcomes):
     assert len({record.generation for record in records}) == len(records)
 
 
-def test_expired(scheduler, events):
+def test_expired(url, make, events):
     """
     A job that was not worth firing any more is kept as expired, and has not begun.
     """
+    scheduler = make(url)
     told = events(scheduler)
     scheduler.handler("h")(print)
-    scheduler.set("k", at=1, expires=0.001, handler="h")
+    expires_at = scheduler.set("k", delay=0, expires=0.001, handler="h").job.expires_at
+    while time.time() * 1000 <= expires_at:
+        time.sleep(0.001)
+    scheduler.start()
     told.of(JobExpired)
     (record,) = scheduler.history("k")
     assert (record.outcome, record.begun_at, record.took_ms) == ("expired", None, None)
