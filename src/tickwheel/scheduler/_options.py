@@ -109,8 +109,9 @@ class SchedulerOptions:
             raise InvalidJobError("horizon_s", self.horizon_s, "pass seconds in 0.2..3600")
         if self.timeout_s is not None and not self.timeout_s > 0:
             raise InvalidJobError("timeout_s", self.timeout_s, "pass seconds, more than 0, or None")
-        for option in fields(self)[5:]:
-            _check_count(option.name, getattr(self, option.name))
+        for option in fields(self):
+            if option.type == "int":
+                _check_count(option.name, getattr(self, option.name))
 
 
 def share_of(places: int) -> int:

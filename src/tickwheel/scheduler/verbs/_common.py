@@ -145,10 +145,9 @@ class Common:
 
         Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused. Of the
         store: pending, running (an attempt is counted), dead. Of the jobs in_memory: staged (not begun), waiting (due,
-            and
-        no worker is free), in_flight (in their targets' hands). `leaked` lists how many attempts run on past their
-        timeouts, by handler and executor. `lateness` and `commit` are their distributions; owner, epoch, store,
-        offset_ms say who fires what by which clock.
+        and no worker is free), in_flight (in their targets' hands). `leaked` lists how many attempts run on past their
+        timeouts, by handler and executor. `lateness` and `commit` are their distributions; owner, epoch, store and
+        offset_ms show who fires by which clock.
         """
         return self._core.stats()
 
