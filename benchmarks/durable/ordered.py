@@ -64,8 +64,8 @@ INSERT INTO key SELECT ?, key, due_at, max(generation) FROM key WHERE run IN ({}
 """
 _CASCADE: Final = """
 INSERT INTO near (due_at, generation, key, state, attempt, payload, target, handler, first_set_at)
-SELECT due_at, generation, key, state, attempt, payload, target, handler, first_set_at FROM far WHERE day = ?1
-    AND NOT EXISTS (SELECT 1 FROM gone WHERE gone.day = ?1 AND gone.generation = far.generation)
+SELECT due_at, generation, key, state, attempt, payload, target, handler, first_set_at FROM far WHERE day = :day
+    AND NOT EXISTS (SELECT 1 FROM gone WHERE gone.day = :day AND gone.generation = far.generation)
 ORDER BY due_at, generation
 """
 
@@ -140,7 +140,7 @@ class OrderedWheel:
         """
         Sort the jobs of *day* into the near ones.
         """
-        self.connection.execute(_CASCADE, (day,))
+        self.connection.execute(_CASCADE, {"day": day})
         self.connection.execute("DELETE FROM far WHERE day = ?", (day,))
         self.connection.execute("DELETE FROM gone WHERE day = ?", (day,))
 
@@ -148,8 +148,8 @@ class OrderedWheel:
         """
         Return how many far jobs *day* has, row by row.
         """
-        counts = "SELECT (SELECT count(*) FROM far WHERE day = ?1) - (SELECT count(*) FROM gone WHERE day = ?1)"
-        return int(self.connection.execute(counts, (day,)).fetchone()[0])
+        counts = "SELECT (SELECT count(*) FROM far WHERE day = ?) - (SELECT count(*) FROM gone WHERE day = ?)"
+        return int(self.connection.execute(counts, (day, day)).fetchone()[0])
 
     def _find(self, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}

@@ -94,7 +94,7 @@ class Batch:
             return []
         changed: list[tuple[Job, Job]] = []
         for target, handler in skills:
-            values = (target, handler, limit - len(changed))
+            values = (target, handler, handler, limit - len(changed))
             old = [job_of(row) for row in self._connection.execute(SQL["jobs_aside"], values)]
             changed += [(job, replace(job, lacks_handler=False)) for job in old]
         self._store(Differences(changed=changed))

@@ -29,7 +29,7 @@ def prune(connections: Connections, since: int, per_key: int, total: int, limit:
     """
     with connections.reading() as connection:
         at_front: int = connection.execute(SQL["count_old_history"], (limit, since)).fetchone()[0]
-        long = [] if at_front else connection.execute(SQL["long_histories"], (per_key, limit)).fetchall()
+        long = [] if at_front else connection.execute(SQL["long_histories"], (per_key, per_key, limit)).fetchall()
         if not at_front and not long:
             at_front = min(connection.execute(SQL["count_history"]).fetchone()[0] - total, limit)
             if at_front <= 0:

@@ -165,9 +165,10 @@ class SqliteStore:
         return 0
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
-        after = after or (_INT64_MIN, -1)
+        since, generation = after or (_INT64_MIN, -1)
+        values = (shard, min(until, _INT64_MAX), since, since, generation, limit)
         with translated(self.url), self._open_connections().reading() as connection:
-            rows = connection.execute(SQL["jobs_due"], (shard, min(until, _INT64_MAX), *after, limit)).fetchall()
+            rows = connection.execute(SQL["jobs_due"], values).fetchall()
         return [job_of(row) for row in rows]
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
@@ -178,7 +179,7 @@ class SqliteStore:
             mark = connection.execute(SQL["read_ledger"]).fetchone()[0]
             if since is None or self._lease is None or self._lease.epoch != epoch:
                 return Changes([], mark if since is None else since)
-            rows = connection.execute(SQL["jobs_noted"], (shard, min(until, _INT64_MAX), since)).fetchall()
+            rows = connection.execute(SQL["jobs_noted"], (shard, since, min(until, _INT64_MAX))).fetchall()
         self._seen = max(self._seen, since)
         return Changes([job_of(row) for row in rows], mark)
 
@@ -188,7 +189,8 @@ class SqliteStore:
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         counts = [0] * steps
         with translated(self.url), self._open_connections().reading() as connection:
-            for step, count in connection.execute(SQL["count_due"], (since, step_ms, since + step_ms * steps)):
+            values = (since, step_ms, since, since + step_ms * steps)
+            for step, count in connection.execute(SQL["count_due"], values):
                 counts[step] = count
         return counts
 

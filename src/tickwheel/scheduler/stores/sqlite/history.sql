@@ -7,9 +7,9 @@ INSERT INTO tickwheel_history (
 
 -- name: cut_off
 INSERT INTO tickwheel_history (at, key, generation, attempt, outcome, by, target, handler, due_at, trace)
-SELECT ?1, key, generation, attempt, 'cut_off', coalesce((SELECT owner FROM tickwheel_ledger), ''), target, handler, due_at,
+SELECT ?, key, generation, attempt, 'cut_off', coalesce((SELECT owner FROM tickwheel_ledger), ''), target, handler, due_at,
     trace
-FROM tickwheel_job WHERE shard = 0 AND due_at = ?2 AND generation = ?3;
+FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation = ?;
 
 -- name: history
 SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace
@@ -21,7 +21,7 @@ SELECT count(*) FROM tickwheel_history;
 
 -- name: count_old_history
 -- Numbers grow with time, but for clocks that are set: what is behind a younger one waits until that has gone.
-SELECT count(*) FROM (SELECT at FROM tickwheel_history ORDER BY number LIMIT ?1) WHERE at < ?2;
+SELECT count(*) FROM (SELECT at FROM tickwheel_history ORDER BY number LIMIT ?) WHERE at < ?;
 
 -- name: front_of_history
 SELECT max(number) FROM (SELECT number FROM tickwheel_history ORDER BY number LIMIT ?);
@@ -29,9 +29,9 @@ SELECT max(number) FROM (SELECT number FROM tickwheel_history ORDER BY number LI
 -- name: long_histories
 -- The keys that have more than so many records, each with the newest that is to go.
 SELECT key, (
-    SELECT number FROM tickwheel_history WHERE key = h.key ORDER BY number DESC LIMIT 1 OFFSET ?1
+    SELECT number FROM tickwheel_history WHERE key = h.key ORDER BY number DESC LIMIT 1 OFFSET ?
 )
-FROM tickwheel_history AS h GROUP BY key HAVING count(*) > ?1 LIMIT ?2;
+FROM tickwheel_history AS h GROUP BY key HAVING count(*) > ? LIMIT ?;
 
 -- name: delete_history
 DELETE FROM tickwheel_history WHERE number <= ?;

@@ -84,10 +84,10 @@ WHERE k.shelf IN (-3, -2, -1, 0, 1) AND k.key IN (:keys);
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
 FROM tickwheel_job
-WHERE shard = ?1 AND due_at < ?2 AND state = 0 AND (due_at, generation) > (
-    max(?3, (SELECT floor FROM tickwheel_ledger)), CASE WHEN ?3 < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE ?4 END
+WHERE shard = ? AND due_at < ? AND state = 0 AND (due_at, generation) > (
+    max(?, (SELECT floor FROM tickwheel_ledger)), CASE WHEN ? < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE ? END
 )
-ORDER BY due_at, generation LIMIT ?5;
+ORDER BY due_at, generation LIMIT ?;
 
 -- name: places_from
 SELECT due_at, state FROM tickwheel_job WHERE shard = 0 AND due_at >= ?
@@ -98,11 +98,11 @@ SELECT key, j.generation, j.due_at, payload, target, handler, attempt, retry, ex
     first_set_at
 FROM tickwheel_note AS n CROSS JOIN tickwheel_job AS j
     ON j.due_at = n.due_at AND j.generation = coalesce(n.resumed, n.generation)
-WHERE shard = ?1 AND n.generation > ?3 AND j.due_at < ?2 AND state = 0;
+WHERE shard = ? AND n.generation > ? AND j.due_at < ? AND state = 0;
 
 -- name: count_due
-SELECT (due_at - ?1) / ?2 AS step, count(*) FROM tickwheel_job
-WHERE shard = 0 AND due_at >= ?1 AND due_at < ?3 AND state = 0
+SELECT (due_at - ?) / ? AS step, count(*) FROM tickwheel_job
+WHERE shard = 0 AND due_at >= ? AND due_at < ? AND state = 0
 GROUP BY step;
 
 -- name: running_jobs
@@ -195,8 +195,8 @@ SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = -2);
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
 FROM tickwheel_job
-WHERE shard = -2 AND target = ?1 AND (?2 IS NULL OR handler = ?2)
-ORDER BY due_at, generation LIMIT ?3;
+WHERE shard = -2 AND target = ? AND (? IS NULL OR handler = ?)
+ORDER BY due_at, generation LIMIT ?;
 
 -- name: aside
 SELECT target, handler, count(*), min(due_at) FROM (
