@@ -7,6 +7,7 @@ Neither does a system that has no thread to spare.
 from __future__ import annotations
 
 import logging
+import queue
 import sqlite3
 import threading
 from dataclasses import replace
@@ -14,12 +15,13 @@ from dataclasses import replace
 import pytest
 
 from tickwheel.observe.events import StoreFailed
-from tickwheel.scheduler import SchedulerOptions, SetRequest, _standby
+from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest, _standby
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine import _pruner
 from tickwheel.scheduler.stores import Abilities, MemoryStore
 from tickwheel.scheduler.stores.sqlite import _checkpointer
 from tickwheel.scheduler.stores.sqlite._joining import Follower
+from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 
 LEASE_MS = 150
 
@@ -180,6 +182,47 @@ def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
     make(store).start()
     assert has_pruned.wait(20)
     assert len(refused) == 2
+
+
+def test_no_thread_for_a_request(service_url, no_threads):
+    """
+    A client of a service that could not start its thread raises that, and works as soon as it can.
+    """
+    refused = no_threads("tickwheel-http")
+    client = Scheduler(service_url)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            client.set("k", delay=60, handler="h")
+    assert client.set("k", delay=60, handler="h").outcome == "created"
+    client.stop()
+    assert len(refused) == 2
+
+
+def test_no_thread_to_ask_the_owner(no_threads):
+    """
+    A caller for whom another process would have to be asked gets the error, and the next one is asked for.
+    """
+    answers = queue.SimpleQueue()
+
+    class Part:
+        """
+        Waits for nothing, so its outcome is known at once.
+        """
+
+        jobs = statuses = ()
+
+        def finish(self, result):
+            """
+            Take the answer.
+            """
+            answers.put(result)
+
+    no_threads("tickwheel-withdrawals")
+    requests = WithdrawalRequests(MemoryStore(), print, Runtime())
+    for _ in range(2):
+        requests.add(Part())
+        assert "can't start new thread" in str(answers.get(timeout=20))
+    requests.close()
 
 
 def test_waiting_goes_on(monkeypatch, caplog):

@@ -85,8 +85,9 @@ class Coroutines:
         loop = self._loop
         if loop is None:  # nothing was ever awaited; the caller's thread may run a loop of its own
             thread = self._runtime.thread(target=asyncio.run, args=(_close_all(closers),), name="tickwheel-closing")
-            thread.start()
-            thread.join(timeout_s)
+            with suppress(RuntimeError):  # no thread to spare: what the targets hold goes with the process
+                thread.start()
+                thread.join(timeout_s)
             return
         if loop.is_closed():
             return

@@ -84,13 +84,24 @@ class Transport:
                 request.close()
                 raise ClosedError("scheduler")
             if self._loop is None or self._pid != os.getpid():  # threads do not survive a fork
-                self._pid = os.getpid()
-                self._client = self._connected()
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_run, args=(self._loop,), name="tickwheel-http", daemon=True)
-                self._thread.start()
-                atexit.register(self.close)
-        return asyncio.run_coroutine_threadsafe(request, self._loop)
+                try:
+                    self._start()
+                except BaseException:  # no thread or no file to spare: the next request tries again
+                    request.close()
+                    raise
+            loop = self._loop
+        return asyncio.run_coroutine_threadsafe(request, loop)
+
+    def _start(self) -> None:
+        client, loop = self._connected(), asyncio.new_event_loop()
+        thread = threading.Thread(target=_run, args=(loop,), name="tickwheel-http", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            loop.close()
+            raise
+        self._client, self._loop, self._thread, self._pid = client, loop, thread, os.getpid()
+        atexit.register(self.close)
 
     def close(self) -> None:
         """

@@ -93,16 +93,22 @@ class WithdrawalRequests:
         """
         Have the undecided writes of *part* decided; from any thread, without waiting.
         """
+        refusal: Exception | None = None
         with self._lock:
-            is_closed = self._is_closed
-            if not is_closed:
+            if self._is_closed:
+                refusal = ClosedError("scheduler")
+            elif self._thread is None:
+                thread = self._runtime.thread(target=self._run, name="tickwheel-withdrawals", daemon=True)
+                try:
+                    thread.start()
+                    self._thread = thread
+                except RuntimeError as error:  # the system has no thread to spare
+                    refusal = error
+            if refusal is None:
                 self._new.append(_Waiting(part, self._runtime.monotonic()))
                 self._wake.set()
-                if self._thread is None:
-                    self._thread = self._runtime.thread(target=self._run, name="tickwheel-withdrawals", daemon=True)
-                    self._thread.start()
-        if is_closed:
-            part.finish(ClosedError("scheduler"))
+        if refusal is not None:
+            part.finish(refusal)
 
     def close(self) -> None:
         """
