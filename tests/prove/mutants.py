@@ -29,6 +29,7 @@ from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._staging import Staging
+from tickwheel.scheduler.engine._starter import Starter
 from tickwheel.scheduler.engine.elapsed import Elapsed
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.recurrence import Recurrence
@@ -273,6 +274,19 @@ def ends_with_its_thread() -> Any:
     return mock.patch.object(Hooks, "failed", careless)
 
 
+def takes_a_thread_for_started() -> Any:
+    """
+    What the system refused to start counts as started.
+    """
+    start = Starter.start
+
+    def careless(self: Any, *args: Any) -> bool:
+        start(self, *args)
+        return True
+
+    return mock.patch.multiple(Starter, start=careless, _retry=lambda *_: None)
+
+
 def loses_an_end() -> Any:
     """
     One in fifty ends is never written.
@@ -407,6 +421,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),
     "skips_a_run": (skips_a_run, {"series"}),
     "ends_with_its_thread": (ends_with_its_thread, {"lost", "late", "silent"}),
+    "takes_a_thread_for_started": (takes_a_thread_for_started, {"lost", "late", "silent"}),
     "loses_an_end": (loses_an_end, {"lost"}),
     "starts_what_is_armed": (starts_what_is_armed, {"overtaken"}),
     "starts_what_is_queued": (starts_what_is_queued, {"overtaken"}),

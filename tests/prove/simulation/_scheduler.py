@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import fields
-from typing import Any
+from typing import Any, Final
 
 from simulation import _threads
 from simulation._machine import SimulatedMachine
@@ -17,10 +17,15 @@ from tickwheel.scheduler._runtime import Runtime
 
 __all__ = ["SimulatedScheduler"]
 
+_REFUSED: Final = 0.1
+"""The part of the threads below that cannot be started: the system has none to spare."""
+_COMING: Final = ("tickwheel-worker", "tickwheel-coroutines", "tickwheel-pruner")
+"""These come and go while nobody waits for an answer that could say so."""
+
 
 class SimulatedScheduler(Scheduler):
     """
-    A scheduler that draws what it leaves to chance from *chance*.
+    A scheduler that draws what it leaves to chance, and whether a thread can be had, from *chance*.
     """
 
     def __init__(self, store: Any, options: SchedulerOptions, machine: SimulatedMachine, chance: random.Random) -> None:
@@ -34,7 +39,7 @@ class SimulatedScheduler(Scheduler):
             "condition": _threads.Condition,
             "event": _threads.Event,
             "semaphore": _threads.Semaphore,
-            "thread": _threads.Thread,
+            "thread": self._thread,
             "current_thread": _threads.current_thread,
             "random": self._chance.random,
             "token": lambda size: self._chance.randbytes(size).hex(),
@@ -42,3 +47,13 @@ class SimulatedScheduler(Scheduler):
         }
         assert {*stand_ins, "clock"} == {field.name for field in fields(Runtime)}, "nothing of the system's is left"
         return Runtime(clock=clock, **stand_ins)
+
+    def _thread(self, *, name: str, **rest: Any) -> _threads.Thread:
+        is_refused = name.startswith(_COMING) and self._chance.random() < _REFUSED
+        return (_Refused if is_refused else _threads.Thread)(name=name, **rest)
+
+
+class _Refused(_threads.Thread):
+    def start(self) -> None:
+        what = "can't start new thread"
+        raise RuntimeError(what)
