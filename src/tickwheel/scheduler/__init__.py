@@ -33,7 +33,7 @@ from tickwheel.scheduler.errors import (
 )
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Outcome, Page, RetryPolicy, SetMode, State
 from tickwheel.scheduler.recurrence import Misfire, Recurrence
-from tickwheel.scheduler.stores import Shard
+from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import USUAL, DeadLetter, Firing, Retry, Snooze, Target
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._async import AsyncScheduler
@@ -57,6 +57,7 @@ __all__ = [
     "JobQuery",
     "LeaseEndedError",
     "Misfire",
+    "Node",
     "Outcome",
     "Page",
     "Recurrence",

@@ -9,7 +9,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.model import Answer, Job, Write
-from tickwheel.scheduler.stores import Store, make_store
+from tickwheel.scheduler.stores import Node, Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
 from tickwheel.scheduler.verbs.client import Client
 from tickwheel.scheduler.verbs.commits import elapsed_of, events_of, lives_of
@@ -256,6 +256,16 @@ class Core:
             "loss_window": store.abilities.loss_window,
             "offset_ms": self.client.clock.offset_ms,
         }
+
+    def nodes(self) -> list[Node]:
+        """
+        Return who fires, this process with its figures of now.
+        """
+        found, owner = self.client.nodes(), self._owner
+        if owner is None:
+            return found
+        now = owner.heartbeat.figures()
+        return [replace(each, figures=now) if each.owner == owner.name else each for each in found]
 
     def _queues(self, backlog: Iterable[Job]) -> dict[str, dict[str, int | None]]:
         """

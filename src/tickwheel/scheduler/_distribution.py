@@ -49,6 +49,25 @@ class Distribution:
             "histogram": [[edge, count] for edge, count in edges],
         }
 
+    def snapshot(self) -> list[int]:
+        """
+        Return the counts of now, for `since`.
+        """
+        return list(self._counts)
+
+    def since(self, snapshot: list[int]) -> dict[str, Any]:
+        """
+        Return count, p50, p99 and max of what came after *snapshot*; the maximum is within an eighth.
+        """
+        counts = [now - before for now, before in zip(self._counts, snapshot, strict=True)]
+        edges = [(_edge_ms(index), count) for index, count in enumerate(counts) if count]
+        return {
+            "count": sum(counts),
+            "p50_ms": self._quantile(edges, 0.5),
+            "p99_ms": self._quantile(edges, 0.99),
+            "max_ms": self._quantile(edges, 1.0),
+        }
+
     def _quantile(self, edges: list[tuple[float, int]], share: float) -> float:
         rest = sum(count for _, count in edges) * share
         for edge, count in edges:

@@ -8,7 +8,7 @@ up, or be answered twice. While the machine is cut off every call fails. All eff
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -18,7 +18,7 @@ from simulation._threads import Event
 from simulation._worlds import World
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Write
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 
 __all__ = ["Line", "SimulatedStore"]
 
@@ -346,6 +346,17 @@ class SimulatedStore:
         Give shards back.
         """
         self._call("release", lambda: self._world.release(self._inner, owner), can_repeat=True)
+
+    def report(self, owner: str, figures: Mapping[str, Any]) -> None:
+        """
+        Keep nothing: no promise depends on figures.
+        """
+
+    def nodes(self) -> list[Node]:
+        """
+        Know nobody.
+        """
+        return []
 
     def shards(self) -> list[Shard]:
         """

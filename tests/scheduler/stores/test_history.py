@@ -80,6 +80,7 @@ def test_an_older_database_gets_one(postgres, database):
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store:
         fill(store)
+    postgres.execute("ALTER TABLE tickwheel_node DROP COLUMN heard_at, DROP COLUMN figures", database)
     postgres.execute("DROP TABLE tickwheel_history", database)
     postgres.execute("UPDATE tickwheel_schema SET version = 9", database)
     with closing(open_store(url)) as store:

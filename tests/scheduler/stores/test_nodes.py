@@ -8,6 +8,7 @@ import itertools
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -90,6 +91,61 @@ def test_shards_are_shared(make):
     assert len(taken) == 2
     second.release("second")
     assert len(first.acquire("first")) == 4
+
+
+def test_every_node_is_seen_with_its_figures(make):
+    """
+    What nodes last reported is there for anybody, until one releases; only nodes can report.
+    """
+    first, second, third = make("shards=4"), make(), make()
+    for name, store in (("first", first), ("second", second)):
+        store.acquire(name)
+        store.report(name, {"fired": len(name), "lately": {"p50_ms": 0.5}})
+    second.report("nobody", {"fired": 1})
+    assert [(node.owner, node.figures) for node in third.nodes()] == [
+        ("first", {"fired": 5, "lately": {"p50_ms": 0.5}}),
+        ("second", {"fired": 6, "lately": {"p50_ms": 0.5}}),
+    ]
+    now = third.now_ms()
+    assert all(node.heard_at <= now < node.until for node in third.nodes())
+    first.renew("first")
+    first.report("first", {"fired": 7})
+    assert [node.figures["fired"] for node in third.nodes()] == [7, 6]
+    second.release("second")
+    assert [node.owner for node in third.nodes()] == ["first"]
+
+
+def test_a_node_that_ended_is_seen_for_a_while(make):
+    """
+    A node that was killed is still among the nodes, with its last figures and an end that has passed.
+    """
+    killed, other = make("shards=2&lease_s=1"), make("lease_s=1")
+    killed.acquire("killed")
+    killed.report("killed", {"fired": 3})
+    (seen,) = other.nodes()
+    while other.now_ms() <= seen.until:
+        pass  # the store's clock has to come so far
+    assert len(other.acquire("other")) == 2
+    gone, here = other.nodes()
+    assert (gone.owner, gone.figures, gone.until) == ("killed", {"fired": 3}, seen.until)
+    assert (here.owner, here.figures) == ("other", None)
+
+
+def test_an_older_database_takes_reports(postgres, database):
+    """
+    A database of the schema before takes reports once a node of this one has opened it; the older node goes on.
+    """
+    url = f"{postgres.url(database)}&shards=2"
+    with closing(open_store(url)) as older:
+        older.acquire("older")
+        postgres.execute("ALTER TABLE tickwheel_node DROP COLUMN heard_at, DROP COLUMN figures", database)
+        postgres.execute("UPDATE tickwheel_schema SET version = 10", database)
+        assert len(older.renew("older")) == 2
+        with closing(open_store(url)) as store:
+            store.acquire("this")
+            store.report("this", {"fired": 1})
+            assert [(node.owner, node.figures) for node in store.nodes()] == [("older", None), ("this", {"fired": 1})]
+            assert len(older.renew("older")) == 1
 
 
 @pytest.mark.parametrize(("shards", "nodes"), [(4, 3), (5, 3), (2, 3)])

@@ -74,15 +74,17 @@ OWN = """
 
 def test_owner_that_is_killed(store, start):
     """
-    While an owner lives nobody else becomes one; when it is killed, the next takes over at once and rescues.
+    While an owner lives nobody else becomes one; one that was killed is no node, and the next takes over and rescues.
     """
     child = start(OWN)
     epoch = int(child.stdout.readline())
     with pytest.raises(StoreInUseError, match=f"is owned by the child, process {child.pid} on "):
         store.acquire("the parent")
     assert store.count() == {"pending": 30, "running": 15, "dead": 0}
+    assert [node.owner for node in store.nodes()] == ["the child"]
     child.send_signal(signal.SIGKILL)
     child.wait(PATIENCE_S)
+    assert store.nodes() == []
     (lease,) = store.acquire("the parent")
     assert (lease.epoch, lease.rescued) == (epoch + 1, 15)
     assert store.count() == {"pending": 45, "running": 0, "dead": 0}

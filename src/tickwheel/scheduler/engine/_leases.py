@@ -86,7 +86,7 @@ class Leases:
         self._store.release(self._owner)
 
     def _renew(self) -> None:
-        while not self._stopped.wait(self._pause_s()):
+        while not self._stopped.wait(self.pause_s()):
             try:
                 self._take(self._renewed)
             except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
@@ -121,7 +121,10 @@ class Leases:
         for shard, epoch in sorted(old - new):
             self._hooks.emit(OwnershipLost(shard, epoch))
 
-    def _pause_s(self) -> float:
+    def pause_s(self) -> float:
+        """
+        Return the seconds from one renewal to the next.
+        """
         lengths = [(lease.until - lease.granted_at) / 1000 for lease in self.held if lease.until is not None]
         if lengths:
             return min(lengths) / 3

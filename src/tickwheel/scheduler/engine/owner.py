@@ -22,6 +22,7 @@ from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._dispatcher import Dispatcher
+from tickwheel.scheduler.engine._heartbeat import Heartbeat
 from tickwheel.scheduler.engine._leases import Leases
 from tickwheel.scheduler.engine._pruner import Pruner
 from tickwheel.scheduler.engine._recorder import Recorder
@@ -76,6 +77,7 @@ class Owner:
         self.withdrawals = Withdrawals(resources, self.staged, self._settler, way=self)
         self._watcher = Watcher(resources, way=self)
         self._pruner = Pruner(resources, recorder, self._has_first_shard)
+        self.heartbeat = Heartbeat(resources, figures, self.sizes, self.leases.pause_s)
 
     def start(self) -> None:
         """
@@ -96,6 +98,7 @@ class Owner:
         self._stager.start()
         self._watcher.start()
         self._pruner.start()
+        self.heartbeat.beat()
 
     def is_inside(self) -> bool:
         """
@@ -284,9 +287,10 @@ class Owner:
 
     def renewed(self) -> None:
         """
-        Go on with what was held back for lack of trust.
+        Go on with what was held back for lack of trust, and report to the other nodes.
         """
         self._armer.resume()
+        self.heartbeat.beat()
 
     def _wait(self, deadline: float | None) -> None:
         """

@@ -19,7 +19,7 @@ from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, RetryPol
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
-from tickwheel.scheduler.stores import Shard
+from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.verbs.client import STEPS_MAX
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, due_at, job_query, set_write
@@ -217,6 +217,20 @@ class RemoteClient:
         return [
             Shard(each["shard"], each["owner"], each["epoch"], each["until"] and _wire.ms(each["until"]))
             for each in self._read("/v1/shards", {})["shards"]
+        ]
+
+    def nodes(self) -> Sequence[Node]:
+        """
+        Read who fires.
+        """
+        return [
+            Node(
+                each["owner"],
+                each["until"] and _wire.ms(each["until"]),
+                each["heard_at"] and _wire.ms(each["heard_at"]),
+                each["figures"] and each["figures"] | {"started_at": _wire.ms(each["figures"]["started_at"])},
+            )
+            for each in self._read("/v1/fleet", {})["nodes"]
         ]
 
     def stats(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tickwheel.errors import ClosedError
@@ -23,6 +23,7 @@ from tickwheel.scheduler.remote._client import RemoteClient
 from tickwheel.scheduler.remote._puller import Puller
 from tickwheel.scheduler.remote._pulls import RemotePulls
 from tickwheel.scheduler.remote._transport import Transport
+from tickwheel.scheduler.stores import Node
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.handler import HandlerTarget
 
@@ -126,6 +127,12 @@ class RemoteCore:
         running = [] if self._puller is None else self._puller.stop(deadline)
         self._transport.close()
         return running
+
+    def nodes(self) -> Sequence[Node]:
+        """
+        Return who fires.
+        """
+        return self.client.nodes()
 
     def stats(self) -> dict[str, Any]:
         """

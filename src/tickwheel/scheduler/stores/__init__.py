@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tickwheel.scheduler.stores._memory import MemoryStore
 from tickwheel.scheduler.stores._open import make_store, masked, open_store
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Joins, Lease, Shard, Skill, Store
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Joins, Lease, Node, Shard, Skill, Store
 
 __all__ = [
     "Abilities",
@@ -15,6 +15,7 @@ __all__ = [
     "Joins",
     "Lease",
     "MemoryStore",
+    "Node",
     "Shard",
     "Skill",
     "Store",

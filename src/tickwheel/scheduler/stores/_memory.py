@@ -7,9 +7,9 @@ from __future__ import annotations
 import heapq
 import threading
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
@@ -33,8 +33,9 @@ from tickwheel.scheduler.model import (
     Write,
 )
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
+from tickwheel.scheduler.stores._nodes import owners_of
 from tickwheel.scheduler.stores._rules import NOT_OWNER, act_of, cut_off, decide, key_of, rescued
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 
 __all__ = ["MemoryStore"]
 
@@ -229,6 +230,12 @@ class MemoryStore:
         with self._lock:
             self._check_open()
             return [Shard(0, self._owner, self._epoch)]
+
+    def report(self, owner: str, figures: Mapping[str, Any]) -> None:
+        pass
+
+    def nodes(self) -> list[Node]:
+        return owners_of(self.shards())
 
     def wait_for_change(self, timeout_s: float) -> bool:
         self._woken.wait(timeout_s)

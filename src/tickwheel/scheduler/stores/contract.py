@@ -7,13 +7,13 @@ in batches, so group commit is written once, above all stores, and one batch is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Write
 
-__all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Shard", "Skill", "Store"]
+__all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Node", "Shard", "Skill", "Store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,24 @@ class Shard:
     owner: str | None
     epoch: int
     until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """
+    A process that fires, or did a moment ago.
+
+    Attributes:
+        owner: The name under which it holds leases.
+        until: Store time until which it is counted on unless it renews; None where a lock of the system says it.
+        heard_at: Store time of its last report; None where there was none.
+        figures: That report: what it has fired, and what it is busy with; None where there was none.
+    """
+
+    owner: str
+    until: int | None = None
+    heard_at: int | None = None
+    figures: Mapping[str, Any] | None = None
 
 
 Skill: TypeAlias = tuple[str, str | None]
@@ -310,6 +328,20 @@ class Store(Protocol):
     def shards(self) -> list[Shard]:
         """
         Return all shards by their numbers, each with its owner; anybody may ask, and nothing changes by it.
+        """
+
+    def report(self, owner: str, figures: Mapping[str, Any]) -> None:
+        """
+        Keep *figures*, which JSON can carry, as the last of *owner*; it has to be among the nodes.
+
+        Where there can be only one owner, nothing need be kept.
+        """
+
+    def nodes(self) -> list[Node]:
+        """
+        Return who fires, by their names, and who did until ten minutes ago and has not released; anybody may ask.
+
+        Where a lock of the system replaces leases, only who lives.
         """
 
     def wait_for_change(self, timeout_s: float) -> bool:

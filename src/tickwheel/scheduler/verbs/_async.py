@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page
-from tickwheel.scheduler.stores import Shard
+from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
@@ -228,6 +228,12 @@ class AsyncScheduler(Common):
         Return all shards with their owners: see `Scheduler.shards`.
         """
         return await asyncio.to_thread(self._core.client.shards)
+
+    async def nodes(self) -> Sequence[Node]:
+        """
+        Return the processes that fire, each with what it last reported: see `Scheduler.nodes`.
+        """
+        return await asyncio.to_thread(self._core.nodes)
 
     async def lease(
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tickwheel.observe.events import EventHook
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page
-from tickwheel.scheduler.stores import Shard
+from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.pull import JobLease
@@ -147,6 +147,11 @@ class Backend(Protocol):
     def stats(self) -> dict[str, Any]:
         """
         Return the counters and figures.
+        """
+
+    def nodes(self) -> Sequence[Node]:
+        """
+        Return who fires.
         """
 
     def recent(self, after: int) -> list[FiringRecord]:

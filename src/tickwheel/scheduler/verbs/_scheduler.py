@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page
-from tickwheel.scheduler.stores import Shard
+from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
@@ -314,6 +314,14 @@ class Scheduler(Common):
         Return all shards of the store, each with its owner, its epoch, and until when the lease holds.
         """
         return self._core.client.shards()
+
+    def nodes(self) -> Sequence[Node]:
+        """
+        Return the processes that fire, and those that did until ten minutes ago, each with what it last reported.
+
+        Only stores that several processes may own keep reports; of others, a process knows its own.
+        """
+        return self._core.nodes()
 
     def lease(
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0

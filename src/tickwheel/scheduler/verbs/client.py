@@ -19,7 +19,7 @@ from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.model import Actor, Answer, HistoryRecord, Job, Page, Set, State, Write
-from tickwheel.scheduler.stores import Joins, Shard, Store
+from tickwheel.scheduler.stores import Joins, Node, Shard, Store
 from tickwheel.scheduler.verbs._joined_connections import refuse_own_wait
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
@@ -115,9 +115,7 @@ class Client:
 
     def _open(self) -> Writer:
         self.store.open()
-        if self.store.abilities.has_many_owners:  # it may have a clock of its own
-            before = self.clock.local()
-            self.clock.sample(self.store.now_ms(), before, self.clock.local())
+        self._sample()
         return Writer(
             self.store,
             self._runtime,
@@ -127,6 +125,11 @@ class Client:
             on_unknown=self._on_unknown,
             referee=Referee(self._knowing, self._requests),
         )
+
+    def _sample(self) -> None:
+        if self.store.abilities.has_many_owners:  # it may have a clock of its own
+            before = self.clock.local()
+            self.clock.sample(self.store.now_ms(), before, self.clock.local())
 
     def _resubmit(self, writes: Sequence[Write], done: Done) -> None:
         writer = self._writer
@@ -249,6 +252,14 @@ class Client:
         """
         self.opened()
         return self.store.shards()
+
+    def nodes(self) -> list[Node]:
+        """
+        Read who fires, and the store's clock, by which they are judged and which only owners sample again and again.
+        """
+        self.opened()
+        self._sample()
+        return self.store.nodes()
 
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """

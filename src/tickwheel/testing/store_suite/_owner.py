@@ -49,6 +49,18 @@ class OwnerTests(StoreTests):
             assert rig.set("other").outcome is Outcome.CREATED
             rig.store.release(OWNER)
 
+    def test_nodes(self) -> None:
+        """
+        An owner is among the nodes until it releases, with its figures where others may have a share.
+        """
+        with self.rig() as rig:
+            rig.store.report(OWNER, {"fired": 1})
+            (node,) = rig.store.nodes()
+            assert node.owner == OWNER
+            assert node.figures == ({"fired": 1} if rig.store.abilities.has_many_owners else None)
+            rig.store.release(OWNER)
+            assert rig.store.nodes() == []
+
     def test_shards(self) -> None:
         """
         Every shard is listed with its owner, epoch and end, to owners and others, and as nobody's once it was released.

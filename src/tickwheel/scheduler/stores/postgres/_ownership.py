@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tickwheel.scheduler.stores._nodes import KEPT_MS
 from tickwheel.scheduler.stores.contract import Lease
 from tickwheel.scheduler.stores.postgres._batch import add_counts, run
 from tickwheel.scheduler.stores.postgres._connections import Connection
@@ -52,7 +53,7 @@ def release(connection: Connection, owner: str) -> None:
     shards = [row[0] for row in connection.execute(SQL["held_shards"], (owner, 0)).fetchall()]
     connection.execute(SQL["give_up_shards"], (owner, shards))
     _end_tails(connection, shards)
-    connection.execute(SQL["forget_nodes"], (owner, _now(connection)))
+    connection.execute(SQL["forget_nodes"], (owner, _now(connection) - KEPT_MS))
 
 
 def _keep(connection: Connection, owner: str, now: int, lease_ms: int) -> tuple[list[Lease], int, bool]:

@@ -4,21 +4,23 @@ The store in a PostgreSQL database.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._listener import Listener
+from tickwheel.scheduler.stores._nodes import KEPT_MS
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of, paused_job_of
 from tickwheel.scheduler.stores._sharding import sharding
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 from tickwheel.scheduler.stores.postgres import _history, _ownership, _withdrawals
 from tickwheel.scheduler.stores.postgres._batch import Batch, ServerMovedError, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connections
@@ -299,6 +301,15 @@ class PostgresStore:
     def shards(self) -> list[Shard]:
         with self._open_connections().reading() as connection:
             return [Shard(*row) for row in connection.execute(SQL["owners"]).fetchall()]
+
+    def report(self, owner: str, figures: Mapping[str, Any]) -> None:
+        with self._open_connections().reading() as connection:
+            connection.execute(SQL["report_figures"], (json.dumps(figures), owner))
+
+    def nodes(self) -> list[Node]:
+        with self._open_connections().reading() as connection:
+            rows = connection.execute(SQL["nodes"], (KEPT_MS,)).fetchall()
+        return [Node(owner, until, at, figures and json.loads(figures)) for owner, until, at, figures in rows]
 
     def wait_for_change(self, timeout_s: float) -> bool:
         return self._listener is not None and self._listener.wait(timeout_s)

@@ -223,6 +223,13 @@ INSERT INTO tickwheel_shard (shard) SELECT generate_series(%s, %s - 1);
 INSERT INTO tickwheel_node (owner, seen_until) VALUES (%s, %s)
 ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until;
 
+-- name: report_figures
+UPDATE tickwheel_node SET figures = %s, heard_at = floor(extract(epoch FROM clock_timestamp()) * 1000) WHERE owner = %s;
+
+-- name: nodes
+SELECT owner, seen_until, heard_at, figures FROM tickwheel_node
+WHERE seen_until >= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s ORDER BY owner COLLATE "C";
+
 -- name: forget_nodes
 DELETE FROM tickwheel_node WHERE owner = %s OR seen_until < %s;
 

@@ -36,6 +36,8 @@ _FLAGS: Final = {
     "running": ("running", _READING),
     "aside": ("aside", _READING),
     "shards": ("shards", _READING),
+    "nodes": ("nodes", _READING),
+    "report": ("report", _FREEING),
 }
 """Each script, by the name under which it is called: its file, and what it asks of the server."""
 

@@ -4,19 +4,21 @@ The store in Redis.
 
 from __future__ import annotations
 
+import json
 import logging
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, State, Write
 from tickwheel.scheduler.stores._listener import Listener
+from tickwheel.scheduler.stores._nodes import KEPT_MS
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
 from tickwheel.scheduler.stores._sharding import sharding
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Shard, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 from tickwheel.scheduler.stores.redis import _history, _withdrawals
 from tickwheel.scheduler.stores.redis._batch import Batch, shard_of_row
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
@@ -217,6 +219,19 @@ class RedisStore:
             Shard(int(number), owner.decode() or None, int(epoch), int(until) or None)
             for number, owner, epoch, until in zip(*(reply[start::4] for start in range(4)), strict=True)
         ]
+
+    def report(self, owner: str, figures: Mapping[str, Any]) -> None:
+        self._open_connections().run("report", owner, json.dumps(figures), KEPT_MS, is_write=True)
+
+    def nodes(self) -> list[Node]:
+        reply = self._open_connections().run("nodes", KEPT_MS)
+        return sorted(
+            (
+                Node(owner.decode(), int(until), int(heard_at) or None, json.loads(figures) if figures else None)
+                for owner, until, heard_at, figures in zip(*(reply[start::4] for start in range(4)), strict=True)
+            ),
+            key=lambda node: node.owner,
+        )
 
     def wait_for_change(self, timeout_s: float) -> bool:
         return self._listener is not None and self._listener.wait(timeout_s)

@@ -20,6 +20,7 @@
 --   history       zset    the keys that have a past, by the instant of their oldest record
 --   history_sizes zset    the same keys, by how many records they have
 --   history_facts hash    number: the last one given out; count: of all records
+--   reports       hash    node -> that instant, when it last reported, and its figures
 local base = KEYS[1]
 local CHUNK = 2000
 
@@ -34,6 +35,16 @@ end
 
 local function whole(number)
     return string.format('%.0f', number)
+end
+
+-- What nodes last reported, by their names.
+local function reports()
+    local list, found = redis.call('HGETALL', at('reports')), {}
+    for i = 1, #list, 2 do
+        local till, heard_at, figures = list[i + 1]:match('^(%d+) (%d+) (.*)$')
+        found[list[i]] = {till = tonumber(till), heard_at = heard_at, figures = figures}
+    end
+    return found
 end
 
 -- Calls a command with as many arguments at a time as Lua's stack takes; returns the replies' elements in one table.

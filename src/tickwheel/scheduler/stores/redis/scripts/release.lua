@@ -7,4 +7,5 @@ for _, shard in ipairs(all_shards()) do
         redis.call('HDEL', place, 'owner', 'until')
     end
 end
+redis.call('HDEL', at('reports'), ARGV[1])
 return redis.call('ZREM', at('nodes'), ARGV[1]) and 1

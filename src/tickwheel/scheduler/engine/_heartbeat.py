@@ -1,0 +1,87 @@
+"""
+The heartbeat: what this node reports of itself to all that share its store, with each renewal of its leases.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from tickwheel._version import __version__
+from tickwheel.scheduler.engine.figures import Figures
+from tickwheel.scheduler.engine.resources import Resources
+
+__all__ = ["Heartbeat"]
+
+_SPAN_S: Final = 60.0
+"""Over how long the lateness and the rate are taken, and a step more."""
+_STEP_S: Final = 5.0
+"""The time from one kept reading to the next, however often leases are renewed."""
+
+
+class Heartbeat:
+    """
+    The figures of one node. Made and beaten by one thread at a time; `figures` by any.
+
+    Args:
+        resources: What all roles share.
+        figures: What it has done.
+        sizes: Returns what it is busy with.
+        pause_s: Returns the time from one beat to the next, by which others know that one is missing.
+    """
+
+    def __init__(
+        self, resources: Resources, figures: Figures, sizes: Callable[[], dict[str, int]], pause_s: Callable[[], float]
+    ) -> None:
+        self._store = resources.store
+        self._owner = resources.owner
+        self._hooks = resources.hooks
+        self._monotonic = resources.runtime.monotonic
+        self._figures = figures
+        self._sizes = sizes
+        self._pause_s = pause_s
+        self._started_at = resources.clock.now_ms()
+        self._places = resources.options.workers
+        self._past = deque([self._now()])
+
+    def beat(self) -> None:
+        """
+        Report the figures, if anybody else may have a share in the store; a failure is passed to the hooks alone.
+        """
+        now = self._monotonic()
+        while len(self._past) > 1 and self._past[1][0] <= now - _SPAN_S:
+            self._past.popleft()
+        if now - self._past[-1][0] >= _STEP_S:
+            self._past.append(self._now())
+        if not self._store.abilities.has_many_owners:
+            return
+        try:
+            self._store.report(self._owner, self.figures())
+        except Exception as error:  # noqa: BLE001 - the thread of the leases must not end
+            self._hooks.failed("reporting figures", error)
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return the figures of now.
+        """
+        at, fired, counts = self._past[0]
+        lateness, number = self._figures.lateness, self._figures.counts
+        return {
+            "version": __version__,
+            "started_at": self._started_at,
+            "every_s": round(self._pause_s(), 3),
+            "fired": number["fired"],
+            "failed": number["failed"],
+            "dead": number["dead_total"],
+            "places": self._places,
+            **self._sizes(),
+            "lately": {
+                "span_s": round(self._monotonic() - at, 3),
+                "fired": number["fired"] - fired,
+                **lateness.since(counts),
+            },
+        }
+
+    def _now(self) -> tuple[float, int, list[int]]:
+        return self._monotonic(), self._figures.counts["fired"], self._figures.lateness.snapshot()

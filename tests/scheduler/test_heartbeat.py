@@ -1,0 +1,104 @@
+"""
+What a node reports of itself, and that nothing depends on it.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from tickwheel.observe.events import StoreFailed
+from tickwheel.scheduler import Scheduler, StoreError
+from tickwheel.scheduler.engine._heartbeat import Heartbeat
+from tickwheel.scheduler.engine.figures import Figures
+from tickwheel.scheduler.stores import Abilities, MemoryStore
+
+
+class Reported(MemoryStore):
+    """
+    A store that others may own, too: it keeps what was reported, or fails to.
+    """
+
+    abilities = Abilities(has_many_owners=True, renew_s=0.01)
+
+    def __init__(self):
+        super().__init__()
+        self.reports = []
+        self.is_down = False
+
+    def report(self, owner, figures):
+        """
+        Keep *figures*.
+        """
+        if self.is_down:
+            what = "the test took the store down"
+            raise StoreError(what, "wait", is_transient=True)
+        self.reports.append((owner, dict(figures)))
+
+
+@pytest.fixture
+def node():
+    """
+    Return a heartbeat with what it depends on, and a clock that a test sets.
+    """
+    now_s, store, figures = [1_000.0], Reported(), Figures()
+    resources = SimpleNamespace(
+        store=store,
+        owner="node",
+        hooks=None,
+        runtime=SimpleNamespace(monotonic=lambda: now_s[0]),
+        clock=SimpleNamespace(now_ms=lambda: 7),
+        options=SimpleNamespace(workers=4),
+    )
+    heartbeat = Heartbeat(resources, figures, lambda: {"staged": 3}, lambda: 0.5)
+    return SimpleNamespace(heartbeat=heartbeat, now_s=now_s, store=store, figures=figures)
+
+
+def test_last_minute(node):
+    """
+    Rate and lateness are of the last minute, give or take a step, however often a node renews; totals are of its life.
+    """
+    node.figures.counts["fired"] += 5
+    node.figures.lateness.add(900.0)
+    for _ in range(400):
+        node.now_s[0] += 0.5
+        node.heartbeat.beat()
+    node.figures.counts["fired"] += 2
+    node.figures.lateness.add(1.0)
+    lately = node.heartbeat.figures()["lately"]
+    assert 60 <= lately["span_s"] <= 65
+    assert (lately["fired"], lately["count"]) == (2, 1)
+    assert 1.0 <= lately["p50_ms"] == lately["max_ms"] <= 1.125
+    assert len(node.heartbeat._past) <= 14
+    owner, figures = node.store.reports[-1]
+    assert (owner, figures["fired"], figures["staged"], figures["every_s"]) == ("node", 5, 3, 0.5)
+
+
+def test_renewals_do_not_depend_on_reports(make, events, until):
+    """
+    A node that cannot report keeps its leases, and the hooks are notified of each failure.
+    """
+    store = Reported()
+    store.is_down = True
+    scheduler = make(store)
+    found = events(scheduler)
+    scheduler.start()
+    found.wait_for(lambda: sum(isinstance(each, StoreFailed) for each in found.items) >= 3)
+    assert scheduler.stats()["leases"]["failures"] == 0
+    assert scheduler.stats()["leases"]["renewals"] >= 2
+    store.is_down = False
+    until(lambda: store.reports)
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/jobs.db"])
+def test_one_owner_knows_its_own_figures(tmp_path, url):
+    """
+    Of a store that one process owns, that process is the only node, and has its figures without a report.
+    """
+    scheduler = Scheduler(url.format(tmp_path))
+    assert scheduler.nodes() == []
+    scheduler.start()
+    (node,) = scheduler.nodes()
+    assert (node.owner, node.heard_at, node.figures["fired"]) == (scheduler.stats()["owner"], None, 0)
+    scheduler.stop()
