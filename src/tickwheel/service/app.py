@@ -17,6 +17,7 @@ from tickwheel.service.batch import Batches
 from tickwheel.service.debug import Debug
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
+from tickwheel.service.fleet import Fleet
 from tickwheel.service.guard import Guard
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.idempotency import IdempotencyKeys
@@ -61,6 +62,7 @@ class Service:
             pulls=self._pulls,
             figures=figures,
             live=self._live,
+            fleet=Fleet(scheduler, figures),
             debug=self._debug,
         )
         self.document = openapi(table)

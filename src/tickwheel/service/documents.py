@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Raw, Struct
 
+from tickwheel.scheduler import Shard
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.model import Answer, Job, RetryPolicy
 from tickwheel.service.firings import WORDS
@@ -39,6 +40,7 @@ __all__ = [
     "instant",
     "job_document",
     "pause_document",
+    "shard_document",
     "wheel_document",
 ]
 
@@ -295,6 +297,13 @@ def pause_document(job: Job) -> PauseDocument | None:
     """
     pause = job.pause
     return None if pause is None else PauseDocument(instant(pause.at), pause.by, pause.note)
+
+
+def shard_document(shard: Shard) -> ShardDocument:
+    """
+    Return *shard* as it goes out.
+    """
+    return ShardDocument(shard.number, shard.owner, shard.epoch, None if shard.until is None else instant(shard.until))
 
 
 @lru_cache(256)

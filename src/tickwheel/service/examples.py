@@ -30,6 +30,7 @@ from tickwheel.service.documents import (
     ShardsDocument,
     WheelDocument,
 )
+from tickwheel.service.fleet import FleetDocument
 from tickwheel.service.history import HistoryDocument
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument
 from tickwheel.service.schedules import RunsDocument, ScheduleDocument, SchedulesDocument
@@ -85,11 +86,9 @@ _SCHEDULE: Final[dict[str, Any]] = {
     "rule": _RULE,
     "runs": _RUNS,
 }
+_QUANTILES: Final[dict[str, Any]] = {"count": 2, "p50_ms": 0.4, "p99_ms": 0.7, "max_ms": 0.7}
 _LATENESS: Final[dict[str, Any]] = {
-    "count": 2,
-    "p50_ms": 0.4,
-    "p99_ms": 0.7,
-    "max_ms": 0.7,
+    **_QUANTILES,
     "sum_ms": 1.1,
     "histogram": [[0.5, 1], [1.0, 1], [None, 0]],
     "traces": [{"lateness_ms": 0.7, "fired_at": _DUE_AT, "trace": f"00-{'4b':0>32}-{'9c':0>16}-01"}],
@@ -217,6 +216,34 @@ ANSWERS: Final[dict[Any, Any]] = {
         "store": "postgresql:///jobs",
         "owner": _OWNER,
         "epoch": 3,
+        "shards": [{"shard": 0, "owner": _OWNER, "epoch": 3, "until": "2030-01-01T09:00:10Z"}],
+    },
+    FleetDocument: {
+        "now": _SET_AT,
+        "store": "postgresql:///jobs",
+        "owner": _OWNER,
+        "nodes": [
+            {
+                "owner": _OWNER,
+                "is_this": True,
+                "state": "well",
+                "heard_at": _SET_AT,
+                "until": "2030-01-01T09:00:10Z",
+                "shards": [0],
+                "tails": [],
+                "figures": {
+                    **dict.fromkeys(("failed", "dead", "waiting", "in_flight"), 0),
+                    "version": "0.1.0",
+                    "started_at": _SET_AT,
+                    "every_s": 3.333,
+                    "fired": 2,
+                    "places": 8,
+                    "staged": 1,
+                    "in_memory": 1,
+                    "lately": {"span_s": 60.0, "fired": 2, **_QUANTILES},
+                },
+            }
+        ],
         "shards": [{"shard": 0, "owner": _OWNER, "epoch": 3, "until": "2030-01-01T09:00:10Z"}],
     },
     WheelDocument: {

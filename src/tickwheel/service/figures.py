@@ -13,10 +13,9 @@ from tickwheel.service.bodies import CENTURY_S
 from tickwheel.service.documents import (
     CountsDocument,
     FiringsDocument,
-    ShardDocument,
     ShardsDocument,
     firing_document,
-    instant,
+    shard_document,
     wheel_document,
 )
 from tickwheel.service.firings import Firings
@@ -135,10 +134,7 @@ class Figures:
         """
         query(call)
         stats = await self.stats()
-        shards = [
-            ShardDocument(each.number, each.owner, each.epoch, None if each.until is None else instant(each.until))
-            for each in await self._scheduler.shards()
-        ]
+        shards = [shard_document(each) for each in await self._scheduler.shards()]
         return document_reply(ShardsDocument(stats["store"], stats["owner"], stats["epoch"], shards))
 
     async def get_firings(self, call: Request) -> Reply:

@@ -37,6 +37,7 @@ from tickwheel.service.documents import (
     WheelDocument,
 )
 from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures
+from tickwheel.service.fleet import Fleet, FleetDocument
 from tickwheel.service.history import HistoryDocument
 from tickwheel.service.http import Request
 from tickwheel.service.jobs import HISTORY_FIELDS, LIST_FIELDS, Jobs
@@ -103,7 +104,15 @@ class Operation:
 
 
 def operations(
-    *, jobs: Jobs, batches: Batches, schedules: Schedules, pulls: Pulls, figures: Figures, live: Live, debug: Debug
+    *,
+    jobs: Jobs,
+    batches: Batches,
+    schedules: Schedules,
+    pulls: Pulls,
+    figures: Figures,
+    fleet: Fleet,
+    live: Live,
+    debug: Debug,
 ) -> tuple[Operation, ...]:
     """
     Return the table over these.
@@ -186,6 +195,7 @@ def operations(
         Operation("POST", f"{pull}:ack", pulls.ack, {200: EndedDocument}, _WORK, AckBody),
         Operation("POST", f"{pull}:nack", pulls.nack, {200: EndedDocument}, _WORK, NackBody),
         Operation("POST", f"{pull}:extend", pulls.extend, {200: ExtendedDocument}, _WORK, ExtendBody),
+        Operation("GET", "/v1/fleet", fleet.get, {200: FleetDocument}, (*_READ, *_STORE)),
         Operation("GET", "/v1/shards", figures.get_shards, {200: ShardsDocument}, (*_READ, *_STORE)),
         Operation("GET", "/v1/wheel", figures.get_wheel, {200: WheelDocument}, (*_READ, *_STORE)),
         Operation("GET", "/v1/due", figures.get_due, {200: CountsDocument}, (*_READ, *_STORE), query=DUE_FIELDS),

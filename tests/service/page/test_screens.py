@@ -32,7 +32,7 @@ VIEWS: dict[str, tuple[str, str, str | None]] = {
     "overview": ("", "#jobs .row", None),
     "dead": ("#dead", "#letters .letter", None),
     "schedules": ("#schedules", "#schedules .schedule", None),
-    "shards": ("#shards", "#shards .shard", None),
+    "fleet": ("#fleet", "#lanes .lane", None),
     "wheel": ("#wheel", "#levels tbody tr", None),
     "job": ("", "#detail dl", "retrying/0001"),
 }

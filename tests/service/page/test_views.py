@@ -1,5 +1,5 @@
 """
-What a user does in the views beside the overview: dead letters, schedules, shards, the wheel; and with a read token.
+What a user does in the views beside the overview: dead letters, schedules, the fleet, the wheel; and with a read token.
 """
 
 from __future__ import annotations
@@ -97,14 +97,15 @@ def test_schedules(server, page):
         server.job("DELETE", key)
 
 
-def test_shards(server, page):
+def test_fleet_of_one(server, page):
     """
-    The shard of a SQLite file is shown with its owner, and how its store keeps up.
+    The shard of a SQLite file is shown in the lane of its owner, and how its store keeps up.
     """
-    open_view(page, server, "shards")
-    page.wait_for(lambda: page.texts("#shards .shard b") == ["0"])
+    open_view(page, server, "fleet")
+    page.wait_for(lambda: page.texts("#lanes .cells li") == ["0"])
     owner = server.ask("GET", "/v1/shards").json["owner"]
-    assert owner in page.find("#shards-lead").text
+    assert owner in page.texts("#lanes .who b")
+    assert page.texts("#lanes .state") == ["this process, well"]
     assert "held by a lock of the system" in page.find("#owner").text
     assert "sqlite:///" in page.find("#commits").text
 
@@ -127,15 +128,15 @@ def test_views_are_addresses(server, page):
     """
     A view can be linked to, gone back from, and reached with the keyboard; the others are hidden.
     """
-    page.browser.get(f"http://{server.host}:{server.port}/#shards")
-    page.wait_for(lambda: page.find("[data-view=shards]").is_displayed())
-    assert page.texts("#views [aria-current]") == ["Shards"]
+    page.browser.get(f"http://{server.host}:{server.port}/#fleet")
+    page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
+    assert page.texts("#views [aria-current]") == ["Fleet"]
     page.find("#views [href='#wheel']").send_keys(Keys.ENTER)
     page.wait_for(lambda: page.find("[data-view=wheel]").is_displayed())
-    assert not page.find("[data-view=shards]").is_displayed()
+    assert not page.find("[data-view=fleet]").is_displayed()
     assert page.browser.title.endswith("Wheel · tickwheel")
     page.browser.back()
-    page.wait_for(lambda: page.find("[data-view=shards]").is_displayed())
+    page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
 
 
 def test_with_a_read_token(start, page):

@@ -1,4 +1,4 @@
-// The row of figures, and how the lateness of firings is spread.
+// The row of figures: of the store, and what was done here, by this process since its start. And how the lateness of firings is spread.
 
 import { el, svg, sync } from "./dom.js";
 import { count, lateness } from "./words.js";
@@ -8,12 +8,12 @@ const late = ({ lateness: figures }, name) => lateness(figures.count ? figures[n
 const FIGURES = [
   ["pending", "Pending", (s) => count(s.pending)],
   ["running", "Running", (s) => count(s.running)],
-  ["fired", "Fired", (s) => count(s.fired)],
-  ["failed", "Failed", (s) => count(s.failed)],
+  ["fired", "Fired here", (s) => count(s.fired)],
+  ["failed", "Failed here", (s) => count(s.failed)],
   ["dead", "Dead", (s) => count(s.dead)],
-  ["p50", "Late p50", (s) => late(s, "p50_ms")],
-  ["p99", "Late p99", (s) => late(s, "p99_ms")],
-  ["max", "Late max", (s) => late(s, "max_ms")],
+  ["p50", "Late here, p50", (s) => late(s, "p50_ms")],
+  ["p99", "Late here, p99", (s) => late(s, "p99_ms")],
+  ["max", "Late here, most", (s) => late(s, "max_ms")],
 ];
 
 const STATES = ["pending", "running", "dead"]; // these lead to the jobs that they count

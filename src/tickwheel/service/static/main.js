@@ -6,13 +6,14 @@ import { openJob } from "./detail.js";
 import { dial } from "./dial.js";
 import { byId } from "./dom.js";
 import { showFigures, showLateness } from "./figures.js";
+import { showFleet, tick } from "./fleet.js";
 import { Firings } from "./firings.js";
 import { Jobs } from "./jobs.js";
 import { follow } from "./live.js";
 import { Near } from "./near.js";
+import { showProcess } from "./process.js";
 import { Rates } from "./rates.js";
 import { Schedules } from "./schedules.js";
-import { showShards } from "./shards.js";
 import { Strips } from "./strips.js";
 import { attempt } from "./toasts.js";
 import { Views } from "./views.js";
@@ -26,7 +27,7 @@ const refresh = {
   overview: () => Promise.all([jobs.refresh(), forecast()]),
   dead: () => dead.refresh(),
   schedules: () => schedules.refreshSometimes(),
-  shards: async () => stats && (await attempt(() => showShards(stats))),
+  fleet: () => (stats && showProcess(stats), showFleet().catch(() => null)),
   wheel: () => near.refresh().catch(() => null), // the stream says when the service is away
 };
 const changed = throttle(() => refresh[views.current](), REFRESH_MS);
@@ -74,7 +75,7 @@ follow(
       byId("store").textContent = data.store;
       if (stats?.changes !== data.changes || stats?.pending !== data.pending) changed();
       stats = data;
-      if (views.current === "shards") changed();
+      if (views.current === "fleet") changed();
     }
     if (name !== "firings") byId("trouble").hidden = name !== "trouble";
   },
@@ -88,6 +89,7 @@ follow(
 );
 
 setInterval(() => document.hidden || !stats || (views.current === "overview" && forecast()) || (views.current === "wheel" && refresh.wheel()), 1000);
+setInterval(() => document.hidden || views.current !== "fleet" || tick(), 100);
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
 
 views.show();

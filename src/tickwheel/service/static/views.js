@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-const TITLES = { overview: "tickwheel", dead: "Dead letters", schedules: "Schedules", shards: "Shards", wheel: "Wheel" };
+const TITLES = { overview: "tickwheel", dead: "Dead letters", schedules: "Schedules", fleet: "Fleet", wheel: "Wheel" };
 
 const named = () => (location.hash.slice(1) in TITLES ? location.hash.slice(1) : "overview");
 

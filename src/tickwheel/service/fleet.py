@@ -1,0 +1,166 @@
+"""
+The fleet: every process that fires the jobs of the store, whichever of them answers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct, ValidationError, convert
+
+from tickwheel.scheduler import AsyncScheduler, Node, Shard
+from tickwheel.service.documents import Moment, ShardDocument, instant, shard_document
+from tickwheel.service.figures import Figures
+from tickwheel.service.http import Reply, Request
+from tickwheel.service.intake import query
+from tickwheel.service.replies import document_reply
+
+__all__ = ["Fleet", "FleetDocument", "NodeDocument"]
+
+_MISSED: Final = 2.25
+"""A node is silent if its last report is so many pauses old: two are late by then, and its leases last three."""
+NodeState: TypeAlias = Literal["well", "silent", "gone"]
+
+
+class LatelyDocument(Struct, frozen=True):
+    """
+    The firings of a node in the last `span_s` seconds, about a minute where it runs that long, and their lateness.
+    """
+
+    span_s: float
+    fired: int
+    count: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class NodeFiguresDocument(Struct, frozen=True):
+    """
+    The last report of a node: totals since its start, and what it is busy with; `places` is its number of threads.
+    """
+
+    version: str
+    started_at: Moment
+    every_s: float
+    fired: int
+    failed: int
+    dead: int
+    places: int
+    staged: int
+    in_memory: int
+    waiting: int
+    in_flight: int
+    lately: LatelyDocument
+
+
+class NodeDocument(Struct, frozen=True):
+    """
+    A process that fires, or did until ten minutes ago.
+
+    It is `silent` if reports are overdue while its leases last, and `gone` after these. `heard_at` and `figures` are
+    null where it has not reported: a file has one owner, which knows its own figures alone. `tails` are the parts of
+    shards that were handed over while jobs of them ran there.
+    """
+
+    owner: str
+    is_this: bool
+    state: NodeState
+    heard_at: Moment | None
+    until: Moment | None
+    shards: list[int]
+    tails: list[int]
+    figures: NodeFiguresDocument | None
+
+
+class FleetDocument(Struct, frozen=True):
+    """
+    All nodes of the store and all its shards, without tails.
+
+    `now` is the store's clock, `owner` the process that answers. A shard whose owner is not among the nodes has none.
+    """
+
+    now: Moment
+    store: str
+    owner: str | None
+    nodes: list[NodeDocument]
+    shards: list[ShardDocument]
+
+
+class Fleet:
+    """
+    The processes that fire.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler, figures: Figures) -> None:
+        """
+        Read *scheduler*, and the clock of its store from *figures*.
+        """
+        self._scheduler = scheduler
+        self._figures = figures
+
+    async def get(self, request: Request) -> Reply:
+        """
+        Return every process that fires, with its shards, lateness and load.
+        """
+        query(request)
+        return document_reply(await self.read())
+
+    async def read(self) -> FleetDocument:
+        """
+        Return the fleet of now.
+        """
+        nodes = {each.owner: each for each in await self._scheduler.nodes()}
+        shards = await self._scheduler.shards()
+        stats = await self._figures.scheduler_stats()  # only now: who asks for nodes has read the store's clock
+        now, owner = int(time.time() * 1000 + stats["offset_ms"]), stats["owner"]
+        number = stats["shards_all"]
+        return FleetDocument(
+            instant(now),
+            stats["store"],
+            owner,
+            [_node(each, owner, now, shards, number) for each in nodes.values()],
+            [shard_document(each if each.owner in nodes else replace(each, owner=None)) for each in shards[:number]],
+        )
+
+
+def _node(node: Node, owner: str | None, now: int, shards: Sequence[Shard], number: int) -> NodeDocument:
+    figures = _figures(node.figures)
+    return NodeDocument(
+        node.owner,
+        node.owner == owner,
+        _state(node, figures, now),
+        _instant(node.heard_at),
+        _instant(node.until),
+        [each.number for each in shards[:number] if each.owner == node.owner],
+        [each.number for each in shards[number:] if each.owner == node.owner],
+        figures,
+    )
+
+
+def _figures(given: Mapping[str, Any] | None) -> NodeFiguresDocument | None:
+    """
+    Return what a node reported, which may be of another version: what this one does not know is left out.
+    """
+    if given is None:
+        return None
+    try:
+        return convert({**given, "started_at": instant(given["started_at"])}, NodeFiguresDocument)
+    except (KeyError, TypeError, ValidationError):
+        return None
+
+
+def _state(node: Node, figures: NodeFiguresDocument | None, now: int) -> NodeState:
+    if node.until is not None and node.until < now:
+        return "gone"
+    if node.heard_at is None or figures is None:
+        return "well"
+    return "silent" if now - node.heard_at > 1000 * _MISSED * figures.every_s else "well"
+
+
+def _instant(ms: int | None) -> datetime | None:
+    return None if ms is None else instant(ms)

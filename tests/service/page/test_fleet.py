@@ -1,0 +1,102 @@
+"""
+The fleet on the page: two nodes on one PostgreSQL, one of which is stopped without a word.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+SERVERS = Path(__file__).parents[2] / "scheduler" / "stores" / "conftest.py"
+LEASE_S = 6
+
+
+@pytest.fixture
+def store():
+    """
+    Return the URL of an empty database, with leases of a few seconds.
+    """
+    spec = importlib.util.spec_from_file_location("store_servers", SERVERS)
+    servers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(servers)
+    if servers.find("initdb") is None:
+        pytest.skip("no PostgreSQL is installed")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+    folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))
+    server = servers.Postgres(folder)
+    server.start()
+    yield f"{server.url('postgres')}&shards=4&lease_s={LEASE_S}"
+    server.stop()
+    shutil.rmtree(folder)
+
+
+def test_two_nodes(store, start, page):
+    """
+    Each node has its lane, whichever shows the page; a stopped one is red before its leases end, and is taken over.
+    """
+    first, second = start("--store", store), start("--store", store)
+    page.browser.get(f"http://{first.host}:{first.port}/#fleet")
+    page.wait_for(lambda: [len(shards) for shards in lanes(page).values()] == [2, 2])
+    fleet = second.ask("GET", "/v1/fleet").json
+    assert {node["owner"]: node["shards"] for node in fleet["nodes"]} == lanes(page)
+    (here,) = (node["owner"] for node in fleet["nodes"] if not node["is_this"])
+    (other,) = (node["owner"] for node in fleet["nodes"] if node["is_this"])
+    assert state(page, here) == "this process, well"
+    assert state(page, other) == "well"
+    first.job("PUT", "tea", {"delay": 0, "target": "log"})
+    page.wait_for(lambda: "1, " in "".join(page.texts("#lanes .load dd")))  # on the lane of whoever fired it
+    lost = lanes(page)[other]
+
+    second.process.send_signal(signal.SIGSTOP)
+    try:
+        page.wait_for(lambda: state(page, other).startswith("silent for"))
+        assert lanes(page)[other] == lost, "its leases have not ended"
+        assert "leases end in" in lane(page, other, ".lease")
+        assert page.run(COLOUR, other) != page.run(COLOUR, here)
+        page.wait_for(lambda: state(page, other) == "gone")
+        page.wait_for(lambda: lanes(page)[here] == [0, 1, 2, 3])
+        assert {int(text) for text in page.texts(".lane.this .taken")} == set(lost)
+        assert f"{here} took over 2 shards from {other}" in "".join(page.texts("#takeovers li"))
+    finally:
+        second.process.send_signal(signal.SIGCONT)
+    page.wait_for(lambda: state(page, other) == "well" and [len(each) for each in lanes(page).values()] == [2, 2])
+
+
+LANES = """
+return [...document.querySelectorAll("#lanes .lane")].map((lane) =>
+    [lane.dataset.key, [...lane.querySelectorAll(".cells li")].map((cell) => Number(cell.textContent))])
+"""
+PART = """
+return [...document.querySelectorAll("#lanes .lane")]
+    .find((lane) => lane.dataset.key === arguments[0])?.querySelector(arguments[1]).textContent ?? ""
+"""
+COLOUR = """
+return getComputedStyle([...document.querySelectorAll("#lanes .lane")]
+    .find((lane) => lane.dataset.key === arguments[0])).borderLeftColor
+"""
+
+
+def lanes(page) -> dict[str, list[int]]:
+    """
+    Return the shards of each lane by its owner.
+    """
+    return dict(page.run(LANES))
+
+
+def lane(page, owner: str, part: str) -> str:
+    """
+    Return the text of a *part* of the lane of *owner*.
+    """
+    return page.run(PART, owner, part)
+
+
+def state(page, owner: str) -> str:
+    """
+    Return what the lane of *owner* says of it.
+    """
+    return lane(page, owner, ".state")
