@@ -83,16 +83,16 @@ class Transport:
             if self._is_closed:
                 request.close()
                 raise ClosedError("scheduler")
-            if self._loop is None or self._pid != os.getpid():  # threads do not survive a fork
+            loop = self._loop
+            if loop is None or self._pid != os.getpid():  # threads do not survive a fork
                 try:
-                    self._start()
+                    loop = self._start()
                 except BaseException:  # no thread or no file to spare: the next request tries again
                     request.close()
                     raise
-            loop = self._loop
         return asyncio.run_coroutine_threadsafe(request, loop)
 
-    def _start(self) -> None:
+    def _start(self) -> asyncio.AbstractEventLoop:
         client, loop = self._connected(), asyncio.new_event_loop()
         thread = threading.Thread(target=_run, args=(loop,), name="tickwheel-http", daemon=True)
         try:
@@ -102,6 +102,7 @@ class Transport:
             raise
         self._client, self._loop, self._thread, self._pid = client, loop, thread, os.getpid()
         atexit.register(self.close)
+        return loop
 
     def close(self) -> None:
         """
