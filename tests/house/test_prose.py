@@ -53,6 +53,8 @@ SOURCES = {
     "module.rs": '//! Doc.\n/// It was told.\n\n\nlet anew = "anew"; // set anew: \'"\'\nErr("it is no list")\n',
     "page.js": "// Doc.\n/* It was told. */\n\n\nask('anew', \"http://anew\"); // set anew\nerror(`it is no list`);\n",
     "query.sql": "-- Doc.\n-- It was told.\n\n\nSELECT 'anew' -- set anew\n-- It is no list.\n",
+    "model.pml": "/* Doc. */\n/* It was told. */\n\n\nbool anew; /* set anew */\n/* It is no list. */\n",
+    "board.json": '{"title":\n"It was told.",\n\n\n"description": "set anew",\n"more": "it is no list"}\n',
     "Makefile": "# Doc.\n# It was told.\n\n\nanew: ## set anew\n# It is no list.\n",
 }
 
