@@ -270,7 +270,7 @@ class Opening:
 
 def test_checkpoints_go_on(tmp_path):
     """
-    A checkpoint that could not be made is made at the next turn; otherwise the log would grow for ever.
+    A checkpoint that could not be made is made at the next turn; otherwise the log would grow without end.
     """
     opening = Opening(tmp_path / "jobs.db")
     checkpointer = _checkpointer.Checkpointer(opening)
@@ -283,7 +283,7 @@ def test_checkpoints_go_on(tmp_path):
 
 def test_following_goes_on(tmp_path):
     """
-    A transaction that could not be followed is no reason to leave the next one out.
+    After a transaction that could not be followed, the next one is still followed.
     """
     opening = Opening(tmp_path / "jobs.db")
     follower = Follower(opening, lambda: None)

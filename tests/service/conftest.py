@@ -116,7 +116,7 @@ class Server:
         """
         Return the first line on the console that contains *text* and was not returned yet; wait for it.
 
-        Lines passed over stay: a job that is due at the start may fire before the server tells its address.
+        Lines passed over stay: a job that is due at the start may fire before the server prints its address.
         """
         for place, line in enumerate(self._unread):
             if text in line:
