@@ -268,10 +268,8 @@ def turning() -> str:
     for timer, colour in enumerate(colours):
         parts.append(_moving(steps, timer, bands, colour))
     for number, step in enumerate(steps):
-        shown = ["0"] * len(steps)
-        shown[number] = "1"
         words = text(350, 110, step["x"].replace("a slot begins: ", ""), "n", anchor="start")
-        parts.append(f'<g opacity="0">{words}{_animated("opacity", shown)}</g>')
+        parts.append(f'<g opacity="0">{words}{_shown_alone(number, len(steps))}</g>')
     says = ("A timer drops into one of 64 slots,", "and waits until the hand comes there.")
     says = (*says, "Its slot is sorted, once, and it fires", "at its own nanosecond, never before.")
     parts += [text(350, 140 + 20 * number, line, anchor="start") for number, line in enumerate(says)]
@@ -308,6 +306,16 @@ def _moving(steps: list[dict[str, Any]], timer: int, bands: Mapping[int, int], c
         shown.append(is_seen)
     moves = _animated("translate", places[1:]), _animated("opacity", shown[1:])
     return f'<circle r="5.5" fill="{colour}" opacity="0">{"".join(moves)}</circle>'
+
+
+def _shown_alone(number: int, count: int) -> str:
+    # From one moment to the next: two captions over each other could not be read.
+    values, times = ["0", "1", "0"], [0.0, number / count, (number + 1) / count]
+    first, last = int(number == 0), 3 - int(number == count - 1)
+    keys = ";".join(f"{time:.4f}" for time in times[first:last])
+    listed = ";".join(values[first:last])
+    timing = f'dur="{count}s" repeatCount="indefinite" keyTimes="{keys}" values="{listed}"'
+    return f'<animate attributeName="opacity" calcMode="discrete" {timing}/>'
 
 
 def _animated(what: str, values: list[str]) -> str:

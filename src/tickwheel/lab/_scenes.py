@@ -47,15 +47,15 @@ def own_timer() -> dict[str, Any]:
         runs.append({"label": duration(delay_us * 1_000), "films": _films(operations, wheels)})
     text = (
         "Choose a delay, or click into a ring: the timer with the recorded delay nearest to there is set. "
-        "Each choice is a run of the real wheel, recorded; nothing is computed in this page."
+        "Each choice is a recorded run of the real wheel; the page computes nothing."
     )
     return {"id": "yours", "title": "Set your own", "text": text, "runs": runs, "follow": "yours"}
 
 
 def _early() -> dict[str, Any]:
     text = (
-        "A wheel that rounds a deadline down, and fires a slot as it begins, is early by up to a tick: "
-        "Kafka's purgatory fires so. Rounded up, the same ring is late by less than a tick, and never early."
+        "A wheel that rounds a deadline down, and fires a slot as it begins, is early by up to a tick, as "
+        "Kafka's purgatory is. Rounded up, the same ring is late by less than a tick, and never early."
     )
     operations = [_set(0.0, "lease a", 2.9), _set(0.5, "lease b", 4.3), _set(1.2, "lease c", 4.75)]
     wheels: Wheels = {"rounded down": EarlyWheel(tick=1, slots=8), "rounded up": SingleWheel(tick=1, slots=8)}
@@ -65,7 +65,7 @@ def _early() -> dict[str, Any]:
 def _lost_move() -> dict[str, Any]:
     text = (
         "go-zero compares the slots' raw numbers when a timer is moved. This one is behind the seam of the ring, in "
-        "slot 2; it is moved to slot 7, which comes first, but 7 is more than 2: so it fires a turn late."
+        "slot 2; it is moved to slot 7, which comes first, but 7 is more than 2, so it fires a turn late."
     )
     operations = [_set(0, "clock", 6), _set(6, "retry", 4), _set(6, "retry", 1)]
     wheels: Wheels = {"slot numbers": RawSlotWheel(tick=1, slots=8), "distances": SingleWheel(tick=1, slots=8)}
@@ -88,7 +88,7 @@ def _burst() -> dict[str, Any]:
         "Sixty timers are in one slot of the coarsest wheel. When it begins, all of them are filed again at once, and "
         "the caller waits for it; then again, a wheel below."
     )
-    operations = [_set(0, f"job {number}", 64 + number * 0.25) for number in range(60)]
+    operations = [_set(0, f"job {number}", 65 + number * 0.25) for number in range(60)]
     wheels: Wheels = {"hierarchical": HierarchicalWheel(tick=1, slots=8), "native": NativeWheel()}
     return _scene("burst", "Cascades in a burst", text, operations, wheels)
 

@@ -37,6 +37,7 @@ FIRED: Final = -1
 CANCELLED: Final = -2
 LINE: Final = 8
 """Places or slot heads of eight bytes to a cache line of 64."""
+SECOND_US: Final = 1_000_000
 NAMED: Final = 3
 
 
@@ -141,7 +142,7 @@ class Recorder:
                 else "is filed again, in the same slot"
             )
             return f"It {does}, in {ring.name}."
-        return f"It drops into {ring.name}, slot {after[1]}: the finest ring that reaches so far; a slot is {span}."
+        return f"It drops into {ring.name}, slot {after[1]}: the finest ring that reaches that far; a slot is {span}."
 
     def _go_to(self, now: int) -> None:
         while (due_at := self._wheel.next_expiration()) is not None and due_at <= now:
@@ -164,11 +165,11 @@ class Recorder:
         more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
         late = [now - entry.deadline for entry in expired]
         if late and min(late) < 0:
-            why = f"Too early, by {duration(-min(late))}: its deadline has not come."
+            why = f"Too early, by {duration(-min(late))}: the deadline has not come."
         elif late and max(late) > 0:
-            why = f"Its tick has ended: up to {duration(max(late))} after the deadline, and never before it."
+            why = f"The tick has ended: up to {duration(max(late))} after the deadline, and never before it."
         else:
-            why = "Its deadline has come, to the nanosecond."
+            why = "The deadline has come, to the nanosecond."
         gone = {entry.id: FIRED for entry in expired}
         self._step(now, "fire", f"fire {', '.join(keys[:NAMED])}{more}", why, comparisons, gone=gone)
 
@@ -272,7 +273,7 @@ class Recorder:
 
 
 def _delay(us: int) -> str:
-    return f"{us / 1e6:.6g} s"
+    return f"{us / 1e6:.6g} s" if us >= SECOND_US else f"{us / 1e3:.6g} ms"
 
 
 def _times(count: int, noun: str) -> str:
