@@ -23,6 +23,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
 import tickwheel
@@ -76,7 +77,8 @@ def module_pages() -> dict[str, str]:
             elif re.search(rf"^{public}\b.*=", inspect.getsource(module), re.MULTILINE):
                 lines += [f".. autodata:: {name}.{public}", "   :no-value:", ""]
             else:  # defined elsewhere: its docstring would be that of its type
-                lines += [f".. py:data:: {public}", f"   :type: {type(thing).__name__}", ""]
+                said = [f"   {line}".rstrip() for line in docstring_of(public)]
+                lines += [f".. py:data:: {public}", f"   :type: {type(thing).__name__}", "", *said, ""]
             if inspect.isclass(thing) or inspect.isroutine(thing):
                 shown.add(id(thing))
         if elsewhere:
@@ -84,6 +86,18 @@ def module_pages() -> dict[str, str]:
         if len(lines) > 7:  # noqa: PLR2004  more than its head
             pages[name] = "\n".join(lines)
     return pages
+
+
+def docstring_of(constant: str) -> list[str]:
+    """
+    Return what is written below a constant, in the module of ours that defines it.
+    """
+    from sphinx.pycode import ModuleAnalyzer  # noqa: PLC0415  only where the site is built
+
+    for name in sorted(name for name in sys.modules if name.startswith("tickwheel.") and name != "tickwheel._core"):
+        if said := ModuleAnalyzer.for_module(name).find_attr_docs().get(("", constant)):
+            return said
+    return []
 
 
 def linked(folder: Path, above: str, link: re.Match[str]) -> str:
@@ -155,6 +169,27 @@ def publish(site: Path) -> None:
     shutil.copy(site / newest / "404.html", site / "404.html")
 
 
+class Pages(http.server.SimpleHTTPRequestHandler):
+    """
+    Serve the site as a host of pages would, with its own page for an address that is not there.
+    """
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """
+        Answer with an error.
+        """
+        if code != HTTPStatus.NOT_FOUND:
+            super().send_error(code, message, explain)
+            return
+        page = (Path(self.directory) / "404.html").read_bytes()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(page)
+
+
 def main() -> int:
     """
     Build, and serve if asked to; return Sphinx's exit code.
@@ -172,9 +207,9 @@ def main() -> int:
     if code == 0:
         publish(options.out)
     if code == 0 and options.serve:
-        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=options.out)
+        handler = functools.partial(Pages, directory=options.out)
         with http.server.ThreadingHTTPServer(("127.0.0.1", options.port), handler) as server:
-            print(f"the site is at http://127.0.0.1:{options.port}/")
+            print(f"the site is at http://127.0.0.1:{options.port}/", flush=True)
             server.serve_forever()
     return code
 

@@ -4,10 +4,14 @@ How the documentation site is built; `scripts/docs_site.py` puts the pages toget
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from importlib.metadata import version as installed_version
 from urllib.parse import urlsplit
+
+with contextlib.redirect_stdout(None):  # it says that it draws no cards without matplotlib; ours is drawn already
+    import sphinxext.opengraph  # noqa: F401  it is imported here for its message alone
 
 project = "tickwheel"
 author = "the tickwheel maintainers"
@@ -43,6 +47,7 @@ html_theme = "furo"
 html_title = f"tickwheel {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("scene.js", {"defer": "defer"})]
 html_favicon = "_static/wheel.svg"
 html_logo = "_static/wheel.svg"
 html_baseurl = f"{os.environ.get('TICKWHEEL_DOCS_URL', 'http://localhost:8000/').rstrip('/')}/{version}/"
@@ -63,6 +68,12 @@ html_theme_options = {"navigation_with_keys": True}
 sitemap_url_scheme = "{link}"
 sitemap_show_lastmod = False
 notfound_urls_prefix = urlsplit(html_baseurl).path
+notfound_context = {
+    "title": "Page not found",
+    "body": f"""<h1>Page not found</h1>
+<p>There is no page at this address. It may have another name in this version.</p>
+<p>Search, or begin at <a href="{notfound_urls_prefix}index.html">the first page</a>.</p>""",
+}
 ogp_site_url = html_baseurl
 ogp_description_length = 200
 ogp_social_cards = {"enable": False}

@@ -4,9 +4,14 @@ The documentation site keeps its versions side by side, and each page leads to t
 
 from __future__ import annotations
 
+import functools
+import http.server
 import importlib.util
 import json
 import shutil
+import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,6 +66,21 @@ def test_versions_are_listed(script: ModuleType, site: Path) -> None:
     assert listed["0.10.0"] == ["404.html", "how/to.html", "index.html"]
     assert "url=0.10.0/" in (site / "index.html").read_text("utf-8")
     assert (site / "404.html").read_text("utf-8") == (site / "0.10.0" / "404.html").read_text("utf-8")
+
+
+def test_an_address_that_is_not_there(script: ModuleType, site: Path) -> None:
+    """
+    `make docs-serve` answers a missing page with the site's own page, as a host of pages does.
+    """
+    script.publish(site)
+    handler = functools.partial(script.Pages, directory=site)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/0.10.0/nothing.html", timeout=20)
+        server.shutdown()
+    with caught.value as answer:
+        assert (answer.code, answer.read()) == (404, (site / "404.html").read_bytes())
 
 
 @pytest.mark.slow
