@@ -173,7 +173,7 @@ def test_another_worker_not_to_be_had(make, record, no_threads):
 
 def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
     """
-    A pruner that could not be started begins later; otherwise the history would grow for ever.
+    A pruner that could not be started begins later; otherwise the history would grow without end.
     """
     monkeypatch.setattr(_pruner, "_EVERY_S", 0.01)
     store, has_pruned = MemoryStore(), threading.Event()

@@ -74,7 +74,7 @@ OWN = """
 
 def test_owner_that_is_killed(store, start):
     """
-    While an owner lives nobody else becomes one; one that was killed is no node, and the next takes over and rescues.
+    While an owner lives nobody else becomes one; a killed one is not a node any more, and the next takes over.
     """
     child = start(OWN)
     epoch = int(child.stdout.readline())

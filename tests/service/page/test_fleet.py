@@ -49,7 +49,7 @@ def test_two_nodes(store, start, page):
     assert state(page, here) == "this process, well"
     assert state(page, other) == "well"
     first.job("PUT", "tea", {"delay": 0, "target": "log"})
-    page.wait_for(lambda: "1, " in "".join(page.texts("#lanes .load dd")))  # on the lane of whoever fired it
+    page.wait_for(lambda: "1, " in "".join(page.texts("#lanes .load dd")))  # on the lane of the node that fired it
     lost = lanes(page)[other]
 
     second.process.send_signal(signal.SIGSTOP)
