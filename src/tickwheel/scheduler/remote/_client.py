@@ -237,7 +237,7 @@ class RemoteClient:
         """
         Read the service's counters and figures.
         """
-        stats: dict[str, Any] = self._read("/v1/stats", {})
+        stats: dict[str, Any] = _wire.stats_of(self._read("/v1/stats", {}))
         return stats
 
     def _read(self, path: str, params: dict[str, Any]) -> Any:

@@ -15,7 +15,18 @@ from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Outcome, Pause
 from tickwheel.scheduler.remote._errors import name_of
 from tickwheel.scheduler.verbs.requests import SetRequest
 
-__all__ = ["REFUSALS", "address", "answer_of", "job_of", "ms", "record_of", "refusal_of", "set_body", "to_json"]
+__all__ = [
+    "REFUSALS",
+    "address",
+    "answer_of",
+    "job_of",
+    "ms",
+    "record_of",
+    "refusal_of",
+    "set_body",
+    "stats_of",
+    "to_json",
+]
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
@@ -27,6 +38,9 @@ REFUSALS: Final = {
     "wrong_generation": Outcome.WRONG_GENERATION,
 }
 """Problems that are answers."""
+
+_INSTANTS: Final = frozenset({"fired_at", "next_due_at", "now", "oldest_due_at", "since"})
+"""The fields of the stats that are instants."""
 
 
 def to_json(document: Mapping[str, Any], payload: bytes | None = None) -> bytes:
@@ -142,6 +156,19 @@ def record_of(document: Mapping[str, Any]) -> HistoryRecord:
         traceback=document["traceback"],
         trace=document["trace"],
     )
+
+
+def stats_of(document: Any) -> Any:
+    """
+    Return the stats, or the part of them, that *document* describes: its instants in ms, as a scheduler has them.
+    """
+    if isinstance(document, list):
+        return [stats_of(each) for each in document]
+    if not isinstance(document, dict):
+        return document
+    return {
+        name: ms(each) if name in _INSTANTS and each is not None else stats_of(each) for name, each in document.items()
+    }
 
 
 def answer_of(document: Mapping[str, Any]) -> Answer:
