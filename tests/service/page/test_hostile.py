@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import pytest
 
+from tickwheel.cli.output import printable
+
 CALL = "window.hit=1"
 PAYLOADS = [
     f"<script>{CALL}</script>",
@@ -94,7 +96,7 @@ def test_none_runs(hostile, page, state):
     page.find("#search select").send_keys(state)
     prefix = "far " if state == "pending" else "dead "
     page.find("#search input").send_keys(prefix)
-    keys = {prefix + text for text in PAYLOADS}
+    keys = {printable(prefix + text) for text in PAYLOADS}
     page.wait_for(lambda: set(page.texts("#jobs .key")) == keys)
     if state == "dead":
         assert {f"RuntimeError: {text}" for text in PAYLOADS} == set(page.texts("#jobs .at"))
@@ -123,7 +125,7 @@ def test_none_runs_in_the_views(hostile, page, view, shown, prefix):
             assert hostile.job("PUT", f"back {text}", body).status == 201
     page.open(hostile)
     page.click(f"#views [href='#{view}']")
-    keys = {prefix + text for text in PAYLOADS}
+    keys = {printable(prefix + text) for text in PAYLOADS}
     page.wait_for(lambda: set(page.texts(shown)) == keys)
     assert page.run("return window.hit ?? null") is None
     assert page.run("return document.querySelectorAll('main script, main iframe, main object, main img').length") == 0

@@ -4,8 +4,12 @@ What a user does in the views beside the overview: dead letters, schedules, the 
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 from selenium.webdriver.common.keys import Keys
+
+from tickwheel.cli.output import printable
 
 DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 
@@ -137,6 +141,63 @@ def test_views_are_addresses(server, page):
     assert page.browser.title.endswith("Wheel · tickwheel")
     page.browser.back()
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
+
+
+def test_a_job_is_an_address(server, page):
+    """
+    A job can be linked to, whatever its key, and gone back from; a closed one leaves the address of the view.
+    """
+    key = "tea/50 %?state=dead#\u202egnp.exe"
+    shown = printable(key)
+    server.job("PUT", key, {"delay": 3600, "target": "log"})
+    link = f"http://{server.host}:{server.port}/#job/{quote(key, safe='')}"
+    page.browser.get(link)
+    page.wait_for(lambda: page.texts("#detail-title") == [shown])
+    assert page.find("[data-view=overview]").is_displayed()
+    page.wait_for(lambda: page.browser.title == f"{shown} · tickwheel")
+    assert page.browser.current_url == link
+    page.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    page.wait_for(lambda: page.run("return location.hash") == "#overview")
+    page.wait_for(lambda: page.browser.title == "tickwheel")
+    page.wait_for(lambda: shown in page.texts("#jobs .key"))
+    page.click("#jobs .key", shown)
+    page.wait_for(lambda: page.texts("#detail-title") == [shown])
+    page.browser.back()
+    page.wait_for(lambda: not page.run("return document.getElementById('detail').open"))
+    page.browser.forward()
+    page.wait_for(lambda: page.texts("#detail-title") == [shown])
+    page.browser.back()
+    server.job("DELETE", key)
+
+
+def test_filters_are_addresses(server, page):
+    """
+    What is searched for is in the address, of which the page makes the same again.
+    """
+    for key in ("links/a", "links/b", "other"):
+        server.job("PUT", key, {"delay": 3600, "target": "log"})
+        server.job("POST", key, {}, action=":pause")
+    server.job("PUT", "links/c", {"delay": 3600, "every": 60, "target": "log"})
+    page.open(server)
+    page.find("#search select").send_keys("paused")
+    page.find("#search input").send_keys("links/")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["links/a", "links/b"])
+    address = page.browser.current_url
+    assert address.endswith("#overview?prefix=links%2F&state=paused")
+    page.click("#views a", "Schedules")
+    page.find("#schedules-search input").send_keys("links/c")
+    page.wait_for(lambda: page.texts("#schedules .key") == ["links/c"])
+    assert page.browser.current_url.endswith("#schedules?prefix=links%2Fc")
+    page.browser.back()
+    page.wait_for(lambda: page.texts("#jobs .key") == ["links/a", "links/b"])
+    page.browser.get("about:blank")
+    page.browser.get(address)
+    page.wait_for(lambda: page.texts("#jobs .key") == ["links/a", "links/b"])
+    assert page.find("#search input").get_property("value") == "links/"
+    page.browser.get(address.replace("paused", "nonsense"))
+    page.wait_for(lambda: page.find("#search select").get_property("value") == "pending")
+    for key in ("links/a", "links/b", "links/c", "other"):
+        server.job("DELETE", key)
 
 
 def test_with_a_read_token(start, page):

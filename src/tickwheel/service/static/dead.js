@@ -5,7 +5,7 @@ import { call } from "./api.js";
 import { button, sure } from "./buttons.js";
 import { byId, el, sync } from "./dom.js";
 import { attempt } from "./toasts.js";
-import { count, moment, plural, where } from "./words.js";
+import { count, moment, plural, printable, where } from "./words.js";
 
 const PAGE = 50;
 
@@ -47,12 +47,12 @@ export class Dead {
       "li",
       { class: "letter" },
       el("div", { class: "what" },
-        el("button", { type: "button", class: "key", title: job.key, onclick: () => this.onOpen(job.key) }, job.key),
+        el("button", { type: "button", class: "key", title: printable(job.key), onclick: () => this.onOpen(job.key) }, printable(job.key)),
         el("p", { class: "error" }, job.error ?? "no error was kept"),
         el("p", { class: "about" }, `${where(job)} · ${plural(job.attempt, "attempt")} · due ${moment(Date.parse(job.due_at))}`)),
       el("div", { class: "acts writes" },
-        sure("Remove", "Really remove?", act(() => cancel(job, this.onChange)), "danger", { "aria-label": `Remove ${job.key}` }),
-        button("Replay", "", act(() => replay(job)), { "aria-label": `Replay ${job.key}` })),
+        sure("Remove", "Really remove?", act(() => cancel(job, this.onChange)), "danger", { "aria-label": `Remove ${printable(job.key)}` }),
+        button("Replay", "", act(() => replay(job)), { "aria-label": `Replay ${printable(job.key)}` })),
     );
   }
 }

@@ -6,7 +6,7 @@ import { button, sure } from "./buttons.js";
 import { byId, el } from "./dom.js";
 import { past } from "./history.js";
 import { attempt } from "./toasts.js";
-import { length, moment, recurrence, until, where } from "./words.js";
+import { length, moment, printable, recurrence, until, where } from "./words.js";
 
 const dialog = byId("detail");
 const UNITS = { s: 1, min: 60, h: 3600, d: 86_400 };
@@ -24,9 +24,18 @@ export async function openJob(key, onChange) {
   const runs = job?.recurrence ? await call("GET", `/v1/schedules/${encodeURIComponent(key)}?count=5`).then((schedule) => schedule.runs, () => []) : [];
   if (mine !== asked) return; // another job was asked for meanwhile
   const parts = job ? [facts(job, runs), payload(job), past(records, firings), actions(job, onChange)] : [gone(), past(records, firings)];
+  dialog.dataset.key = key;
   dialog.replaceChildren(head(key), ...parts.filter(Boolean));
   if (!dialog.open) dialog.showModal();
 }
+
+export function closeJob() {
+  asked++; // what is asked for is not shown any more
+  dialog.close();
+}
+
+// `work` gets the key of a job that was closed and not followed by another.
+export const onJobClosed = (work) => dialog.addEventListener("close", () => dialog.open || work(dialog.dataset.key));
 
 const close = () => dialog.close();
 dialog.addEventListener("click", (event) => event.target === dialog && close()); // the backdrop
@@ -37,7 +46,7 @@ setInterval(() => {
 }, 100);
 
 const head = (key) =>
-  el("header", {}, el("h2", { id: "detail-title" }, key), el("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: close }, "✕"));
+  el("header", {}, el("h2", { id: "detail-title" }, printable(key)), el("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: close }, "✕"));
 
 const gone = () => el("p", { class: "empty" }, "This job is no longer there: it has run, or was cancelled.");
 

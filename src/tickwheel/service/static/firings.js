@@ -1,7 +1,7 @@
 // What fired and how late, newest first, as the stream reports it.
 
 import { byId, el, sync } from "./dom.js";
-import { clockTimeMs, lateness } from "./words.js";
+import { clockTimeMs, lateness, printable } from "./words.js";
 
 const SHOWN = 60;
 
@@ -42,7 +42,7 @@ export class Firings {
       "button",
       { type: "button", class: "row fired", onclick: () => this.onOpen(firing.key) },
       el("span", { class: "when" }, clockTimeMs(Date.parse(firing.fired_at))),
-      el("span", { class: "key" }, firing.key),
+      el("span", { class: "key" }, printable(firing.key)),
       el("span", { class: "outcome" }),
       el("span", { class: "late" }, `+${lateness(firing.lateness_ms)}`),
     );

@@ -4,6 +4,7 @@ import { el } from "./dom.js";
 import { lateness, moment, plural } from "./words.js";
 
 const SHOWN = 5;
+const PAGE = 100; // as many records as the service returns at once
 
 const nameOf = ({ generation, attempt }) => `${generation}/${attempt}`;
 
@@ -20,15 +21,16 @@ export function past(records, firings) {
     list.append(...earlier.map(row));
   };
   const more = earlier.length ? el("button", { type: "button", class: "quiet", onclick: show }, `Show ${earlier.length} earlier`) : null;
-  return el("section", { class: "past" }, el("h3", {}, `History: ${plural(all.length, "event")}`), list, more);
+  return el("section", { class: "past" }, el("h3", {}, `History: ${records.length < PAGE ? "" : "the last "}${plural(all.length, "event")}`), list, more);
 }
 
-function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, traceback }) {
+function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, traceback, trace }) {
   const facts = [
     attempt > 1 && `attempt ${attempt}`,
     lateness_ms != null && `+${lateness(lateness_ms)}`,
     took_ms != null && `took ${lateness(took_ms)}`,
     by && `${attempt ? "on" : "by"} ${by}`,
+    trace && `trace ${trace.split("-")[1]}`,
   ];
   return el("li", {},
     `${moment(Date.parse(at))} `,

@@ -3,14 +3,17 @@
 import { call } from "./api.js";
 import { byId, el, sync } from "./dom.js";
 import { attempt } from "./toasts.js";
-import { moment, now_ms, recurrence, until, where } from "./words.js";
+import { moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
 
 const PAGE = 50;
+const STATES = ["pending", "running", "paused", "dead"];
 const HINT = " Set one: tickwheel set tea --delay 4m --target log";
 
 export class Jobs {
-  constructor(onOpen) {
+  // `onQuery` gets what is asked for, as fields of an address, of which `showFields` makes it again.
+  constructor(onOpen, onQuery) {
     this.onOpen = onOpen;
+    this.onQuery = onQuery;
     this.list = byId("jobs");
     this.query = { prefix: "", state: "pending" };
     this.limit = PAGE;
@@ -25,6 +28,11 @@ export class Jobs {
     setInterval(() => this.tick(), 100);
   }
 
+  showFields({ prefix = "", state, from, until: end }) {
+    const part = Number(from) < Number(end) ? { from: Number(from), until: Number(end) } : null;
+    return this.show({ prefix, part, state: STATES.includes(state) ? state : STATES[0] });
+  }
+
   // Show what `query` asks for, in the form as well.
   show(query) {
     const { elements } = byId("search");
@@ -37,12 +45,13 @@ export class Jobs {
   ask(change) {
     this.query = { ...this.query, ...change };
     this.limit = PAGE;
-    const { part } = this.query;
+    const { part, prefix, state } = this.query;
+    this.onQuery({ prefix, state: state === STATES[0] ? "" : state, from: part?.from, until: part?.until });
     const filter = byId("filter");
     filter.hidden = !part;
     if (part) {
       const clear = el("button", { type: "button", class: "quiet", onclick: () => this.ask({ part: null }) }, "Show all");
-      filter.replaceChildren(`Due ${part.label} `, clear);
+      filter.replaceChildren(`Due ${moment(part.from)}, for ${span(part.until - part.from)} `, clear);
     }
     return this.refresh();
   }
@@ -77,7 +86,7 @@ export class Jobs {
       "button",
       { type: "button", class: "row", onclick: () => this.onOpen(job.key) },
       el("span", { class: "when" }),
-      el("span", { class: "key" }, job.key),
+      el("span", { class: "key" }, printable(job.key)),
       el("span", { class: "where" }),
       el("span", { class: "at" }),
     );

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { Dead } from "./dead.js";
-import { openJob } from "./detail.js";
+import { closeJob, onJobClosed, openJob } from "./detail.js";
 import { dial } from "./dial.js";
 import { byId } from "./dom.js";
 import { showFigures, showLateness } from "./figures.js";
@@ -30,13 +30,22 @@ const refresh = {
   fleet: () => (stats && showProcess(stats), showFleet().catch(() => null)),
   wheel: () => near.refresh().catch(() => null), // the stream says when the service is away
 };
+// What is asked for when a view is shown with filters.
+const shown = {
+  overview: (fields) => Promise.all([jobs.showFields(fields), forecast()]),
+  schedules: (fields) => schedules.showFields(fields),
+};
 const changed = throttle(() => refresh[views.current](), REFRESH_MS);
-const open = (key) => attempt(() => openJob(key, changed));
+const open = (key) => views.openJob(key);
 
-const views = new Views((name) => refresh[name]());
-const jobs = new Jobs(open);
+const views = new Views(
+  (name, fields) => (shown[name] ?? refresh[name])(fields),
+  (key) => (key === null ? closeJob() : attempt(() => openJob(key, changed))),
+);
+onJobClosed((key) => views.closedJob(key));
+const jobs = new Jobs(open, (fields) => views.filtered("overview", fields));
 const dead = new Dead(open, changed);
-const schedules = new Schedules(open);
+const schedules = new Schedules(open, (fields) => views.filtered("schedules", fields));
 const near = new Near();
 const rates = new Rates(byId("rates"));
 const firings = new Firings(open);

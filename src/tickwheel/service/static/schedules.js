@@ -5,7 +5,7 @@ import { call } from "./api.js";
 import { button } from "./buttons.js";
 import { byId, el, sync } from "./dom.js";
 import { attempt } from "./toasts.js";
-import { moment, now_ms, recurrence, until, where } from "./words.js";
+import { moment, now_ms, printable, recurrence, until, where } from "./words.js";
 
 const RUNS = 4;
 const SHOWN = 200;
@@ -13,7 +13,8 @@ const BUDGET_MS = 1500;
 const PATIENCE_MS = 5000;
 
 export class Schedules {
-  constructor(onOpen) {
+  // `onQuery` gets the prefix that is asked for, as fields of an address, of which `showFields` makes it again.
+  constructor(onOpen, onQuery) {
     this.onOpen = onOpen;
     this.list = byId("schedules");
     this.prefix = "";
@@ -23,9 +24,15 @@ export class Schedules {
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", () => {
       this.prefix = form.elements.prefix.value;
+      onQuery({ prefix: this.prefix });
       this.refresh();
     });
     setInterval(() => this.tick(), 500);
+  }
+
+  showFields({ prefix = "" }) {
+    byId("schedules-search").elements.prefix.value = this.prefix = prefix;
+    return this.refresh();
   }
 
   // A look costs by all jobs there are, so a change leads to one only now and then.
@@ -69,7 +76,7 @@ export class Schedules {
       "button",
       { type: "button", class: "row schedule", onclick: () => this.onOpen(schedule.key) },
       el("span", { class: "when" }),
-      el("span", { class: "key", title: schedule.key }, schedule.key),
+      el("span", { class: "key", title: printable(schedule.key) }, printable(schedule.key)),
       el("span", { class: "rule" }, recurrence(schedule.rule)),
       el("span", { class: "where" }, where(schedule)),
       el("span", { class: "runs" }, `${moment(next)}, then ${later.map(moment).join(" · ") || "no more"}`),

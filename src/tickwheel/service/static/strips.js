@@ -83,7 +83,7 @@ class Strip {
 
   pick() {
     if (this.at < 0) return;
-    const from = this.at === 0 ? now_ms() : this.from_ms + this.at * this.step_ms;
-    this.onPick({ from, until: this.from_ms + (this.at + 1) * this.step_ms, label: `${this.label(this.at)}, for ${span(this.step_ms)}` });
+    const from = this.at === 0 ? Math.floor(now_ms()) : this.from_ms + this.at * this.step_ms;
+    this.onPick({ from, until: this.from_ms + (this.at + 1) * this.step_ms });
   }
 }

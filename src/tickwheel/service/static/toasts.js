@@ -1,11 +1,12 @@
 // Short notes at the foot of the page, with an undo where there is one.
 
 import { byId, el } from "./dom.js";
+import { printable } from "./words.js";
 
 const STAYS_MS = 8000;
 
 export function toast(text, undo) {
-  const note = el("p", { class: "toast" }, el("span", {}, text));
+  const note = el("p", { class: "toast" }, el("span", {}, printable(text)));
   const end = () => note.remove();
   if (undo) {
     note.append(

@@ -1,18 +1,24 @@
-// Which view is shown: the one that the address names after its "#", so that it can be linked to and gone back from.
+// Which view is shown, with which filters, and which job is open before it: as the address has it, so that each can be
+// linked to and gone back from.
 
+import { jobAddress, read, viewAddress } from "./address.js";
 import { byId } from "./dom.js";
+import { printable } from "./words.js";
 
 const TITLES = { overview: "tickwheel", dead: "Dead letters", schedules: "Schedules", fleet: "Fleet", wheel: "Wheel" };
 
-const named = () => (location.hash.slice(1) in TITLES ? location.hash.slice(1) : "overview");
-
 export class Views {
-  // `onShow` gets the name of each view that is shown.
-  constructor(onShow) {
+  // `onShow` gets the name and the filters of each view that is shown; `onJob` the key of a job to open, or null.
+  constructor(onShow, onJob) {
     this.onShow = onShow;
+    this.onJob = onJob;
     this.dead = 0;
+    this.fields = {};
     addEventListener("hashchange", () => {
-      if (this.show()) byId("main").focus({ preventScroll: true });
+      const before = this.name;
+      this.show();
+      if (this.name === before) return;
+      byId("main").focus({ preventScroll: true });
       scrollTo(0, 0);
     });
   }
@@ -22,17 +28,49 @@ export class Views {
   }
 
   show() {
-    const name = named();
-    if (name === this.name) return false;
-    this.name = name;
+    const { key, name, fields } = read();
+    const before = this.key;
+    this.key = key;
+    if (key === undefined) this.turnTo(name in TITLES ? name : "overview", fields);
+    else if (!this.name) this.turnTo("overview", {});
+    if (key !== before) this.onJob(key ?? null);
+    this.title();
+  }
+
+  turnTo(name, fields) {
+    const isSame = name === this.name && viewAddress(name, fields) === viewAddress(name, this.fields);
+    Object.assign(this, { name, fields });
+    if (isSame) return;
     for (const view of document.querySelectorAll("[data-view]")) view.hidden = view.dataset.view !== name;
     for (const link of byId("views").children) {
       if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
+    this.onShow(name, fields);
+  }
+
+  openJob(key) {
+    if (location.hash === jobAddress(key)) this.onJob(key);
+    else location.hash = jobAddress(key);
+  }
+
+  // The job of `key` was closed: the address is that of its view again, unless it is another's by now.
+  closedJob(key) {
+    if (read().key !== key) return;
+    this.key = undefined;
+    this.rewrite();
     this.title();
-    this.onShow(name);
-    return true;
+  }
+
+  // The filters of a view have changed, by its form.
+  filtered(name, fields) {
+    if (name !== this.name) return;
+    this.fields = fields;
+    if (this.key === undefined) this.rewrite();
+  }
+
+  rewrite() {
+    history.replaceState(null, "", viewAddress(this.name, this.fields));
   }
 
   // How many dead letters there are belongs into the title: the tab says it while another is in front.
@@ -45,7 +83,8 @@ export class Views {
   }
 
   title() {
-    const title = (this.dead ? `(${this.dead} dead) ` : "") + (this.name === "overview" ? "tickwheel" : `${TITLES[this.name]} · tickwheel`);
+    const what = this.key !== undefined ? printable(this.key) : this.name === "overview" ? null : TITLES[this.name];
+    const title = (this.dead ? `(${this.dead} dead) ` : "") + (what === null ? "tickwheel" : `${what} · tickwheel`);
     if (document.title !== title) document.title = title;
   }
 }

@@ -13,6 +13,14 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 
 export const count = (n, compactFrom = 100_000) => (n < compactFrom ? whole.format(n) : compact.format(n));
 
+// A key, with its controls and marks of direction shown, which could make it look like another; as the command line does.
+export const printable = (key) =>
+  key.replace(/(?! )[\p{C}\p{Z}]/gu, (char) => {
+    const code = char.codePointAt(0).toString(16);
+    return SHORT[char] ?? (code.length <= 2 ? `\\x${code.padStart(2, "0")}` : code.length <= 4 ? `\\u${code.padStart(4, "0")}` : `\\U${code.padStart(8, "0")}`);
+  });
+const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
 export const plural = (n, noun) => `${whole.format(n)} ${noun}${n === 1 ? "" : "s"}`;
 
 export function lateness(ms) {
