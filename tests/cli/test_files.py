@@ -8,6 +8,12 @@ import json
 
 import pytest
 
+from tickwheel.cli.interchange import exported, request_of
+from tickwheel.scheduler import Job
+from tickwheel.scheduler.model import USUAL_RETRY
+from tickwheel.scheduler.recurrence import Interval, Recurrence
+from tickwheel.scheduler.verbs.requests import set_write
+
 LINES = """\
 {"key": "a", "at": "2050-01-01T00:00:00Z", "target": "log", "payload": {"big": 12345678901234567890}, "expires": 60}
 
@@ -36,6 +42,18 @@ def test_what_is_exported_makes_the_same_jobs(run):
         del job["generation"]
     assert one == two
     assert one[0]["payload"] == {"big": 12345678901234567890}
+
+
+def test_a_series_that_has_begun_is_not_run_again():
+    """
+    A job whose runs began long ago is exported from its next run on, in its phase, with the jitter of its key.
+    """
+    rule = Recurrence(Interval(60_000, anchor_at=7_000), jitter_ms=30_000)
+    due_at = 7_000 + 60_000 * 1_000_000 + rule.shift_ms("k")
+    line = exported(Job("k", 1, due_at, recurrence=rule.to_text(), target="log"))
+    write = set_write(request_of(line), due_at - 5_000, lambda _target, _handler: USUAL_RETRY)
+    assert write.job.due_at == due_at
+    assert Recurrence.from_text(write.job.recurrence).rule.next(due_at) == due_at - rule.shift_ms("k") + 60_000
 
 
 def test_csv(run):

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler import Job, RetryPolicy, SetRequest
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.recurrence import Interval, Recurrence
 
 __all__ = ["csv_lines", "exported", "json_lines", "request_of"]
 
@@ -51,7 +52,9 @@ def exported(job: Job) -> dict[str, Any]:
         if "cron" in rule:
             line |= {"cron": rule["cron"], "tz": rule["tz"]}
         else:
-            line |= {"every": rule["every_ms"] / 1000, "at": _instant(rule["anchor_at"])}
+            nominal = job.due_at - Recurrence.from_text(job.recurrence).shift_ms(job.key)
+            next_at = Interval(rule["every_ms"], rule["anchor_at"]).next(nominal - 1)  # not the first: it has passed
+            line |= {"every": rule["every_ms"] / 1000, "at": _instant(next_at)}
         if "grace_ms" in rule:
             line["misfire_grace"] = rule["grace_ms"] / 1000
         if "until" in rule:

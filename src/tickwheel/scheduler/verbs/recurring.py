@@ -56,6 +56,8 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
     """
     Return the first instant and the canonical text of a recurring request, in the phase of *start* if it has one.
 
+    An interval whose start has passed begins now, with one late run, and goes on in phase; a line of cron waits.
+
     Raises:
         InvalidRecurrenceError: If there is no such rule, or it never fires.
         InvalidJobError: For another value.
@@ -63,7 +65,7 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
     every = interval_of(request.every, request.cron)
     if every is None:
         rule: Cron | Interval = _cron(request.cron or "", request.tz)
-        after = now if start is None else start - 1
+        after = now if start is None else max(start, now) - 1
     elif request.every is not None and request.cron is not None:
         raise InvalidRecurrenceError("every", request.every, "pass every= or cron=, not both")
     else:
@@ -81,11 +83,11 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         _max_runs(request.max_runs),
     )
     due = recurrence.nominal(after)
-    if due is None:
+    if due is None or (recurrence.until is not None and recurrence.until < now):
         if request.until is not None:
             raise InvalidRecurrenceError("until", request.until, "no run is due until then: name a later instant")
         raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
-    return due + recurrence.shift_ms(key), recurrence.to_text()
+    return max(due + recurrence.shift_ms(key), now), recurrence.to_text()
 
 
 def runs_of(job: Job, count: int) -> list[int]:

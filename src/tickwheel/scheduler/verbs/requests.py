@@ -212,7 +212,7 @@ def set_write(
         check_once(request)
     else:
         has_start = request.delay is not None or request.at is not None
-        start = due_at(request.delay, request.at, now) if has_start else None
+        start = due_at(request.delay, request.at, now, least=0) if has_start else None
         due, recurrence = first_run(request, key, start, now)
     job = Job(
         key,
@@ -252,9 +252,9 @@ def trial(request: SetRequest, now: int) -> Job:
     return set_write(request, now, lambda _target, _handler: USUAL_RETRY).job
 
 
-def due_at(delay: Duration | None, at: Instant | None, now: int) -> int:
+def due_at(delay: Duration | None, at: Instant | None, now: int, *, least: int | None = None) -> int:
     """
-    Return the instant that *delay* or *at* names, in ms since the epoch, at least *now*.
+    Return the instant that *delay* or *at* names, in ms since the epoch, at least *now*, or at least *least*.
 
     Raises:
         InvalidJobError: If both or neither is given, or it cannot be reached.
@@ -264,7 +264,7 @@ def due_at(delay: Duration | None, at: Instant | None, now: int) -> int:
     if at is not None:
         if delay is not None:
             raise InvalidJobError("delay", delay, "pass delay= or at=, not both")
-        return max(now, checks.at_ms(at, now))
+        return max(now if least is None else least, checks.at_ms(at, now))
     if delay is None:
         raise InvalidJobError("delay", delay, "pass delay= in seconds or at= as a time")
     wait = checks.delay_ms(delay)
