@@ -11,6 +11,7 @@ published is the folder with all of them, and each of their pages offers the oth
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import http.server
 import importlib
@@ -21,10 +22,13 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from http import HTTPStatus
+from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import tickwheel
 
@@ -77,8 +81,8 @@ def module_pages() -> dict[str, str]:
             elif re.search(rf"^{public}\b.*=", inspect.getsource(module), re.MULTILINE):
                 lines += [f".. autodata:: {name}.{public}", "   :no-value:", ""]
             else:  # defined elsewhere: its docstring would be that of its type
-                said = [f"   {line}".rstrip() for line in docstring_of(public)]
-                lines += [f".. py:data:: {public}", f"   :type: {type(thing).__name__}", "", *said, ""]
+                said = textwrap.indent(docstring_of(public, thing), "   ")
+                lines += [f".. py:data:: {public}", f"   :type: {type(thing).__name__}", "", said, ""]
             if inspect.isclass(thing) or inspect.isroutine(thing):
                 shown.add(id(thing))
         if elsewhere:
@@ -88,16 +92,29 @@ def module_pages() -> dict[str, str]:
     return pages
 
 
-def docstring_of(constant: str) -> list[str]:
+@functools.cache
+def constants(module: ModuleType) -> dict[str, str]:
     """
-    Return what is written below a constant, in the module of ours that defines it.
+    Return the string below each constant of a module that has one.
     """
-    from sphinx.pycode import ModuleAnalyzer  # noqa: PLC0415  only where the site is built
+    body = ast.parse(inspect.getsource(module)).body
+    return {
+        ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0]): ast.literal_eval(below.value)
+        for node, below in pairwise(body)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(below, ast.Expr)
+    }
 
-    for name in sorted(name for name in sys.modules if name.startswith("tickwheel.") and name != "tickwheel._core"):
-        if said := ModuleAnalyzer.for_module(name).find_attr_docs().get(("", constant)):
-            return said
-    return []
+
+def docstring_of(name: str, thing: object) -> str:
+    """
+    Return the string below a constant, in the module of ours that defines it; empty if there is none.
+    """
+    for each in sorted(sys.modules):
+        if each.startswith("tickwheel") and each != "tickwheel._core":
+            module = sys.modules[each]
+            if getattr(module, name, None) is thing and name in constants(module):
+                return inspect.cleandoc(constants(module)[name])
+    return ""
 
 
 def linked(folder: Path, above: str, link: re.Match[str]) -> str:

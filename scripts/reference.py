@@ -13,9 +13,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 
 import tickwheel
 
@@ -23,18 +21,6 @@ HELD = ("TimerWheel", "Timer", "Scheduler", "ManualClock")
 """Classes whose methods are listed: those that users hold all day."""
 HOLDERS = ("tickwheel", "tickwheel.scheduler", "tickwheel.testing")
 SHOWN_MAX = 80
-
-
-def constants(module: ModuleType) -> dict[str, str]:
-    """
-    Return the first line of the string below each constant of a module that has one.
-    """
-    body = ast.parse(inspect.getsource(module)).body
-    return {
-        ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0]): ast.literal_eval(below.value)
-        for node, below in pairwise(body)
-        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(below, ast.Expr)
-    }
 
 
 def sentence(thing: object, constant: str = "") -> str:
@@ -47,7 +33,7 @@ def sentence(thing: object, constant: str = "") -> str:
         return f"A table by name: {', '.join(f'`{name}`' for name in thing)}."
     if not inspect.isclass(thing) and not inspect.isroutine(thing):
         shown = repr(thing)
-        return f"`{shown}`" if len(shown) <= SHOWN_MAX and " at 0x" not in shown else f"A `{type(thing).__name__}`."
+        return f"`{shown}`" if len(shown) <= SHOWN_MAX and " at 0x" not in shown else f"One `{type(thing).__name__}`."
     return (inspect.getdoc(thing) or "").partition("\n")[0].replace("|", "\\|")
 
 
@@ -102,10 +88,9 @@ def main() -> None:
         named = {public: getattr(module, public) for public in sorted(getattr(module, "__all__", ()))}
         if not named:
             continue
-        said = constants(module)
         print(f"\n## {name}\n\n| name | what it is |\n|---|---|")
         for public, thing in named.items():
-            print(f"| `{public}` | {sentence(thing, said.get(public, ''))} |")
+            print(f"| `{public}` | {sentence(thing, site.docstring_of(public, thing))} |")
         for held in [thing for public, thing in named.items() if public in HELD and name in HOLDERS]:
             print(f"\n### {held.__name__}\n\n| call | what it does |\n|---|---|")
             print(*dict.fromkeys(methods(held)), sep="\n")

@@ -10,7 +10,7 @@ Every error that tickwheel raises.
       DeadlineExceededError            TimeoutError   transient   give up, and perhaps try again with more time
       InvalidDelayError                ValueError     permanent   pass a number that is not NaN
       InvalidDeadlineError             ValueError     permanent   pass an integer in 0..NEVER
-      SpanExceededError                ValueError     permanent   the design cannot hold so long a delay
+      SpanExceededError                ValueError     permanent   the delay is longer than the design can hold
       ValueTooLargeError               ValueError     permanent   raise the cache's maxsize
       InvalidValueError                ValueError     permanent   mend the value that it names
         RecurrenceError                               permanent   mend the cron line, the zone or the interval
@@ -183,7 +183,7 @@ class InvalidDeadlineError(TickwheelError, ValueError):
 
 class SpanExceededError(TickwheelError, ValueError):
     """
-    A design of limited reach cannot hold so far a deadline; nothing was set.
+    A deadline is further ahead than a design of limited reach can hold; nothing was set.
     """
 
     def __init__(self, delay_ns: int, span_ns: int) -> None:

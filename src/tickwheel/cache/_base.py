@@ -44,7 +44,7 @@ class BaseCache(NativeCache[K, V]):
     A bounded mapping whose entries expire automatically; `TTLCache` and `TLRUCache` say when.
 
     Every method may be called from any thread; each is one step, whatever other threads do meanwhile.
-    `take` and its kin are the exception, whose loaders run outside.
+    `take` and its variants are the exception: their loaders run outside.
     """
 
     _options: Options

@@ -21,7 +21,7 @@ __all__ = ["Loads"]
 
 class Taking(Loading, Protocol):
     """
-    The part of a cache that `take` and its kin use.
+    The part of a cache that `take` and its variants use.
     """
 
     def get_many(self, keys: Iterable[Any], /) -> dict[Any, Any]:

@@ -18,7 +18,7 @@ _YEAR_NS: Final = 366 * 24 * 3600 * 1_000_000_000
 @dataclass(frozen=True, slots=True)
 class Refresh:
     """
-    The rules by which `take`, its kin and `cached` renew a value whose life is about to end, or has ended.
+    The rules by which `take`, its variants and `cached` renew a value whose life is about to end, or is over.
 
         TTLCache(1000, ttl=60.0, refresh=Refresh(ahead=5.0, stale_while_revalidate=30.0, stale_if_error=600.0))
 
@@ -28,9 +28,9 @@ class Refresh:
     logged and counted, and the old value stays for as long as it may.
 
     Args:
-        ahead: For so many seconds before its end a value is returned and a new one loaded in the background.
-        stale_while_revalidate: For so many seconds after its end too.
-        stale_if_error: For so many seconds after its end a value is returned if loading another one fails.
+        ahead: In the last seconds of its life a value is returned, and a new one loaded in the background.
+        stale_while_revalidate: The same for this many seconds after its end.
+        stale_if_error: For this many seconds after its end a value is returned if loading another one fails.
         loads_max: How many loads run in the background at once; while they do, no other is begun.
 
     Raises:

@@ -31,7 +31,7 @@ class LoadTally:
 @dataclass(frozen=True, slots=True)
 class LoadStats:
     """
-    Counters of the loads by `take`, its kin and `cached`.
+    Counters of the loads by `take`, its variants and `cached`.
 
     Attributes:
         loaded: Keys whose loader has returned.

@@ -278,7 +278,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return the counts of engine, wheel and driver; stops nobody.
+        Return the counts of engine, wheel and driver, without stopping any of them.
         """
         executor = {} if self._executor is None else self._executor.stats()
         return {**self._engine.stats(), **self._driver.stats(), **executor}

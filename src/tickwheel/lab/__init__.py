@@ -6,7 +6,7 @@ Replay, compare, tune and watch the designs.
     designs     designs by name, with their geometry
     replay      a trace through a wheel, to the last count
     tune        which geometry suits a trace
-    workload    a trace over itself, until so many timers are pending
+    workload    copies of a trace over each other, until enough timers are pending
     measure     what one design costs under a workload, in a process of its own
     compare     all designs, at several sizes
     report      a comparison as a page

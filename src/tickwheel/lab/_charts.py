@@ -32,7 +32,7 @@ COLOURS: Final = {
 WIDTH: Final = 420
 """So narrow that text of 13 units is legible when a phone shows the chart in its 390 pixels."""
 HEIGHT: Final = 300
-LEFT: Final = 70
+LEFT: Final = 80
 RIGHT: Final = 96
 TOP: Final = 14
 BOTTOM: Final = 44

@@ -30,7 +30,7 @@ def filled(wheel: Wheel, pending: int) -> int:
     """
     Fill a new *wheel* whose time is 0, and return how long nothing of it is due, in nanoseconds.
 
-    The timers are due in the second hour; of a design that does not reach so far, in the second half of its span.
+    The timers are due in the second hour; of a design that does not reach that far, in the second half of its span.
     """
     span_ns = wheel.abilities.span_ns
     first_ns = HOUR_NS if span_ns is None else span_ns // 2

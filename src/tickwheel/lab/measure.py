@@ -35,7 +35,7 @@ __all__ = ["Measurement", "main"]
 BINS: Final = 128
 """Slots of a longer ring are shown together, the fullest for all."""
 PARTS: Final = 120
-"""Into so many parts the rest is cut for the curves over time."""
+"""How many parts the rest is divided into for the curves over time."""
 REST: Final = 0.9
 """The rest ends when this share of what was pending at the start would have fired."""
 

@@ -41,8 +41,8 @@ def render_report(comparison: Comparison) -> str:
     """
     copies = ", ".join(f"{row['copies']:,} for {size:,}" for size, row in _first_by_size(comparison).items())
     intro = (
-        f"The trace {comparison.trace}, laid over itself until so many timers are pending (copies: {copies}). "
-        f"The more copies, the more operations share a wake-up. "
+        f"The trace “{comparison.trace}”, overlaid with copies of itself until enough timers are pending (copies: "
+        f"{copies}). The more copies, the more operations share a wake-up. "
         f"Each design ran in a process of its own, on {comparison.machine}."
     )
     note = (
@@ -82,7 +82,7 @@ def _charts(comparison: Comparison) -> Iterable[str]:
         comparison,
         "beat_ns",
         "A beat over far timers",
-        "One short timer after the other, while so many wait that are not due for long. "
+        "One short timer after another, while all the others are not due for a long time. "
         "Rounds reads them, slot by slot, to find what is next; a heap climbs past them; the others look at none.",
     )
     yield _quiet(comparison)
@@ -90,13 +90,13 @@ def _charts(comparison: Comparison) -> Iterable[str]:
         comparison,
         "longest_ns",
         "Longest pause",
-        "The longest that one call kept everybody waiting: a coarse slot that cascades, or a slot of many rounds.",
+        "The longest time that one call held up all others: a coarse slot that cascades, or a slot of many rounds.",
     )
     yield _by_size(
         comparison,
         "bytes",
         "Memory of a pending timer",
-        "What the process grew by when the wheel was filled, for each timer.",
+        "How much the process grew when the wheel was filled, for each timer.",
         Axis("bytes", lambda value: f"{value:g}"),
     )
     yield from _over_time(comparison)
@@ -120,7 +120,7 @@ def _quiet(comparison: Comparison) -> str:
     return section(
         "A quiet second",
         "Nothing is due, and a driver that ticks, as skynet, Linux and Netty have it, still wakes up at each "
-        "tick. The other designs sleep until something is due; here so do these, if they are let.",
+        "tick. The other designs sleep until something is due; here these can do so, too.",
         line_chart(
             _PENDING,
             Axis("CPU time a second", duration, is_log=False),
@@ -138,7 +138,7 @@ def _over_time(comparison: Comparison) -> Iterable[str]:
         yield section(
             "Cascades over time",
             f"Entries that were filed again, in each part of the {seconds:.3g} s in which nothing is set: "
-            "fine slots drizzle, coarse ones burst.",
+            "fine slots trickle, coarse ones burst.",
             strip_chart("cascades over time", lambda value: f"{value:,.0f}", cascades, seconds),
         )
     longest = {row["design"]: row["rest"]["longest_ns"] for row in rows}
@@ -155,8 +155,8 @@ def _lateness(comparison: Comparison) -> str:
     lines = [[row["design"], *(duration(row["lateness_ns"][rank]) for rank in ranks)] for row in rows]
     return section(
         "Lateness by design",
-        "What the design alone makes a timer late, with a driver that wakes up exactly on time: "
-        "less than a tick, and nothing where deadlines are exact.",
+        "How late the design alone makes a timer, with a driver that wakes up exactly on time: "
+        "less than a tick, and not at all where deadlines are exact.",
         table(["design", *(f"{rank} at most" for rank in ranks)], *lines),
     )
 

@@ -55,7 +55,7 @@ class _Asked(NamedTuple):
 
 class Client:
     """
-    Asks one service over so many connections, one request at a time on each; others wait in line.
+    Sends requests to one service over a number of connections, one at a time on each; others wait in line.
 
     Args:
         url: Of the service.

@@ -1,7 +1,7 @@
 """
-A trace over itself, until so many timers are pending.
+Copies of a trace over each other, until enough timers are pending.
 
-There is a copy of the trace at each of many moments of it, evenly spread. What is pending at those moments fills the
+The copies begin at many moments of the trace, evenly spread. What is pending at those moments fills the
 wheel; then the copies run on together, each from its moment.
 """
 
@@ -75,7 +75,7 @@ class Workload:
 
 def workload_of(operations: Sequence[TraceOperation], pending: int, steps: int) -> Workload:
     """
-    Return a load that begins with at least *pending* timers and goes on for about so many *steps*.
+    Return a load that begins with at least *pending* timers and goes on for about *steps* steps.
 
     Raises:
         WorkloadError: If the trace has nothing pending for most of its time.

@@ -137,7 +137,7 @@ class JobFired(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobSucceeded(FiringEvent):
     """
-    The target did its work; *ran_ms* is how long that took, *next_at* when a recurring job comes back.
+    The target did its work; *ran_ms* is how long that took, *next_at* when a recurring job runs again.
     """
 
     ran_ms: float
@@ -176,7 +176,7 @@ class JobDied(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobExpired(FiringEvent):
     """
-    A run was left out, because it expired or was missed; *next_at* is when a recurring job comes back.
+    A run was left out, because it expired or was missed; *next_at* is when a recurring job runs again.
     """
 
     due_at: int
@@ -264,4 +264,6 @@ Event: TypeAlias = (
     | CircuitClosed
 )
 
+"""Any of the events above."""
 EventHook: TypeAlias = Callable[[Event], object]
+"""A function that is called with each event."""

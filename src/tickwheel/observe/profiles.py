@@ -52,7 +52,7 @@ def stacks(tasks: Iterable[asyncio.Task[Any]] = ()) -> str:
 
 def profile(seconds: float, stop: threading.Event) -> str:
     """
-    Watch all other threads for so many *seconds*, or until *stop*; return each stack with how often it was met.
+    Watch all other threads for *seconds*, or until *stop*; return each stack with how often it was met.
 
     A line is `thread;outermost;...;innermost count`. Threads that wait count, under a last frame `(waiting)`.
     """

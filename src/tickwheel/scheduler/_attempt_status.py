@@ -14,7 +14,7 @@ __all__ = ["ANY_ATTEMPT", "AttemptStatus", "Standing"]
 
 class Standing(StrEnum):
     """
-    The progress of a counted attempt, as the node says that knows it for certain.
+    The progress of a counted attempt, as reported by the node that knows it for certain.
     """
 
     STARTED = "started"

@@ -34,4 +34,4 @@ class RetryPolicy:
 
 
 USUAL_RETRY: Final = RetryPolicy()
-"""Of most jobs; the same object everywhere, so that it is known without a comparison."""
+"""The policy of most jobs; the same object everywhere, so that it is recognised without a comparison."""

@@ -18,13 +18,13 @@ _ROUNDING_S: Final = 1e-6
 """More than rounding can take off a deadline: a timer early by so little finds nothing due, and is set again."""
 
 _STEP_NS: Final = 250_000_000
-"""A time of day that moved by so much against elapsed time was set by somebody."""
+"""A time of day that moved by this much against elapsed time was set by somebody."""
 _SERVER_STEP_MS: Final = 1_000.0
 """The same for a server's, which is seen through a network: more than a drift of hours adds up to."""
 
 _GLANCE_NS: Final = 5_000_000
 _GLANCES: Final = 20
-"""Two clocks are compared by readings no further apart than this; a busy machine gets so many tries."""
+"""Two clocks are compared by readings no further apart than this; a busy machine gets this many tries."""
 
 
 class StoreClock:

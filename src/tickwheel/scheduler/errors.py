@@ -122,7 +122,7 @@ class LeaseEndedError(TickwheelError, RuntimeError):
 
 class TooManyWaitingError(TickwheelError, RuntimeError):
     """
-    So many workers wait for firings that one more may not.
+    Too many workers wait for firings, so this one may not.
     """
 
     is_transient = True

@@ -40,7 +40,7 @@ __all__ = ["Service"]
 
 class Service:
     """
-    The application over one scheduler, which somebody else starts and stops.
+    The application over one scheduler, which its caller starts and stops.
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:

@@ -100,7 +100,7 @@ class ManualClock(Unique):
 
     def attach(self, attached: Attached) -> None:
         """
-        Fire *attached* from now on as time moves; attaching twice is once.
+        Fire *attached* from now on as time moves; attaching twice has no further effect.
         """
         with self._moving:
             if not any(each is attached for each in self._attached):
@@ -108,7 +108,7 @@ class ManualClock(Unique):
 
     def detach(self, attached: Attached) -> None:
         """
-        Leave *attached* alone from now on; what was never attached is left alone already.
+        Stop firing *attached*; what was never attached is ignored.
         """
         with self._moving:
             self._attached = [each for each in self._attached if each is not attached]

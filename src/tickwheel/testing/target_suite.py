@@ -161,7 +161,7 @@ class Rig:
 
 class TargetSuite:
     """
-    The promises of every such target, as tests; a subclass says `make_receiver`, and what it is.
+    The promises of every such target, as tests; a subclass provides `make_receiver`, and what it is.
 
     Attributes:
         library: The third-party module that it needs.

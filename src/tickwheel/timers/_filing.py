@@ -46,7 +46,7 @@ class Filing:
         Bring the wheel in line with *timer*, now or when the step under way is done.
 
         Raises:
-            SpanExceededError: If the wheel cannot hold so far a deadline.
+            SpanExceededError: If the deadline is further ahead than the wheel can hold.
             ReentrantError: If it might turn out so only when nobody is there any more to hear it.
         """
         if not self.is_in_step:

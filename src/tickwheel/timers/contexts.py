@@ -249,7 +249,7 @@ def with_cancel(parent: Context) -> Context:
 
 def with_value(parent: Context, key: object, value: Any) -> Context:
     """
-    Return a child that has *value* for *key*, as have all below it.
+    Return a child that has *value* for *key*, and so do all below it.
     """
     return parent.with_value(key, value)
 

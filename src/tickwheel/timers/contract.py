@@ -285,7 +285,7 @@ class Engine(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return the counters of engine and wheel; stops nobody.
+        Return the counters of engine and wheel, without stopping either.
 
         At least `pending`, `sets` (new lives included), `cancels` (drained ones included), `fires`, `moves`, so that
         `sets == pending + cancels + fires`; and `lateness`: a list whose item i counts the firings that were less than

@@ -119,7 +119,7 @@ class Periodic(StandIn):
 
     def pause(self) -> bool:
         """
-        Fire no more until `resume`; return whether it was going to. A firing that is under way runs to its end.
+        Stop firing until `resume`; return whether it was going to. A firing that is under way runs to its end.
 
         A paused series is not pending: its wheel neither counts nor drains it.
         """
@@ -158,7 +158,7 @@ class Periodic(StandIn):
         Fire every *interval* seconds from now on, the first time an interval from now; return False if it is over.
 
         Set during a firing it counts from now as well. A paused series stays paused. A series that followed the wall
-        clock does so no more.
+        clock no longer does.
 
         Raises:
             ValueError: If *interval* is out of its range, or NaN.

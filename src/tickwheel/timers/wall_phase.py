@@ -37,7 +37,7 @@ Rule: TypeAlias = Callable[[int], int | None]
 """The first instant later than the one given, in nanoseconds since the epoch, or None if there is none."""
 
 _LOOK_NS: Final = 60_000_000_000
-"""At the latest after so long the wall clock is looked at."""
+"""The wall clock is looked at after this long at the latest."""
 _STEP_NS: Final = 250_000_000
 """A clock that goes back by less was not set, but drifts; as for jobs."""
 _LEAST_NS: Final = 100_000

@@ -269,7 +269,7 @@ def test_survives_a_restart(start, page):
     page.open(server)
     page.wait_for(lambda: "stays" in page.texts("#jobs .key"))
     server.stop()
-    page.wait_for(lambda: "away" in page.find("#link").text)
+    page.wait_for(lambda: "unreachable" in page.find("#link").text)
     again = start("--port", str(server.port))
     page.wait_for(lambda: page.find("#link").text == "live")
     again.job("PUT", "new", FAR)

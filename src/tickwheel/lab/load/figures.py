@@ -110,7 +110,7 @@ class Tally:
 
     def unanswered(self, number: int, now: float, reason: str) -> None:
         """
-        Count a request that was given up *now*: it has waited so long at least.
+        Count a request that was given up *now*: it has waited at least until then.
         """
         self._waited(number, now)
         self.refused(reason)

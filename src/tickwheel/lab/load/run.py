@@ -49,7 +49,7 @@ class Mix:
 
     Attributes:
         move, cancel: The shares of requests that move or cancel a job of this run; the others set new ones.
-        due_within_s: Jobs are due so many seconds after they are set or moved, at most, evenly spread.
+        due_within_s: Jobs are due at most this many seconds after they are set or moved, evenly spread.
         target, handler: Where they fire to.
         payload_bytes: How large a payload is.
         seed: The same one makes the same requests.

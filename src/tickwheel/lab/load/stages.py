@@ -17,7 +17,7 @@ __all__ = ["METRICS", "LoadStage", "Threshold", "misses"]
 @dataclass(frozen=True, slots=True)
 class LoadStage:
     """
-    So many requests a second for so long.
+    A number of requests a second, for a time.
     """
 
     rate: float

@@ -20,7 +20,7 @@ from tickwheel.scheduler.model import Job
 __all__ = ["Lookout"]
 
 _OVERDUE_MS: Final = 1_000
-"""What is pending for so long after its instant is looked at: what goes its usual way has been begun by then."""
+"""What is still pending this long after its instant is looked at: in the usual course it has been begun by then."""
 _PAGE: Final = 200
 _BUDGET_S: Final = 0.1
 """How long one look may read on behind jobs that wait for a place; the next one goes on where it stopped."""

@@ -10,7 +10,7 @@ An attempt whose thread or task runs on past its timeout has leaked. Its place i
 on, for as many leaked ones as are allowed in all. Handlers that have leaked are suspects: together they start no more
 than could leak within that bound, and one of them no more than three quarters of it; what is past that waits until
 something that has leaked ends. So a place that cannot be replaced is lost only to a handler that leaks for the first
-time, and everybody else goes on.
+time, and all others go on.
 """
 
 from __future__ import annotations

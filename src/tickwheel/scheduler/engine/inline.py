@@ -68,7 +68,7 @@ class Inline:
         Fire what is due, at most *limit* jobs; return how many these were.
 
         Raises:
-            AssertionError: What a handler asserted in vain, once the attempt is settled as failed.
+            AssertionError: If an assertion of a handler failed, once the attempt is settled as failed.
             HandlerNotFoundError: If a job's handler is not registered.
             UnsupportedError: For a target that ends its firings in its own time, such as "pull".
         """

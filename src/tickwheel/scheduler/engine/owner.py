@@ -108,7 +108,7 @@ class Owner:
 
     def stop(self, deadline: float | None) -> list[Firing]:
         """
-        Fire no more, give back what is begun and not handed over, and wait for the rest until *deadline*.
+        Stop firing, give back what is begun and not handed over, and wait for the rest until *deadline*.
 
         Args:
             deadline: On the runtime's `monotonic`; None for as long as it takes.

@@ -141,7 +141,7 @@ class Common:
 
     def stats(self) -> dict[str, Any]:
         """
-        Return the counters and figures; stops nobody.
+        Return the counters and figures, without stopping anything.
 
         Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused. Of the
         store: pending, running (an attempt is counted), dead. Of the jobs in_memory: staged (not begun), waiting (due,

@@ -53,7 +53,7 @@ class Scheduler(Common):
 
     def stop(self, timeout: float | None = 10.0) -> list[Firing]:
         """
-        Fire no more, let handlers finish, write their ends, give the store back, and close.
+        Stop firing, let handlers finish, write their ends, give the store back, and close.
 
         What was pending stays in the store. What was begun and not yet handed over does not count as an attempt.
         Before `start` it closes the client; a second call returns []. From inside a handler it returns [] at once and

@@ -28,7 +28,7 @@ const refresh = {
   dead: () => dead.refresh(),
   schedules: () => schedules.refreshSometimes(),
   fleet: () => (stats && showProcess(stats), showFleet().catch(() => null)),
-  wheel: () => near.refresh().catch(() => null), // the stream says when the service is away
+  wheel: () => near.refresh().catch(() => null), // the stream shows when the service is unreachable
 };
 // What is asked for when a view is shown with filters.
 const shown = {
@@ -60,7 +60,7 @@ const show = (query) => {
 let stats = null;
 
 async function forecast() {
-  const next = await call("GET", "/v1/forecast").catch(() => null); // the stream says when the service is away
+  const next = await call("GET", "/v1/forecast").catch(() => null); // the stream shows when the service is unreachable
   if (!next) return;
   strips.show(next.strips);
   wheel.show(next.strips[0], next.next_due_at && Date.parse(next.next_due_at), stats?.pending ?? 0);
@@ -92,7 +92,7 @@ follow(
     const link = byId("link");
     if (link.dataset.state === state) return;
     link.dataset.state = state;
-    link.textContent = state === "live" ? "live" : "service is away, trying again";
+    link.textContent = state === "live" ? "live" : "service unreachable, trying again";
     document.body.classList.toggle("away", state !== "live");
   },
 );

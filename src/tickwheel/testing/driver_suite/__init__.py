@@ -27,5 +27,5 @@ __all__ = ["PATIENCE_S", "DriverSuite", "play_here"]
 
 class DriverSuite(FireTests, InsideTests, EndTests):
     """
-    The promises of every driver, as tests; a subclass says `make_wheel`, `play` and `until`.
+    The promises of every driver, as tests; a subclass provides `make_wheel`, `play` and `until`.
     """

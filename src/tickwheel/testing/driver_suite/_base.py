@@ -13,7 +13,7 @@ from tickwheel.drivers import TimerWheel
 __all__ = ["PATIENCE_S", "DriverTests", "play_here"]
 
 PATIENCE_S: Final = 20.0
-"""After so long something hangs."""
+"""A wait of this many seconds means that something hangs."""
 
 
 class DriverTests:
@@ -58,7 +58,7 @@ class DriverTests:
 
 def play_here(scenario: Coroutine[Any, Any, None]) -> None:
     """
-    Run a scenario that never awaits what is not there at once.
+    Run a scenario in which every await ends at once.
     """
     try:
         scenario.send(None)

@@ -45,5 +45,5 @@ class EngineSuite(
     ListingTests,
 ):
     """
-    Every clause of the promise that an engine can keep, as tests; a subclass says `make_engine`.
+    Every clause of the promise that an engine can keep, as tests; a subclass provides `make_engine`.
     """

@@ -15,7 +15,7 @@ from tickwheel.timers.contract import Timer
 __all__ = ["ThreadTests"]
 
 PATIENCE_S = 20.0
-"""After so long something hangs."""
+"""A wait of this many seconds means that something hangs."""
 
 
 class ThreadTests(EngineTests):

@@ -69,11 +69,11 @@ class StoreSuite(
     MachineTests,
 ):
     """
-    Every promise of the protocol that one store object can keep, as tests; a subclass says `make_store`.
+    Every promise of the protocol that one store object can keep, as tests; a subclass provides `make_store`.
     """
 
 
 class SharedStoreSuite(HandoverTests):
     """
-    The promises of two store objects on the same data; a subclass says `make_store` and `make_peer`.
+    The promises of two store objects on the same data; a subclass provides `make_store` and `make_peer`.
     """

@@ -29,5 +29,5 @@ __all__ = ["WheelSuite"]
 
 class WheelSuite(DueTests, LimitTests, NextTests, CancelTests, MoveTests, InputTests, MemoryTests, AgeingTests):
     """
-    Every clause of the wheel's promise, as tests; a subclass says `make_wheel`.
+    Every clause of the wheel's promise, as tests; a subclass provides `make_wheel`.
     """

@@ -26,7 +26,7 @@ Connection = Any
 
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 10.0
-"""A server that says nothing for so long is away: the owner must not wait past its lease."""
+"""A server that does not answer within this time counts as unreachable: the owner must not wait past its lease."""
 
 
 class Connections:
