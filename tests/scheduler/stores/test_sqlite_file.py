@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.scheduler import model
+from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _owner_lock, _schema
 
@@ -187,6 +187,22 @@ def test_statements_number_no_value():
     assert [found for text in texts for found in re.findall(r".*\?\d.*", text)] == []
 
 
+def test_first_use_in_a_transaction(path):
+    """
+    A scheduler that makes its tables first when a transaction holds the file says how to come before it.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("CREATE TABLE orders (id)")
+        with pytest.raises(StoreError, match="open a new scheduler by 'with' or 'start'"):
+            Scheduler(f"sqlite:///{path}").set("k", delay=60, handler="h", conn=connection)
+        connection.execute("COMMIT")
+        with Scheduler(f"sqlite:///{path}") as scheduler:
+            connection.execute("BEGIN IMMEDIATE")
+            assert scheduler.set("k", delay=60, target="log", conn=connection).outcome is model.Outcome.CREATED
+            connection.execute("COMMIT")
+
+
 def test_writer_that_does_not_end(path, make):
     """
     While another connection holds the write lock, writes wait, and then fail as transient; reads go on.
@@ -195,7 +211,7 @@ def test_writer_that_does_not_end(path, make):
     set_one(store)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreError, match="another process has been writing for too long") as caught:
+    with pytest.raises(StoreError, match="another connection has been writing for too long") as caught:
         set_one(store)
     assert caught.value.is_transient
     assert store.get("key") is not None

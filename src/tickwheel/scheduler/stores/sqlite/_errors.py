@@ -25,8 +25,9 @@ _PRIMARY: Final = 0xFF
 
 _WORDS: Final = {
     sqlite3.SQLITE_BUSY: _Words(
-        "another process has been writing for too long",
-        "try again, and keep other transactions short",
+        "another connection has been writing for too long",
+        "try again, and keep other transactions short; before one of yours that jobs are to join, open a new scheduler "
+        "by 'with' or 'start'",
         is_transient=True,
     ),
     sqlite3.SQLITE_LOCKED: _Words("another connection holds a lock", "try again", is_transient=True),
