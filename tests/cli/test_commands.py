@@ -52,6 +52,26 @@ def test_pause_and_resume(run):
     assert (answer.returncode, answer.stdout) == (ExitCode.NOT_FOUND, "")
 
 
+def test_scopes(run):
+    """
+    A target is paused with a note, listed, and resumed; one thing has to be named, and a target that is there.
+    """
+    run("set", "tea", "--delay", "1h", "--target", "log")
+    assert run("pause", "--scope", "log", "--note", "no milk").stdout.startswith("paused log, since ")
+    (scope, _, by, note) = run("scopes").stdout.rstrip("\n").split("\t")
+    assert (scope, note) == ("log", "no milk")
+    pause = json.loads(run("scopes", "--json").stdout)
+    assert (pause["scope"], pause["by"], pause["note"]) == ("log", by, "no milk")
+    assert json.loads(run("pause", "--scope", "*", "--json").stdout)["scope"] == "*"
+    assert run("resume", "--scope", "*").stdout == "resumed *\n"
+    assert run("resume", "--scope", "*").stdout == "* was not paused\n"
+    assert json.loads(run("resume", "--scope", "log", "--json").stdout) == {"was_paused": True}
+    assert run("scopes").stdout == ""
+    for words in (("pause",), ("pause", "tea", "--scope", "log"), ("resume", "--scope", "log", "--if-generation", "3")):
+        assert run(*words).returncode == ExitCode.USAGE
+    assert "the targets here are" in run("pause", "--scope", "nobody").stderr
+
+
 def test_skip(run):
     """
     The next run of a recurring job is skipped; a job that fires once, or is not there, is refused.

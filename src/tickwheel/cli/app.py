@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "skip": "skip",
     "pause": "pause",
     "resume": "resume",
+    "scopes": "scopes",
     "dead": "dead",
     "schedule": "schedule",
     "import": "import_",

@@ -15,7 +15,16 @@ from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.targets import configured, made
 from tickwheel.scheduler import Scheduler
 
-__all__ = ["DEFAULT_STORE", "generation_option", "json_option", "opened", "sqlite_path", "store_option"]
+__all__ = [
+    "DEFAULT_STORE",
+    "check_scope",
+    "generation_option",
+    "json_option",
+    "opened",
+    "scope_option",
+    "sqlite_path",
+    "store_option",
+]
 
 DEFAULT_STORE: Final = "sqlite:///tickwheel.db"
 
@@ -53,6 +62,26 @@ def generation_option(function: F) -> F:
     return click.option(
         "--if-generation", type=int, metavar="N", help="Only if the job has this generation; 0: only if there is none."
     )(function)
+
+
+def scope_option(function: F) -> F:
+    """
+    Add `--scope`.
+    """
+    text = "Instead of a job, all of a handler (handler:NAME), a queue (pull:NAME), a target (NAME), or all ('*')."
+    return click.option("--scope", metavar="SCOPE", help=text)(function)
+
+
+def check_scope(key: str | None, scope: str | None, if_generation: int | None) -> None:
+    """
+    Refuse a command line that names not one thing.
+
+    Raises:
+        UsageError: With the remedy.
+    """
+    if (key is None) == (scope is None) or (scope is not None and if_generation is not None):
+        message = "name one job, or what a handler, a queue or a target has by --scope and without a generation"
+        raise click.UsageError(message)
 
 
 def sqlite_path(store: str) -> Path | None:

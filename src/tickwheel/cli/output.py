@@ -22,13 +22,15 @@ from rich.table import Table
 from rich.text import Text
 
 from tickwheel.cli.exits import ExitCode, Refused
-from tickwheel.scheduler.model import Answer, Job, Outcome
+from tickwheel.scheduler.model import Answer, Job, Outcome, Pause
 
 __all__ = [
     "counted",
     "job_facts",
     "live",
     "local_time",
+    "pause_facts",
+    "pause_text",
     "print_answer",
     "print_job",
     "print_json",
@@ -134,7 +136,7 @@ def job_facts(job: Job) -> dict[str, Any]:
         "state": job.state.value,
         "lacks_handler": job.lacks_handler,
         "awaits_worker": job.awaits_worker,
-        "pause": pause and {"at": local_time(pause.at), "by": pause.by, "note": pause.note},
+        "pause": pause and pause_facts(pause),
         "due_at": local_time(job.due_at),
         "target": job.target,
         "handler": job.handler,
@@ -149,6 +151,20 @@ def job_facts(job: Job) -> dict[str, Any]:
     return facts
 
 
+def pause_facts(pause: Pause) -> dict[str, Any]:
+    """
+    Return *pause* as a document of plain values.
+    """
+    return {"at": local_time(pause.at), "by": pause.by, "note": pause.note, "scope": pause.scope}
+
+
+def pause_text(pause: Pause) -> str:
+    """
+    Return since when, by whom and why.
+    """
+    return f"since {local_time(pause.at)}, by {pause.by}: {pause.note}".removesuffix(": ")
+
+
 def print_job(job: Job, *, as_json: bool) -> None:
     """
     Print all of one *job*.
@@ -159,7 +175,7 @@ def print_job(job: Job, *, as_json: bool) -> None:
         return
     facts["payload"] = json.dumps(facts["payload"], ensure_ascii=False)
     if job.pause is not None:
-        facts["pause"] = f"since {local_time(job.pause.at)}, by {job.pause.by}: {job.pause.note}".removesuffix(": ")
+        facts["pause"] = f"{job.pause.scope} {pause_text(job.pause)}".lstrip()
     if facts["recurrence"]:
         facts["recurrence"] = json.dumps(facts["recurrence"])
     print_rows(("", ""), [(name, value) for name, value in facts.items() if value not in (None, "")])

@@ -1,26 +1,39 @@
 """
-`tickwheel pause`: keep a pending job from being due.
+`tickwheel pause`: keep a pending job, or all jobs of a handler, a queue or a target, from starting.
 """
 
 from __future__ import annotations
 
 import click
 
-from tickwheel.cli.options import generation_option, json_option, opened, store_option
-from tickwheel.cli.output import print_answer
+from tickwheel.cli.options import check_scope, generation_option, json_option, opened, scope_option, store_option
+from tickwheel.cli.output import pause_facts, pause_text, print_answer, print_json, printable
 
 __all__ = ["command"]
 
 
 @click.command("pause")
-@click.argument("key")
+@click.argument("key", required=False)
+@scope_option
 @click.option("--note", default="", help="Why, for those who will wonder.")
 @generation_option
 @store_option
 @json_option
-def command(key: str, note: str, if_generation: int | None, store: str, as_json: bool) -> None:
+def command(
+    *, key: str | None, scope: str | None, note: str, if_generation: int | None, store: str, as_json: bool
+) -> None:
     """
     Keep the pending job KEY from being due until it is resumed; one that recurs, also while it runs.
+
+    With --scope, all jobs of a handler, a queue or a target wait on all nodes, and what runs goes on.
     """
-    with opened(store) as scheduler:
-        print_answer(key, scheduler.pause(key, note=note, if_generation=if_generation), as_json=as_json)
+    check_scope(key, scope, if_generation)
+    with opened(store, has_targets=scope is not None) as scheduler:
+        if scope is None:
+            print_answer(key or "", scheduler.pause(key or "", note=note, if_generation=if_generation), as_json=as_json)
+            return
+        pause = scheduler.pause_scope(scope, note=note)
+    if as_json:
+        print_json(pause_facts(pause))
+    else:
+        click.echo(f"paused {printable(f'{scope}, {pause_text(pause)}')}")

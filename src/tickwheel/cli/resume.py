@@ -1,25 +1,36 @@
 """
-`tickwheel resume`: end the pause of a job.
+`tickwheel resume`: end the pause of a job, or of a handler, a queue or a target.
 """
 
 from __future__ import annotations
 
 import click
 
-from tickwheel.cli.options import generation_option, json_option, opened, store_option
-from tickwheel.cli.output import print_answer
+from tickwheel.cli.options import check_scope, generation_option, json_option, opened, scope_option, store_option
+from tickwheel.cli.output import print_answer, print_json, printable
 
 __all__ = ["command"]
 
 
 @click.command("resume")
-@click.argument("key")
+@click.argument("key", required=False)
+@scope_option
 @generation_option
 @store_option
 @json_option
-def command(key: str, if_generation: int | None, store: str, as_json: bool) -> None:
+def command(*, key: str | None, scope: str | None, if_generation: int | None, store: str, as_json: bool) -> None:
     """
     End the pause of the job KEY, which is due at its instant again, or at once if that has passed.
+
+    With --scope, the jobs of a handler, a queue or a target start again.
     """
+    check_scope(key, scope, if_generation)
     with opened(store) as scheduler:
-        print_answer(key, scheduler.resume(key, if_generation=if_generation), as_json=as_json)
+        if scope is None:
+            print_answer(key or "", scheduler.resume(key or "", if_generation=if_generation), as_json=as_json)
+            return
+        was_paused = scheduler.resume_scope(scope)
+    if as_json:
+        print_json({"was_paused": was_paused})
+    else:
+        click.echo(f"resumed {printable(scope)}" if was_paused else f"{printable(scope)} was not paused")

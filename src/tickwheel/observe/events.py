@@ -33,6 +33,8 @@ __all__ = [
     "JobSucceeded",
     "OwnershipGained",
     "OwnershipLost",
+    "ScopePaused",
+    "ScopeResumed",
     "SettleRefused",
     "StoreFailed",
 ]
@@ -94,6 +96,27 @@ class JobResumed(JobEvent):
     """
 
     due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScopePaused:
+    """
+    The jobs of a handler, a queue, a target, or all were paused through this scheduler, by whom and why.
+    """
+
+    scope: str
+    by: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeResumed:
+    """
+    The jobs of a paused scope may start again, through this scheduler.
+    """
+
+    scope: str
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +272,8 @@ Event: TypeAlias = (
     | JobCancelled
     | JobPaused
     | JobResumed
+    | ScopePaused
+    | ScopeResumed
     | JobReplayed
     | JobFired
     | JobSucceeded

@@ -166,6 +166,12 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     for each in stats["waiting_for_handler"]:
         aside.add_metric([each["target"], each["handler"]], each["count"])
     yield aside
+    paused = core.GaugeMetricFamily(
+        "tickwheel_paused_scope", "Due jobs that wait because their scope is paused.", labels=["scope"]
+    )
+    for each in stats["paused_scopes"]:
+        paused.add_metric([each["scope"]], each["count"])
+    yield paused
     leaked = core.GaugeMetricFamily(
         "tickwheel_leaked", "Attempts that run on past their timeouts.", labels=["target", "handler", "executor"]
     )

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from tickwheel.drivers import SteppedClock
+from tickwheel.observe.events import ScopePaused, ScopeResumed
 from tickwheel.observe.tracing import Tracer
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._identity import one_life
@@ -30,7 +31,7 @@ from tickwheel.scheduler.engine.pulls import Pulls
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
-from tickwheel.scheduler.model import Answer, Job, Write
+from tickwheel.scheduler.model import Answer, Job, Pause, Write, scope_over
 from tickwheel.scheduler.stores import Node, Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
 from tickwheel.scheduler.verbs.client import Client
@@ -78,6 +79,7 @@ class Core:
             runtime,
             on_commit=self._committed,
             on_unknown=self._lost_sight,
+            on_scope=self._set_scope,
             knowing=lambda: None if self._owner is None else self._owner.withdrawals,
             tracer=tracer,
         )
@@ -197,6 +199,16 @@ class Core:
         if owner is not None:
             owner.start_over()
 
+    def _set_scope(self, scope: str, by: str, pause: Pause | None) -> None:
+        """
+        Heed a pause that began or ended at once, before its caller gets the answer.
+        """
+        if self.hooks.is_active:
+            self.hooks.emit(ScopeResumed(scope, by) if pause is None else ScopePaused(scope, by, pause.note))
+        owner = self._owner
+        if owner is not None:
+            owner.runnable.look()
+
     def recent(self, after: int) -> list[FiringRecord]:
         """
         Return what ended after that number, and what runs.
@@ -217,6 +229,14 @@ class Core:
         )
         counts = dict(self._figures.counts)
         counts["fired"] += sizes["in_flight"]  # the others are counted when they end
+        scopes = {pause.scope: {**asdict(pause), "count": 0} for pause in store.scopes()}
+        lacking: list[dict[str, Any]] = []
+        for each in store.aside():
+            scope = scope_over(each.target, each.handler, scopes)
+            if scope is None:
+                lacking.append(asdict(each))
+            else:
+                scopes[scope]["count"] += each.count
         backlog, is_tail = [] if owner is None else owner.backlog(), store.abilities.is_tail
         return {
             **store.count(),
@@ -227,8 +247,9 @@ class Core:
             "by_handler": self._figures.by_handler(),
             "targets": self.registry.figures(),
             "pull": self._queues(backlog),
-            "paused": store.count_paused(),
-            "waiting_for_handler": [asdict(each) for each in store.aside()],
+            "paused": store.count_paused() + sum(each["count"] for each in scopes.values()),
+            "paused_scopes": list(scopes.values()),
+            "waiting_for_handler": lacking,
             "leaked": [] if owner is None else owner.leaked(),
             "commits": commits.commits,
             "commit": {

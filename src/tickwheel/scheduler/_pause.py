@@ -1,14 +1,22 @@
 """
-The pause of a job: a job that is pending and not due, whatever its instant, until somebody resumes it.
+The pause of a job, or of a scope: all jobs of a handler, of a queue or of a target, or all that there are.
+
+What is paused is pending and not due, whatever its instant, until somebody resumes it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final
 
 from tickwheel.scheduler._attempt_status import AttemptStatus
 from tickwheel.scheduler._history import Actor
 from tickwheel.scheduler._record import record
 
-__all__ = ["Pause", "Resume", "SetPause"]
+__all__ = ["EVERYTHING", "Pause", "Resume", "SetPause", "scope_over"]
+
+EVERYTHING: Final = "*"
+"""The scope of all jobs."""
 
 
 @record
@@ -20,11 +28,21 @@ class Pause:
         at: When, in ms since the epoch.
         by: The name of who paused it: a process, or the token of a service.
         note: Why, in words; "" where nothing was said.
+        scope: What is paused: "" for the one job, "TARGET:HANDLER" for the jobs of a handler, a queue or an address,
+            "TARGET" for those of a target, "*" for all.
     """
 
     at: int
     by: str
     note: str = ""
+    scope: str = ""
+
+
+def scope_over(target: str, handler: str, paused: Container[str]) -> str | None:
+    """
+    Return the widest of the *paused* scopes that has the jobs of that *target* and *handler*, or None.
+    """
+    return next((scope for scope in (EVERYTHING, target, f"{target}:{handler}") if scope in paused), None)
 
 
 @record

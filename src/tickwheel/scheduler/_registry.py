@@ -13,7 +13,7 @@ from tickwheel.scheduler import checks
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.model import Job, RetryPolicy
+from tickwheel.scheduler.model import EVERYTHING, Job, RetryPolicy
 from tickwheel.scheduler.stores import Skill
 from tickwheel.scheduler.targets import USUAL, Call, Limits, Naming, Reporting, Target
 from tickwheel.scheduler.targets.handler import HandlerTarget
@@ -69,6 +69,13 @@ class Registry:
         self._target(target).check(name)
         if len(self._checked) < _CALLS_MAX:
             self._checked.add((target, name))
+
+    def check_scope(self, scope: str) -> None:
+        """
+        Refuse the scope of a target that there is none of.
+        """
+        if scope != EVERYTHING:
+            self._target(scope.partition(":")[0])
 
     def retry_of(self, target: str, handler: str) -> RetryPolicy:
         """

@@ -99,6 +99,15 @@ def check_text(name: str, text: str, bytes_max: int) -> str:
     return text
 
 
+def check_scope(scope: str) -> str:
+    """
+    Return *scope* if it can be one: "*", a target, or TARGET:HANDLER.
+    """
+    if not isinstance(scope, str) or not scope.partition(":")[0] or scope.endswith(":"):
+        raise InvalidJobError("scope", scope, "pass '*' for all jobs, a target, or TARGET:HANDLER, as 'handler:mail'")
+    return check_text("scope", scope, 2560)
+
+
 def check_trace(trace: str | None) -> str | None:
     """
     Return *trace* if it is a W3C traceparent or None.

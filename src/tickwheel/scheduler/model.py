@@ -12,13 +12,14 @@ from typing import TypeAlias
 from tickwheel.scheduler._attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
 from tickwheel.scheduler._history import CUT_OFF, Actor, HistoryRecord
 from tickwheel.scheduler._outcome import Outcome
-from tickwheel.scheduler._pause import Pause, Resume, SetPause
+from tickwheel.scheduler._pause import EVERYTHING, Pause, Resume, SetPause, scope_over
 from tickwheel.scheduler._policy import USUAL_RETRY, RetryPolicy
 from tickwheel.scheduler._record import record
 
 __all__ = [
     "ANY_ATTEMPT",
     "CUT_OFF",
+    "EVERYTHING",
     "USUAL_RETRY",
     "Actor",
     "Adopt",
@@ -48,6 +49,7 @@ __all__ = [
     "State",
     "Write",
     "record",
+    "scope_over",
 ]
 
 

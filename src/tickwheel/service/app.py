@@ -34,6 +34,7 @@ from tickwheel.service.replies import document_reply, problem_reply
 from tickwheel.service.routes import Endpoint, operations
 from tickwheel.service.schedules import PREFIX as SCHEDULES
 from tickwheel.service.schedules import Schedules
+from tickwheel.service.scopes import Scopes
 
 __all__ = ["Service"]
 
@@ -59,6 +60,7 @@ class Service:
             jobs=Jobs(scheduler, options, figures),
             batches=Batches(scheduler, options, figures),
             schedules=Schedules(scheduler),
+            scopes=Scopes(scheduler, options),
             pulls=self._pulls,
             figures=figures,
             live=self._live,

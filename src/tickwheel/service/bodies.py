@@ -160,6 +160,29 @@ class PauseBody(Body, frozen=True):
     note: Annotated[str, Meta(max_length=1000, description="Why, for those who will wonder.")] = ""
 
 
+class ScopeBody(Body, frozen=True):
+    """
+    A handler, a queue, a target, or all jobs.
+    """
+
+    scope: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=2560,
+            description="`handler:mail`, `pull:images`, in general `TARGET:HANDLER`; a target alone; or `*` for all.",
+        ),
+    ]
+
+
+class PauseScopeBody(ScopeBody, frozen=True):
+    """
+    The scope to be paused, and the reason.
+    """
+
+    note: Annotated[str, Meta(max_length=1000, description="Why, for those who will wonder.")] = ""
+
+
 class SetItem(SetBody, frozen=True, kw_only=True, tag_field="do", tag="set"):
     """
     One set of a batch.

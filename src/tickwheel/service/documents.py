@@ -14,7 +14,7 @@ from msgspec import Meta, Raw, Struct
 
 from tickwheel.scheduler import Shard
 from tickwheel.scheduler.engine.recent import FiringRecord
-from tickwheel.scheduler.model import Answer, Job, RetryPolicy
+from tickwheel.scheduler.model import Answer, Job, Pause, RetryPolicy
 from tickwheel.service.firings import WORDS
 
 __all__ = [
@@ -64,12 +64,13 @@ class RetryDocument(Struct, frozen=True):
 
 class PauseDocument(Struct, frozen=True):
     """
-    A pause: since when, by which process or token, and why.
+    A pause: since when, by which process or token, and why; and of what, where it is not of one job.
     """
 
     at: Moment
     by: str
     note: str
+    scope: str = ""
 
 
 class JobDocument(Struct, frozen=True):
@@ -287,16 +288,15 @@ def job_document(job: Job) -> JobDocument:
         first_set_at=instant(job.first_set_at),
         lacks_handler=job.lacks_handler,
         awaits_worker=job.awaits_worker,
-        pause=pause_document(job),
+        pause=None if job.pause is None else pause_document(job.pause),
     )
 
 
-def pause_document(job: Job) -> PauseDocument | None:
+def pause_document(pause: Pause) -> PauseDocument:
     """
-    Return the pause of *job* as it goes out, or None where it has none.
+    Return *pause* as it goes out.
     """
-    pause = job.pause
-    return None if pause is None else PauseDocument(instant(pause.at), pause.by, pause.note)
+    return PauseDocument(instant(pause.at), pause.by, pause.note, pause.scope)
 
 
 def shard_document(shard: Shard) -> ShardDocument:

@@ -15,6 +15,8 @@ from tickwheel.service.bodies import (
     MoveBody,
     NackBody,
     PauseBody,
+    PauseScopeBody,
+    ScopeBody,
     SetBody,
 )
 from tickwheel.service.documents import (
@@ -27,6 +29,7 @@ from tickwheel.service.documents import (
     ForecastDocument,
     JobDocument,
     PageDocument,
+    PauseDocument,
     ShardsDocument,
     WheelDocument,
 )
@@ -34,6 +37,7 @@ from tickwheel.service.fleet import FleetDocument
 from tickwheel.service.history import HistoryDocument
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument
 from tickwheel.service.schedules import RunsDocument, ScheduleDocument, SchedulesDocument
+from tickwheel.service.scopes import ResumedDocument, ScopesDocument
 from tickwheel.service.stats import StatsDocument
 
 __all__ = ["ANSWERS", "BODIES", "FIELDS"]
@@ -77,6 +81,12 @@ _RECORD: Final[dict[str, Any]] = {
     "error": "KettleError: it is empty",
     "traceback": None,
     "trace": None,
+}
+_PAUSED: Final[dict[str, Any]] = {
+    "at": _SET_AT,
+    "by": "http",
+    "note": "the kettle is being repaired",
+    "scope": "pull:kitchen",
 }
 _RULE: Final[dict[str, Any]] = {"cron": "0 9 * * 1-5", "jitter_ms": 0, "misfire": "once", "tz": "Europe/Berlin"}
 _RUNS: Final = ["2030-01-01T08:00:00Z", "2030-01-02T08:00:00Z"]
@@ -138,6 +148,7 @@ _STATS: Final[dict[str, Any]] = {
     "tails": [],
     "shards_all": 1,
     "lateness": _LATENESS,
+    "paused_scopes": [_PAUSED | {"count": 3}],
     "waiting_for_handler": [],
     "leaked": [],
     "owner": _OWNER,
@@ -151,7 +162,9 @@ _STATS: Final[dict[str, Any]] = {
 BODIES: Final[dict[Any, Any]] = {
     SetBody: {"delay": 240, "target": "pull", "handler": "kitchen", "payload": {"cups": 2}},
     MoveBody: {"delay": 300},
-    PauseBody: {"note": "the kettle is being repaired"},
+    PauseBody: {"note": _PAUSED["note"]},
+    PauseScopeBody: {"scope": _PAUSED["scope"], "note": _PAUSED["note"]},
+    ScopeBody: {"scope": _PAUSED["scope"]},
     BatchBody: {
         "items": [
             {"do": "set", "key": "tea", "delay": 240, "target": "pull", "handler": "kitchen"},
@@ -198,6 +211,9 @@ ANSWERS: Final[dict[Any, Any]] = {
     CancelledDocument: {"cancelled": 3},
     SchedulesDocument: {"schedules": [_SCHEDULE], "cursor": None},
     ScheduleDocument: _SCHEDULE,
+    PauseDocument: _PAUSED,
+    ScopesDocument: {"pauses": [_PAUSED]},
+    ResumedDocument: {"was_paused": True},
     RunsDocument: {"rule": _RULE, "runs": _RUNS},
     LeasesDocument: {
         "leases": [

@@ -20,6 +20,8 @@ from tickwheel.service.bodies import (
     MoveBody,
     NackBody,
     PauseBody,
+    PauseScopeBody,
+    ScopeBody,
     SetBody,
 )
 from tickwheel.service.debug import PROFILE_FIELDS, Debug
@@ -33,6 +35,7 @@ from tickwheel.service.documents import (
     ForecastDocument,
     JobDocument,
     PageDocument,
+    PauseDocument,
     ShardsDocument,
     WheelDocument,
 )
@@ -53,6 +56,7 @@ from tickwheel.service.schedules import (
     Schedules,
     SchedulesDocument,
 )
+from tickwheel.service.scopes import ResumedDocument, Scopes, ScopesDocument
 from tickwheel.service.stats import StatsDocument
 
 __all__ = ["Endpoint", "Operation", "operations"]
@@ -108,6 +112,7 @@ def operations(
     jobs: Jobs,
     batches: Batches,
     schedules: Schedules,
+    scopes: Scopes,
     pulls: Pulls,
     figures: Figures,
     fleet: Fleet,
@@ -190,6 +195,13 @@ def operations(
             {200: ScheduleDocument},
             (*_READ_ONE, *_STORE),
             query=COUNT_FIELDS,
+        ),
+        Operation("GET", "/v1/scopes", scopes.get, {200: ScopesDocument}, (*_READ, *_STORE)),
+        Operation(
+            "POST", "/v1/scopes:pause", scopes.pause, {200: PauseDocument}, (*_WRITE, *_BODY, *_STORE), PauseScopeBody
+        ),
+        Operation(
+            "POST", "/v1/scopes:resume", scopes.resume, {200: ResumedDocument}, (*_WRITE, *_BODY, *_STORE), ScopeBody
         ),
         Operation("POST", f"{pull}:lease", pulls.lease, {200: LeasesDocument}, _WORK, LeaseBody),
         Operation("POST", f"{pull}:ack", pulls.ack, {200: EndedDocument}, _WORK, AckBody),

@@ -169,5 +169,5 @@ def _schedule(job: Job, count: int) -> ScheduleDocument:
         runs=_runs(job, count),
         target=job.target,
         handler=job.handler,
-        pause=pause_document(job),
+        pause=None if job.pause is None else pause_document(job.pause),
     )

@@ -54,6 +54,18 @@ class AsideDocument(TypedDict):
     since: Moment
 
 
+class ScopeDocument(TypedDict):
+    """
+    A handler, a queue, a target, or everything that is paused: since when, by whom, why, and how many due jobs wait.
+    """
+
+    scope: str
+    at: Moment
+    by: str
+    note: str
+    count: int
+
+
 class LeakedDocument(TypedDict):
     """
     The number of attempts of one handler that run on past their timeouts, as a thread or on the loop.
@@ -178,6 +190,7 @@ class StatsDocument(TypedDict):
     targets: dict[str, Any]
     pull: dict[str, QueueDocument]
     paused: int
+    paused_scopes: list[ScopeDocument]
     waiting_for_handler: list[AsideDocument]
     leaked: list[LeakedDocument]
     commits: int
@@ -213,6 +226,7 @@ def stats_document(stats: Mapping[str, Any]) -> dict[str, Any]:
         },
         "pull": pull,
         "waiting_for_handler": [each | {"since": instant(each["since"])} for each in stats["waiting_for_handler"]],
+        "paused_scopes": [each | {"at": instant(each["at"])} for each in stats["paused_scopes"]],
         "commit": {name: value for name, value in commit.items() if name not in _UNTOLD} | times,
         "wheel": wheel and {name: value for name, value in wheel.items() if name not in _UNTOLD},
         "next_due_at": _instant(stats["next_due_at"]),

@@ -14,8 +14,8 @@ from simulation._machine import SimulatedMachine
 from simulation._table import Table
 from simulation._threads import Event
 from simulation._worlds import HINT_LOST, Connection, record
-from simulation.history import Freed, Granted, History, Left, Taken, TakenUp
-from tickwheel.scheduler.model import Answer, Job, State, Write
+from simulation.history import Freed, Granted, History, Left, Scoped, Taken, TakenUp
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Pause, State, Write
 from tickwheel.scheduler.stores.contract import Abilities, Changes, Lease, Skill
 
 __all__ = ["Cluster"]
@@ -133,6 +133,11 @@ class Cluster:
             keys = tuple(job.key for job in jobs)
             self._history.add(TakenUp(self._server.run.now_ns, shard, epoch, connection.machine.name, keys))
         return jobs
+
+    def set_scope(self, connection: Connection, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        was_paused = self._table.set_scope(scope, pause, record)
+        self._history.add(Scoped(self._server.run.now_ns, tuple(each.scope for each in self._table.scopes())))
+        return was_paused
 
     # ---- leases ----------------------------------------------------------------------------------------------------
 

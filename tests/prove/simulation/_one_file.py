@@ -12,8 +12,8 @@ from typing import Any
 from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation._worlds import HINT_LOST, Connection, record
-from simulation.history import Freed, Granted, History, TakenUp
-from tickwheel.scheduler.model import Answer, Job, State, Write
+from simulation.history import Freed, Granted, History, Scoped, TakenUp
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Pause, State, Write
 from tickwheel.scheduler.stores.contract import Abilities, Lease, Skill
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 
@@ -103,6 +103,12 @@ class OneFile:
             keys = tuple(job.key for job in jobs)
             self._history.add(TakenUp(self._server.run.now_ns, shard, epoch, connection.machine.name, keys))
         return jobs
+
+    def set_scope(self, connection: Connection, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        was_paused: bool = connection.store.set_scope(scope, pause, record)
+        scopes = tuple(each.scope for each in connection.store.scopes())
+        self._history.add(Scoped(self._server.run.now_ns, scopes))
+        return was_paused
 
     def fail_over(self) -> None:
         """

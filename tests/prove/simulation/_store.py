@@ -17,7 +17,7 @@ from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation._worlds import World
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 
 __all__ = ["Line", "SimulatedStore"]
@@ -295,6 +295,22 @@ class SimulatedStore:
         Count what is paused.
         """
         found: int = self._read("count_paused")
+        return found
+
+    def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        """
+        Pause a scope, or let it go on.
+        """
+        was_paused: bool = self._call(
+            "set_scope", lambda: self._world.set_scope(self._inner, scope, pause, record), can_repeat=True
+        )
+        return was_paused
+
+    def scopes(self) -> list[Pause]:
+        """
+        Read what is paused as a whole.
+        """
+        found: list[Pause] = self._read("scopes")
         return found
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:

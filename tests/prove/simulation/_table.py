@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from simulation._machine import SimulatedMachine
-from tickwheel.scheduler.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write
+from tickwheel.scheduler.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write, scope_over
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.scheduler.stores._rules import NOT_OWNER, cut_off, key_of, rescued
 from tickwheel.scheduler.stores.contract import Skill
@@ -77,6 +77,7 @@ class Table(MemoryStore):
             job
             for job in self._aside.values()
             if not wanted.isdisjoint(((job.target, job.handler), (job.target, None)))
+            and scope_over(job.target, job.handler, self._scopes) is None
         ]
         taken = [replace(job, lacks_handler=False) for job in found[:limit]]
         for old, job in zip(found, taken, strict=False):

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation.history import Committed, History
-from tickwheel.scheduler.model import Answer, Job, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Pause, Write
 from tickwheel.scheduler.stores.contract import Abilities, Lease, Skill
 
 __all__ = ["HINT_LOST", "Connection", "World", "record"]
@@ -96,6 +96,11 @@ class World(Protocol):
     def take_up(self, connection: Connection, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
         """
         Take up what was set aside.
+        """
+
+    def set_scope(self, connection: Connection, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        """
+        Pause a scope, or let it go on.
         """
 
     def fail_over(self) -> None:

@@ -8,7 +8,8 @@ One record a line, as text of the same bytes for the same seed:
     fire     a handler began                            end      the engine reported an end that it had written
     take     a shard's notes of changes were read        fault    something broke, or was mended
     leave    what ran in a shard stays with its owner    take up  a node has got jobs that only it can run
-    deploy   a node has these handlers from now on       finish   all was mended, and had its time
+    deploy   a node has these handlers from now on       scope    these scopes are paused from now on
+    finish   all was mended, and had its time
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ __all__ = [
     "Granted",
     "History",
     "Left",
+    "Scoped",
     "Taken",
     "TakenUp",
 ]
@@ -138,6 +140,15 @@ class Deployed(Event):
 
     machine: str
     handlers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scoped(Event):
+    """
+    These scopes are paused from now on, and no others.
+    """
+
+    scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

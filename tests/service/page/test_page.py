@@ -128,6 +128,22 @@ def test_pause(server, page):
     server.job("DELETE", "pausing")
 
 
+def test_scopes(server, page):
+    """
+    What is paused as a whole is above everything, with its reason and how many jobs wait for it, and can be resumed.
+    """
+    page.open(server)
+    server.ask("POST", "/v1/scopes:pause", {"scope": "log", "note": "the disk is full"})
+    server.job("PUT", "scoped", {"delay": 0, "target": "log"})
+    page.wait_for(lambda: any("1 due job waiting" in text for text in page.texts("#scopes span")))
+    (text,) = page.texts("#scopes span")
+    assert text.startswith("log is paused since ")
+    assert "the disk is full" in text
+    page.click("#scopes button", "Resume")
+    page.wait_for(lambda: not page.texts("#scopes li"))
+    page.wait_for(lambda: "scoped" in page.texts("#firings .key"))
+
+
 def test_a_job_that_changed_meanwhile_is_not_touched(server, page):
     """
     What was decided about an older generation is refused, and the refusal is shown.

@@ -45,11 +45,12 @@ class Lookout:
 
     def look(self, epochs: Mapping[int, int]) -> None:
         """
-        Stage what is overdue and unknown in the shards that are held under *epochs*.
+        Stage what is overdue and unknown in the shards that are held under *epochs*, but for what is paused by now.
 
         Raises:
             StoreError: If the store does not answer.
         """
+        self._staging.runnable.look()
         if not epochs or self._staged.waiting >= self._staged_max:
             return
         started = self._clock.monotonic()

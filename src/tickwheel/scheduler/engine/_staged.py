@@ -216,6 +216,13 @@ class StagedJobs:
             _step(entry, _WITHDRAW)
             return entry, Standing.STARTED if entry.has_started else Standing.WITHDRAWN
 
+    def recall(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
+        """
+        Keep those of *entries* from starting whose attempt is counted, and return them; the caller writes their ends.
+        """
+        with self._lock:
+            return [entry for entry in entries if entry.phase is Phase.BEGUN and _step(entry, _WITHDRAW)]
+
     def is_waiting(self, generation: int) -> bool:
         """
         Return whether the attempt that is counted for the job of *generation* has not started.

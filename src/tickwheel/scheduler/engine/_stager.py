@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._redater import Redater
+from tickwheel.scheduler.engine._runnable import Runnable
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.engine.resources import Resources
@@ -70,7 +70,7 @@ class Stager:
     Brings far jobs into memory, in a thread of its own, since it reads the store.
     """
 
-    def __init__(self, resources: Resources, staged: StagedJobs, armer: Armer, registry: Registry) -> None:
+    def __init__(self, resources: Resources, staged: StagedJobs, armer: Armer, runnable: Runnable) -> None:
         self._store = resources.store
         self._staged = staged
         self._armer = armer
@@ -84,7 +84,7 @@ class Stager:
         self._shards: dict[int, _Shard] = {}
         self._wake = resources.runtime.event()
         self.redater = Redater(resources, self._redated)
-        self._staging = Staging(resources, staged, armer, registry, self.redater, on_more=self.changed)
+        self._staging = Staging(resources, staged, armer, runnable, self.redater, on_more=self.changed)
         self._lookout = Lookout(resources, staged, self._staging, self.redater)
         self._has_changes = True
         self._is_look_wanted = self._is_lookout_wanted = False

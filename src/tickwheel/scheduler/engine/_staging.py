@@ -3,20 +3,22 @@ The staging: jobs that come within the horizon are filed, or set aside for a nod
 
 A job is looked at when it comes within the horizon, whatever process wrote it. One whose handler is missing here goes
 out of its shard's way in the store, without an attempt; all nodes are notified, and the first that has the handler
-moves it into a shard of its own. Where no node has it, it waits there for one that comes. Where all nodes have all
-handlers, that is one look into a set for each job, and one question to the store every other second.
+moves it into a shard of its own. Where no node has it, it waits there for one that comes; and where it is paused by
+its scope, until that is resumed. Where all nodes have all handlers, that is one look into a set for each job, and one
+question to the store every other second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._redater import Redater
+from tickwheel.scheduler.engine._runnable import Runnable
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Answer, Job, SetAside
@@ -24,6 +26,8 @@ from tickwheel.scheduler.model import Answer, Job, SetAside
 __all__ = ["Staging"]
 
 _PAGE: Final = 1_000
+_RETRY_S: Final = 1.0
+"""After which there may be room again for what waits to be taken up."""
 _CHUNK: Final = 500
 """How many jobs are set aside in one write at most, so that callers find room beside them."""
 
@@ -36,7 +40,7 @@ class Staging:
         resources: What all roles share.
         staged: The table.
         armer: Files what can be run.
-        registry: Knows what that is.
+        runnable: Knows what that is.
         redater: Looks at the instants of what is taken up.
         on_more: Called when there is something to take up.
     """
@@ -46,29 +50,30 @@ class Staging:
         resources: Resources,
         staged: StagedJobs,
         armer: Armer,
-        registry: Registry,
+        runnable: Runnable,
         redater: Redater,
         *,
         on_more: Callable[[], object],
     ) -> None:
         self._store = resources.store
         self._writer = resources.writer
+        self._pacer = resources.pacer
         self._hooks = resources.hooks
         self._staged = staged
         self._staged_max = resources.options.staged_max
         self._armer = armer
-        self._registry = registry
+        self.runnable = runnable
         self._redater = redater
         self._on_more = on_more
+        self._is_waiting = False
 
     def stage(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> None:
         """
         File those of *jobs*, which are due under the lease of *epoch*, that can be run here; from any thread.
         """
-        can_run = self._registry.can_run
-        if not all(can_run(job.target, job.handler) for job in jobs):
-            lacking = [job for job in jobs if not can_run(job.target, job.handler)]
-            jobs = [job for job in jobs if can_run(job.target, job.handler)]
+        if lacking := self.runnable.lacking(jobs):
+            gone = {job.generation for job in lacking}
+            jobs = [job for job in jobs if job.generation not in gone]
             self._staged.drop([job.key for job in lacking])  # an older life of it may be staged
             for start in range(0, len(lacking), _CHUNK):
                 self._set_aside(lacking[start : start + _CHUNK], epoch)
@@ -82,26 +87,43 @@ class Staging:
         Raises:
             StoreError: If the store does not answer.
         """
+        self.runnable.look_once()
         for shard, epoch in epochs.items():
             room = min(_PAGE, self._staged_max - self._staged.waiting)
             if room <= 0:
+                self._wait_for_room()
                 return
-            jobs = self._store.take_up(shard, epoch, self._registry.skills(), room)
+            jobs = self._store.take_up(shard, epoch, self.runnable.skills(), room)
             if not jobs:
                 return
             self.stage(self._redater.right(jobs, epoch, is_news=False), epoch, is_news=False)
+            if len(jobs) >= _PAGE:
+                self._on_more()
 
-    def _set_aside(self, jobs: list[Job], epoch: int) -> None:
+    def _wait_for_room(self) -> None:
+        """
+        Look again in a while, since nobody looks regularly into a private store.
+        """
+        if not self._is_waiting:
+            self._is_waiting = True
+            with suppress(ClosedError):
+                self._pacer.call_later(_RETRY_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_waiting = False
+        self._on_more()
+
+    def _set_aside(self, jobs: Sequence[Job], epoch: int) -> None:
         try:
             self._writer.post([SetAside(job, epoch) for job in jobs], partial(self._done, jobs))
         except ClosedError:  # a stop overtook us: the next owner sees to them
             return
 
-    def _done(self, jobs: list[Job], result: list[Answer] | Exception) -> None:
+    def _done(self, jobs: Sequence[Job], result: list[Answer] | Exception) -> None:
         """
         See to what came between; on the writer's thread. What the store did not answer is found by the lookout.
         """
         if isinstance(result, Exception):
             self._hooks.failed("setting jobs aside", result)
-        elif any(self._registry.can_run(job.target, job.handler) for job in jobs):  # the handler has come meanwhile
+        elif any(map(self.runnable.can_run, jobs)):  # the handler has come meanwhile, or a pause has ended
             self._on_more()

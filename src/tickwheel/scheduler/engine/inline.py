@@ -23,7 +23,7 @@ from tickwheel.scheduler.engine._settler import ended_event
 from tickwheel.scheduler.engine._spans import fired_event
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.errors import UnsupportedError
-from tickwheel.scheduler.model import Begin, Job, State
+from tickwheel.scheduler.model import Begin, Job, SetAside, State, scope_over
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.targets import Call, Firing
 
@@ -31,6 +31,7 @@ __all__ = ["Inline"]
 
 _NS: Final = 1_000_000
 """Nanoseconds in a millisecond."""
+_EVER: Final = 2**63 - 1
 
 
 class Inline:
@@ -55,6 +56,7 @@ class Inline:
         self._clock, self._random = runtime.clock, runtime.random
         self._recorder = Recorder(history, "inline", lambda: self._clock.wall_ns() / _NS)
         self._epoch = store.acquire("inline")[0].epoch
+        self._paused: set[str] = set()
 
     def arm(self) -> int | None:
         """
@@ -88,7 +90,15 @@ class Inline:
         return self._clock.wall_ns() // _NS
 
     def _next(self, last: int) -> Job | None:
-        return next(iter(self._store.due(0, last + 1, None, 1)), None)
+        paused = {pause.scope for pause in self._store.scopes()}
+        if paused != self._paused:
+            self._paused = paused
+            self._store.take_up(0, self._epoch, [(each.target, each.handler) for each in self._store.aside()], _EVER)
+        while jobs := self._store.due(0, last + 1, None, 1):
+            if scope_over(jobs[0].target, jobs[0].handler, paused) is None:
+                return jobs[0]
+            self._store.apply([SetAside(jobs[0], self._epoch)])
+        return None
 
     def _fire(self, job: Job) -> None:
         entry = StagedJob(job, self._epoch)

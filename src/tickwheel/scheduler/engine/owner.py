@@ -26,6 +26,7 @@ from tickwheel.scheduler.engine._heartbeat import Heartbeat
 from tickwheel.scheduler.engine._leases import Leases
 from tickwheel.scheduler.engine._pruner import Pruner
 from tickwheel.scheduler.engine._recorder import Recorder
+from tickwheel.scheduler.engine._runnable import Runnable
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
@@ -73,7 +74,8 @@ class Owner:
         self._settler = Settler(resources, self.staged, figures, recorder, way=self)
         self._dispatcher = Dispatcher(resources, self.staged, self._settler, registry, loop, way=self)
         self._armer = Armer(resources, self.staged, registry, way=self)
-        self._stager = Stager(resources, self.staged, self._armer, registry)
+        self.runnable = Runnable(resources, registry, self.staged, self._settler, way=self)
+        self._stager = Stager(resources, self.staged, self._armer, self.runnable)
         self.withdrawals = Withdrawals(resources, self.staged, self._settler, way=self)
         self._watcher = Watcher(resources, way=self)
         self._pruner = Pruner(resources, recorder, self._has_first_shard)
@@ -247,7 +249,7 @@ class Owner:
         if lost := [entry for entry in entries if entry.epoch not in self._epochs]:
             self._armer.ended(lost, self.staged.forget(lost))
         if self.leases.is_trusted():
-            self._dispatcher.fire(entries)
+            self._dispatcher.fire(self.runnable.unpaused(entries))
         else:  # the lease is about to be renewed or lost: then we know
             with suppress(ClosedError):  # a stop gives them back
                 self._resources.pacer.call_later(_DOUBT_S, self.hand_over, entries)

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn, assert_never
 from tickwheel.observe.tracing import TRACE
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, RetryPolicy
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause, RetryPolicy
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
@@ -73,14 +73,33 @@ class RemoteClient:
             case ReplayJobs():
                 return self._each(verb, method="POST", action=":replay")
             case PauseJobs():
-                if verb.by is not None:
-                    what = f"by={verb.by!r} was passed to pause a job of a service"
-                    raise UnsupportedError(what, "leave it out: the service notes whose token it is")
+                _refuse_name(verb.by)
                 return self._each(verb, method="POST", action=":pause", body={"note": verb.note})
             case ResumeJobs():
                 return self._each(verb, method="POST", action=":resume")
             case _:
                 assert_never(verb)
+
+    def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
+        """
+        Pause the jobs of a handler, a queue, a target, or all.
+        """
+        _refuse_name(by)
+        return _wire.pause_of(self._post("/v1/scopes:pause", scope=checks.check_scope(scope), note=note))
+
+    def resume_scope(self, scope: str, by: str | None) -> bool:
+        """
+        Let them go on.
+        """
+        _refuse_name(by)
+        was_paused: bool = self._post("/v1/scopes:resume", scope=checks.check_scope(scope))["was_paused"]
+        return was_paused
+
+    def scopes(self) -> Sequence[Pause]:
+        """
+        Read what is paused as a whole.
+        """
+        return [_wire.pause_of(each) for each in self._read("/v1/scopes", {})["pauses"]]
 
     def within(self, connection: object) -> NoReturn:
         """
@@ -240,8 +259,17 @@ class RemoteClient:
         stats: dict[str, Any] = _wire.stats_of(self._read("/v1/stats", {}))
         return stats
 
+    def _post(self, path: str, **fields: str) -> Any:
+        return self._transport.submit(self._transport.document("POST", path, _wire.to_json(fields))).result()
+
     def _read(self, path: str, params: dict[str, Any]) -> Any:
         return self._transport.submit(self._transport.document("GET", path, params=params)).result()
+
+
+def _refuse_name(by: str | None) -> None:
+    if by is not None:
+        what = f"by={by!r} was passed to a service"
+        raise UnsupportedError(what, "leave it out: the service notes whose token it is")
 
 
 def _asked(request: SetRequest) -> tuple[dict[str, Any], bytes]:

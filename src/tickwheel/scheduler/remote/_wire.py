@@ -21,6 +21,7 @@ __all__ = [
     "answer_of",
     "job_of",
     "ms",
+    "pause_of",
     "record_of",
     "refusal_of",
     "set_body",
@@ -39,7 +40,7 @@ REFUSALS: Final = {
 }
 """Problems that are answers."""
 
-_INSTANTS: Final = frozenset({"fired_at", "next_due_at", "now", "oldest_due_at", "since"})
+_INSTANTS: Final = frozenset({"at", "fired_at", "next_due_at", "now", "oldest_due_at", "since"})
 """The fields of the stats that are instants."""
 
 
@@ -130,8 +131,15 @@ def job_of(document: Mapping[str, Any]) -> Job:
         first_set_at=ms(document["first_set_at"]),
         lacks_handler=document.get("lacks_handler", False),
         awaits_worker=document.get("awaits_worker", False),
-        pause=None if (pause := document.get("pause")) is None else Pause(ms(pause["at"]), pause["by"], pause["note"]),
+        pause=None if (pause := document.get("pause")) is None else pause_of(pause),
     )
+
+
+def pause_of(document: Mapping[str, Any]) -> Pause:
+    """
+    Return the pause that *document* describes.
+    """
+    return Pause(ms(document["at"]), document["by"], document["note"], document.get("scope", ""))
 
 
 def record_of(document: Mapping[str, Any]) -> HistoryRecord:

@@ -23,6 +23,7 @@ from tickwheel.scheduler.model import (
     Move,
     Outcome,
     Page,
+    Pause,
     Redate,
     Replay,
     Set,
@@ -31,6 +32,7 @@ from tickwheel.scheduler.model import (
     Settle,
     State,
     Write,
+    scope_over,
 )
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
 from tickwheel.scheduler.stores._nodes import owners_of
@@ -48,10 +50,7 @@ class MemoryStore:
     Jobs in dictionaries; gone with the process. One scheduler uses one store; `page` costs O(jobs).
     """
 
-    abilities = Abilities(
-        loss_window="everything, when the process ends",
-        is_private=True,
-    )
+    abilities = Abilities(loss_window="everything, when the process ends", is_private=True)
     url = "memory://"
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -68,6 +67,7 @@ class MemoryStore:
         self._counts = dict.fromkeys(State, 0)
         self._aside: dict[str, Job] = {}
         self._paused: set[str] = set()
+        self._scopes: dict[str, Pause] = {}
         self._generation = 0
         self._owner: str | None = None
         self._epoch = 0
@@ -206,7 +206,8 @@ class MemoryStore:
             found = [
                 job
                 for job in self._aside.values()
-                if (job.target, job.handler) in wanted or (job.target, None) in wanted
+                if ((job.target, job.handler) in wanted or (job.target, None) in wanted)
+                and scope_over(job.target, job.handler, self._scopes) is None
             ]
             taken = [replace(job, lacks_handler=False) for job in found[:limit]]
             for old, job in zip(found, taken, strict=False):
@@ -225,6 +226,20 @@ class MemoryStore:
         with self._lock:
             self._check_open()
             return len(self._paused)
+
+    def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        with self._lock:
+            self._check_open()
+            before = self._scopes.pop(scope, None)
+            self._scopes |= {} if pause is None else {scope: pause}
+            if record is not None and before is not pause:
+                self._history.add(record)
+            return before is not None
+
+    def scopes(self) -> list[Pause]:
+        with self._lock:
+            self._check_open()
+            return [self._scopes[scope] for scope in sorted(self._scopes)]
 
     def shards(self) -> list[Shard]:
         with self._lock:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
 
 __all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Node", "Shard", "Skill", "Store"]
 
@@ -310,9 +310,10 @@ class Store(Protocol):
         """
         Move jobs that were set aside and that *skills* can run into *shard*, and return them as they now are.
 
-        At most *limit*, each to one caller; it begins and settles them under *epoch*, whatever shard their keys belong
-        to, and the shard's next owner finds them there. None where *epoch* is not the shard's any more.
-        Costs by what it returns and by the number of skills, not by what else was set aside.
+        At most *limit*, each to one caller, and none whose scope is paused. The caller begins and settles them under
+        *epoch*, whatever shard their keys belong to, and the shard's next owner finds them there. None where *epoch* is
+        not the shard's any more.
+        Costs by what it returns and by the number of skills and scopes, not by what else was set aside.
         """
 
     def aside(self) -> list[Aside]:
@@ -323,6 +324,19 @@ class Store(Protocol):
     def count_paused(self) -> int:
         """
         Return how many pending jobs are paused; counting ends at 10,000.
+        """
+
+    def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        """
+        Pause the jobs of *scope*, or with None let them go on; return whether they were paused.
+
+        It keeps other nodes from `take_up`; the owners, who read the scopes every other second, set aside what is due.
+        A second pause of a scope has the new words. With a change, *record* goes into the history.
+        """
+
+    def scopes(self) -> list[Pause]:
+        """
+        Return the pauses of all scopes that are paused, in the order of these.
         """
 
     def shards(self) -> list[Shard]:

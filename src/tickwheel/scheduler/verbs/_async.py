@@ -10,7 +10,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self, Unpack
 
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
@@ -123,6 +123,24 @@ class AsyncScheduler(Common):
         End the pause of a job: see `Scheduler.resume`.
         """
         return (await self._do(ResumeJobs((key,), if_generation)))[0]
+
+    async def pause_scope(self, scope: str, *, note: str = "", by: str | None = None) -> Pause:
+        """
+        Keep all jobs of a handler, a queue or a target from starting: see `Scheduler.pause_scope`.
+        """
+        return await asyncio.to_thread(self._core.client.pause_scope, scope, note, by)
+
+    async def resume_scope(self, scope: str, *, by: str | None = None) -> bool:
+        """
+        Let the jobs of a scope start again: see `Scheduler.resume_scope`.
+        """
+        return await asyncio.to_thread(self._core.client.resume_scope, scope, by)
+
+    async def paused_scopes(self) -> Sequence[Pause]:
+        """
+        Return what is paused as a whole: see `Scheduler.paused_scopes`.
+        """
+        return await asyncio.to_thread(self._core.client.scopes)
 
     async def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
         """

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from tickwheel.observe.events import EventHook
 from tickwheel.scheduler.engine.recent import FiringRecord
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.handler import HandlerTarget
@@ -70,6 +70,21 @@ class Jobs(Protocol):
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
         Count the jobs that are due in each step.
+        """
+
+    def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
+        """
+        Pause the jobs of a handler, a queue, a target, or all.
+        """
+
+    def resume_scope(self, scope: str, by: str | None) -> bool:
+        """
+        Let them go on, and return whether they were paused.
+        """
+
+    def scopes(self) -> Sequence[Pause]:
+        """
+        Read what is paused as a whole.
         """
 
     def shards(self) -> Sequence[Shard]:

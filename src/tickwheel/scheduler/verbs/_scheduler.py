@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
@@ -182,6 +182,27 @@ class Scheduler(Common):
         """
         return self._do(ResumeJobs((key,), if_generation))[0]
 
+    def pause_scope(self, scope: str, *, note: str = "", by: str | None = None) -> Pause:
+        """
+        Keep all jobs of "handler:mail", "pull:images" (a queue), "webhook" (a target) or "*" (all) from starting.
+
+        They stay pending and use no attempt, also those that are set later. What runs goes on. After the answer none
+        starts on this scheduler, and 5 s later none on other nodes. *note* and *by* are as for `pause`.
+        """
+        return self._core.client.pause_scope(scope, note, by)
+
+    def resume_scope(self, scope: str, *, by: str | None = None) -> bool:
+        """
+        Let the jobs of *scope* start again, as after `resume`, on all nodes within 5 s; return whether it was paused.
+        """
+        return self._core.client.resume_scope(scope, by)
+
+    def paused_scopes(self) -> Sequence[Pause]:
+        """
+        Return what is paused as a whole, since when, by whom and why; `stats` counts the jobs that wait for each.
+        """
+        return self._core.client.scopes()
+
     def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
         Leave out the next run of the recurring job of *key*: it is moved to the run after that one.
@@ -286,10 +307,7 @@ class Scheduler(Common):
         return self._core.client.page({"prefix": prefix, **fields})
 
     def upcoming(
-        self,
-        due_from: Instant | None = None,
-        due_until: Instant | None = None,
-        limit: int = 100,
+        self, due_from: Instant | None = None, due_until: Instant | None = None, limit: int = 100
     ) -> Sequence[Job]:
         """
         Return the next pending jobs in the order of their instants, at most *limit* (1 to 1000).

@@ -18,14 +18,26 @@ from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler.errors import UnsupportedError
-from tickwheel.scheduler.model import Actor, Answer, HistoryRecord, Job, Page, Set, State, Write
+from tickwheel.scheduler.model import (
+    Actor,
+    Answer,
+    HistoryRecord,
+    Job,
+    Outcome,
+    Page,
+    Pause,
+    Set,
+    State,
+    Write,
+    scope_over,
+)
 from tickwheel.scheduler.stores import Joins, Node, Shard, Store
 from tickwheel.scheduler.verbs._joined_connections import refuse_own_wait
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 from tickwheel.scheduler.verbs._within import Within
-from tickwheel.scheduler.verbs.jobs import ACTOR, PauseJobs, Verb, writes_of
+from tickwheel.scheduler.verbs.jobs import ACTOR, PauseJobs, Verb, note_of, writes_of
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, job_query, set_write
 from tickwheel.scheduler.verbs.writer import Writer
 from tickwheel.typing import Duration, Instant
@@ -48,6 +60,7 @@ class Client:
         runtime: Gives time, threads and chance.
         on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
         on_unknown: Called there when nobody knows whether a commit took effect.
+        on_scope: Called when a scope was paused, or with None resumed, in the caller's thread.
         knowing: Returns who fires here and so knows what has started, or None.
     """
 
@@ -61,6 +74,7 @@ class Client:
         *,
         on_commit: Callable[[Sequence[Write], list[Answer]], None],
         on_unknown: Callable[[], None],
+        on_scope: Callable[[str, str, Pause | None], None],
         knowing: Callable[[], Knowing | None],
         tracer: Tracer | None = None,
     ) -> None:
@@ -71,6 +85,7 @@ class Client:
         self._runtime = runtime
         self._on_commit = on_commit
         self._on_unknown = on_unknown
+        self._on_scope = on_scope
         self._tracer = tracer
         self._opening = runtime.lock()
         self._writer: Writer | None = None
@@ -155,6 +170,35 @@ class Client:
             verb = replace(verb, by=self._options.owner)
         return writer.submit_many(writes_of(verb, self._set_write, *self.clock.reading(), self._asks()))
 
+    def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
+        """
+        Pause the jobs of a handler, a queue, a target, or all.
+        """
+        by, note = note_of(by or self._options.owner, note)
+        self._registry.check_scope(checks.check_scope(scope))
+        self.opened()
+        pause = Pause(self.clock.now_ms(), by, note, scope)
+        self._set_scope(scope, pause, by)
+        return pause
+
+    def resume_scope(self, scope: str, by: str | None) -> bool:
+        """
+        Let them go on.
+        """
+        return self._set_scope(checks.check_scope(scope), None, by or self._options.owner)
+
+    def _set_scope(self, scope: str, pause: Pause | None, by: str) -> bool:
+        self._writing("pause_scope" if pause else "resume_scope")
+        record, now = None, self.clock.now_ms()
+        if self._actor is not None:
+            outcome = Outcome.RESUMED if pause is None else Outcome.PAUSED
+            target, _, handler = scope.partition(":")
+            error = None if pause is None else pause.note
+            record = HistoryRecord(0, now, scope, 0, 0, outcome.value, by, target, handler, now, error=error)
+        was_paused = self.store.set_scope(scope, pause, record)
+        self._on_scope(scope, by, pause)
+        return was_paused
+
     def within(self, connection: object) -> Within:
         """
         Return the verbs within the transaction of the caller's *connection*.
@@ -203,7 +247,7 @@ class Client:
         """
         self.opened()
         job = self.store.get(checks.check_key(key))
-        return None if job is None else self._shown(job)
+        return None if job is None else self._shown((job,))[0]
 
     def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]:
         """
@@ -219,14 +263,30 @@ class Client:
         """
         self.opened()
         page = self.store.page(job_query(fields, self.clock.now_ms()))
-        return Page(tuple(map(self._shown, page.jobs)), page.cursor)
+        return Page(self._shown(page.jobs), page.cursor)
 
-    def _shown(self, job: Job) -> Job:
+    def scopes(self) -> Sequence[Pause]:
         """
-        Return *job* with what only the process knows that fires it.
+        Read what is paused as a whole.
         """
-        knowing = self._knowing() if job.state is State.RUNNING else None
-        return replace(job, awaits_worker=True) if knowing is not None and knowing.is_waiting(job) else job
+        self.opened()
+        return self.store.scopes()
+
+    def _shown(self, jobs: Sequence[Job]) -> tuple[Job, ...]:
+        """
+        Return *jobs* with what only the process knows that fires them, and with the pauses of their scopes.
+        """
+        paused = {each.scope: each for each in self.store.scopes()} if any(job.lacks_handler for job in jobs) else {}
+        knowing = self._knowing()
+        shown: list[Job] = []
+        for job in jobs:
+            if job.lacks_handler and (scope := scope_over(job.target, job.handler, paused)) is not None:
+                shown.append(replace(job, lacks_handler=False, pause=paused[scope]))
+            elif job.state is State.RUNNING and knowing is not None and knowing.is_waiting(job):
+                shown.append(replace(job, awaits_worker=True))
+            else:
+                shown.append(job)
+        return tuple(shown)
 
     def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
         """

@@ -31,6 +31,7 @@ __all__ = [
     "ResumeJobs",
     "SetJobs",
     "Verb",
+    "note_of",
     "writes_of",
 ]
 
@@ -142,7 +143,7 @@ def writes_of(
             return [Cancel(key, generation, actor=actor) for key in checks.check_keys(verb.keys)]
         case PauseJobs():
             generation = checks.check_generation(verb.if_generation)
-            words = _text("by", verb.by or "", 255), _text("note", verb.note, NOTE_BYTES_MAX)
+            words = note_of(verb.by or "", verb.note)
             return [SetPause(key, *words, generation, actor=actor) for key in checks.check_keys(verb.keys)]
         case ResumeJobs():
             generation = checks.check_generation(verb.if_generation)
@@ -152,6 +153,13 @@ def writes_of(
             return [Replay(key, now, generation, actor) for key in checks.check_keys(verb.keys)]
         case _:
             assert_never(verb)
+
+
+def note_of(by: str, note: str) -> tuple[str, str]:
+    """
+    Return who pauses and why, if both can be stored.
+    """
+    return _text("by", by, 255), _text("note", note, NOTE_BYTES_MAX)
 
 
 def _text(name: str, text: str, bytes_max: int) -> str:

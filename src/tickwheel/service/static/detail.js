@@ -54,7 +54,7 @@ function facts(job, runs) {
   const due = Date.parse(job.due_at);
   const rows = [
     ["State", job.pause && job.state === "pending" ? "paused" : job.lacks_handler ? "pending: it waits for a node that has its handler" : job.awaits_worker ? "waiting for a worker" : job.state],
-    ["Paused", job.pause && `since ${moment(Date.parse(job.pause.at))}, by ${job.pause.by}${job.pause.note ? `: ${job.pause.note}` : ""}`],
+    ["Paused", job.pause && `${job.pause.scope ? `${job.pause.scope}, ` : ""}since ${moment(Date.parse(job.pause.at))}, by ${job.pause.by}${job.pause.note ? `: ${job.pause.note}` : ""}`],
     ["Due", el("span", {}, moment(due), job.state === "pending" ? el("span", { class: "left", "data-due": due }, until(due)) : null)],
     ["Repeats", job.recurrence && recurrence(job.recurrence)],
     ["Next runs", runs.length > 1 && runs.slice(1).map((run) => moment(Date.parse(run))).join(" · ")],
@@ -90,7 +90,7 @@ function actions(job, onChange) {
   if (job.state === "dead") {
     return el("div", { class: "actions writes" }, sure("Remove", "Really remove?", act(() => cancel(job, onChange))), button("Replay", "primary", act(() => replay(job))));
   }
-  const paused = job.pause ? button("Resume", "primary", act(() => resume(job))) : null;
+  const paused = job.pause && !job.pause.scope ? button("Resume", "primary", act(() => resume(job))) : null;
   if (job.state === "running" && job.recurrence) return el("div", { class: "actions writes" }, paused ?? pauseForm(job, onChange));
   if (job.state === "running") return el("p", { class: "empty" }, "It is running: it can be neither moved nor cancelled.");
   return el("div", { class: "actions writes" },

@@ -14,6 +14,7 @@ import { Near } from "./near.js";
 import { showProcess } from "./process.js";
 import { Rates } from "./rates.js";
 import { Schedules } from "./schedules.js";
+import { showScopes } from "./scopes.js";
 import { Strips } from "./strips.js";
 import { attempt } from "./toasts.js";
 import { Views } from "./views.js";
@@ -81,6 +82,7 @@ follow(
       setClock(Date.parse(data.now));
       showFigures(byId("figures"), data, (state) => show({ part: null, prefix: "", state }));
       showLateness(byId("lateness"), data.lateness);
+      showScopes(byId("scopes"), data.paused_scopes);
       byId("store").textContent = data.store;
       if (stats?.changes !== data.changes || stats?.pending !== data.pending) changed();
       stats = data;

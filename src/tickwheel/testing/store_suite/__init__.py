@@ -39,6 +39,7 @@ from tickwheel.testing.store_suite._owner import OwnerTests
 from tickwheel.testing.store_suite._pause import PauseTests
 from tickwheel.testing.store_suite._redate import RedateTests
 from tickwheel.testing.store_suite._replay import ReplayTests
+from tickwheel.testing.store_suite._scopes import ScopeTests
 from tickwheel.testing.store_suite._set import SetTests
 from tickwheel.testing.store_suite._settle import SettleTests
 
@@ -59,6 +60,7 @@ class StoreSuite(
     ActTests,
     AsideTests,
     PauseTests,
+    ScopeTests,
     RedateTests,
     BatchTests,
     DueTests,

@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._nodes import KEPT_MS
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of, paused_job_of
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
-from tickwheel.scheduler.stores.postgres import _history, _ownership, _withdrawals
+from tickwheel.scheduler.stores.postgres import _history, _ownership, _scopes, _withdrawals
 from tickwheel.scheduler.stores.postgres._batch import Batch, ServerMovedError, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connections
 from tickwheel.scheduler.stores.postgres._failover import notice_server
@@ -277,15 +277,10 @@ class PostgresStore:
     def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
         connections = self._open_connections()
         with connections.reading() as connection:
-            if not _is_true(connection.execute(SQL["has_aside"]).fetchone()):
+            if connection.execute(SQL["has_aside"]).fetchone() != (True,):
                 return []
-        targets, handlers = [target for target, _ in skills], [handler for _, handler in skills]
-        values = {"targets": targets, "handlers": handlers, "limit": limit, "shard": shard}
         with self._floors.doubted(), connections.writing() as connection:
-            if not _is_true(connection.execute(SQL["is_lease"], (shard, epoch, self._owner)).fetchone()):
-                return []
-            rows = connection.execute(SQL["take_up"], values).fetchall()
-        jobs = [job_of(row) for row in rows]
+            jobs = _scopes.take_up(connection, (shard, epoch, self._owner), skills, limit)
         self._floors.lower(job.due_at for job in jobs)
         return jobs
 
@@ -297,6 +292,14 @@ class PostgresStore:
         with self._open_connections().reading() as connection:
             row = connection.execute(SQL["count_paused"]).fetchone()
             return 0 if row is None else int(row[0])
+
+    def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        with self._open_connections().writing() as connection:
+            return _scopes.set_scope(connection, scope, pause, record)
+
+    def scopes(self) -> list[Pause]:
+        with self._open_connections().reading() as connection:
+            return _scopes.scopes(connection)
 
     def shards(self) -> list[Shard]:
         with self._open_connections().reading() as connection:
@@ -392,7 +395,3 @@ class PostgresStore:
             what = f"{self.url} is not open"
             raise StoreError(what, "open it before use")
         return self._connections
-
-
-def _is_true(row: tuple[bool] | None) -> bool:
-    return row is not None and row[0]

@@ -28,6 +28,7 @@ _FLAGS: Final = {
     "server": ("server", _FREEING),
     "changes": ("changes", _FREEING),
     "prune": ("prune", _FREEING),
+    "scope": ("scope", _FREEING),
     "read": ("read", _READING),
     "due": ("due", _READING),
     "count": ("count", _READING),

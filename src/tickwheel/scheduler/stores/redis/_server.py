@@ -12,10 +12,10 @@ from tickwheel.scheduler.stores.redis._connections import Connections
 
 __all__ = ["check_server", "loss_window", "make_schema"]
 
-VERSION: Final = 3
+VERSION: Final = 4
 """
 Of the keys and their values, as scripts/_common.lua and _blob.py have them: 1 had no tails, and did not grow; 2 had no
-paused jobs.
+paused jobs, 3 no paused scopes.
 """
 
 _SERVER_MIN: Final = 7

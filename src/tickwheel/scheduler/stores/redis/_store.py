@@ -12,14 +12,14 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._nodes import KEPT_MS
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
-from tickwheel.scheduler.stores.redis import _history, _withdrawals
+from tickwheel.scheduler.stores.redis import _history, _scopes, _withdrawals
 from tickwheel.scheduler.stores.redis._batch import Batch, shard_of_row
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
@@ -212,6 +212,13 @@ class RedisStore:
     def count_paused(self) -> int:
         paused: int = self._open_connections().call("ZCARD", f"{self._base}:paused")
         return min(paused, _PAUSED_MAX)
+
+    def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        with self._storable():
+            return _scopes.set_scope(self._open_connections(), scope, pause, record)
+
+    def scopes(self) -> list[Pause]:
+        return _scopes.scopes(self._open_connections(), self._base)
 
     def shards(self) -> list[Shard]:
         reply = self._open_connections().run("shards")

@@ -17,6 +17,7 @@ from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, pause_text,
 from tickwheel.scheduler.stores.contract import Skill
 from tickwheel.scheduler.stores.sqlite._joining import Joined
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
+from tickwheel.scheduler.stores.sqlite._scopes import unpaused_skills
 
 __all__ = ["Batch", "shelf_of"]
 
@@ -93,7 +94,7 @@ class Batch:
         if epoch not in self._epochs.values():
             return []
         changed: list[tuple[Job, Job]] = []
-        for target, handler in skills:
+        for target, handler in unpaused_skills(self._connection, skills, limit):
             values = (target, handler, handler, limit - len(changed))
             old = [job_of(row) for row in self._connection.execute(SQL["jobs_aside"], values)]
             changed += [(job, replace(job, lacks_handler=False)) for job in old]

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreFullError
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, State, Write
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
 from tickwheel.scheduler.stores._nodes import owners_of
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of, paused_job_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
-from tickwheel.scheduler.stores.sqlite import _history, _withdrawals
+from tickwheel.scheduler.stores.sqlite import _history, _scopes, _withdrawals
 from tickwheel.scheduler.stores.sqlite._batch import Batch
 from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
 from tickwheel.scheduler.stores.sqlite._connections import Connections
@@ -262,6 +262,14 @@ class SqliteStore:
     def count_paused(self) -> int:
         with translated(self.url), self._open_connections().reading() as connection:
             return int(connection.execute(SQL["count_paused"]).fetchone()[0])
+
+    def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        with translated(self.url), self._open_connections().writing() as connection:
+            return _scopes.set_scope(connection, scope, pause, record)
+
+    def scopes(self) -> list[Pause]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return _scopes.scopes(connection)
 
     def shards(self) -> list[Shard]:
         with translated(self.url), self._open_connections().reading() as connection:

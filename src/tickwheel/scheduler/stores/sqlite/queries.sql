@@ -202,3 +202,22 @@ ORDER BY due_at, generation LIMIT ?;
 SELECT target, handler, count(*), min(due_at) FROM (
     SELECT target, handler, due_at FROM tickwheel_job WHERE shard = -2 ORDER BY target, handler, due_at LIMIT 10000
 ) GROUP BY target, handler ORDER BY target, handler LIMIT 100;
+
+-- name: handlers_aside
+-- From one name to the next by the index, whatever the number of jobs of each.
+WITH RECURSIVE name (handler) AS (
+    SELECT min(handler) FROM tickwheel_job WHERE shard = -2 AND target = ?
+    UNION ALL
+    SELECT (SELECT min(handler) FROM tickwheel_job WHERE shard = -2 AND target = ? AND handler > name.handler)
+    FROM name WHERE name.handler IS NOT NULL
+)
+SELECT handler FROM name WHERE handler IS NOT NULL LIMIT ?;
+
+-- name: scopes
+SELECT paused_at, by, note, scope FROM tickwheel_scope ORDER BY scope;
+
+-- name: insert_scope
+INSERT INTO tickwheel_scope (scope, paused_at, by, note) VALUES (?, ?, ?, ?);
+
+-- name: delete_scope
+DELETE FROM tickwheel_scope WHERE scope = ?;

@@ -11,6 +11,7 @@
 --   running       hash    key -> place and shard of what runs
 --   dead          zset    the keys of dead jobs
 --   paused        zset    the keys of pending jobs that are paused
+--   scopes        hash    what is paused as a whole -> JSON (see _scopes.py)
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
 --   shard:SHARD   hash    owner, epoch, until
 --   tails         set     the numbers of shards that are tails: what ran in one that was handed over

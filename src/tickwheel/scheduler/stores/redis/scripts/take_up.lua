@@ -17,10 +17,16 @@ for i = 1, #skills, 3 do
     has_skill[skills[i + 1] == '' and skills[i] or skills[i] .. '\0' .. skills[i + 2]] = true
 end
 
+local is_paused = {}
+for _, scope in ipairs(redis.call('HKEYS', at('scopes'))) do
+    is_paused[scope] = true
+end
+
 local keys = {}
 for _, name in ipairs(names) do
     local target = name:sub(1, name:find('\0', 1, true) - 1)
-    if has_skill[name] or has_skill[target] then
+    local is_open = not (is_paused['*'] or is_paused[target] or is_paused[name:gsub('%z', ':', 1)])
+    if is_open and (has_skill[name] or has_skill[target]) then
         local from = at('aside:' .. name)
         for _, member in ipairs(redis.call('ZRANGE', from, 0, limit - #keys - 1)) do
             local key = member:sub(21)

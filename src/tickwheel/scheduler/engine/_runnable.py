@@ -1,0 +1,113 @@
+"""
+The jobs that can be run here now: those that this node has a handler or target for, and that no scope pauses.
+
+The store has the scopes. They are read before anything is staged, then every other second, and at once after a pause or
+resume through this scheduler: from then on nothing starts here that is paused. A job that is paused by its scope waits
+in the store as one whose handler no node has, and is taken up by the first node that looks once it may run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tickwheel.scheduler._registry import Registry
+from tickwheel.scheduler.engine import _verdict
+from tickwheel.scheduler.engine._settler import Settler
+from tickwheel.scheduler.engine._staged import StagedJobs
+from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
+from tickwheel.scheduler.engine._way import Way
+from tickwheel.scheduler.engine.resources import Resources
+from tickwheel.scheduler.model import Job, scope_over
+from tickwheel.scheduler.stores import Skill
+
+__all__ = ["Runnable"]
+
+
+class Runnable:
+    """
+    The registry, less the scopes that are paused. All methods may be called from any thread.
+
+    Args:
+        resources: What all roles share.
+        registry: Knows what this node has.
+        staged: The table, from which what gets paused is taken back.
+        settler: Gives back what was counted and has not started.
+        way: Reads again what was dropped, and takes up what was resumed.
+    """
+
+    def __init__(
+        self, resources: Resources, registry: Registry, staged: StagedJobs, settler: Settler, way: Way
+    ) -> None:
+        self._store = resources.store
+        self._registry = registry
+        self._staged = staged
+        self._settler = settler
+        self._way = way
+        self._lock = resources.runtime.lock()
+        self._paused: frozenset[str] | None = None
+
+    def skills(self) -> Sequence[Skill]:
+        """
+        Return all that this node has; the store leaves out what is paused.
+        """
+        return self._registry.skills()
+
+    def can_run(self, job: Job) -> bool:
+        """
+        Return whether *job* can be run here and is not paused by its scope.
+        """
+        return self._registry.can_run(job.target, job.handler) and not self._is_paused(job)
+
+    def lacking(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """
+        Return those of *jobs* that cannot be run here now.
+        """
+        can_run = self._registry.can_run
+        if not self._paused and all(can_run(job.target, job.handler) for job in jobs):
+            return ()
+        return [job for job in jobs if not self.can_run(job)]
+
+    def unpaused(self, entries: list[StagedJob]) -> list[StagedJob]:
+        """
+        Return those of *entries*, whose attempts are counted, that may start, and give the others back.
+        """
+        if not self._paused:
+            return entries
+        paused = {entry for entry in entries if self._is_paused(entry.job)}
+        self._give_back(paused)
+        return [entry for entry in entries if entry not in paused]
+
+    def look_once(self) -> None:
+        """
+        Read the scopes, unless they were read before.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        if self._paused is None:
+            self.look()
+
+    def look(self) -> None:
+        """
+        Read the scopes; take back what has become paused, and take up what is not any more.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        with self._lock:  # of two looks, the one that read later counts
+            before = self._paused or frozenset()
+            self._paused = paused = frozenset(pause.scope for pause in self._store.scopes())
+        if paused - before:
+            self._staged.drop(job.key for job in self._staged.jobs() if self._is_paused(job))
+            self._give_back([entry for entry in self._staged.take(Phase.BEGUN) if self._is_paused(entry.job)])
+            self._way.start_over()
+        if before - paused:
+            self._way.changed()
+
+    def _is_paused(self, job: Job) -> bool:
+        paused = self._paused
+        return paused is not None and bool(paused) and scope_over(job.target, job.handler, paused) is not None
+
+    def _give_back(self, entries: Iterable[StagedJob]) -> None:
+        for entry in self._staged.recall(entries):
+            self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch))

@@ -1,0 +1,12 @@
+-- Pauses the jobs of a scope, or lets them go on.
+-- Input:  the scope; what is kept of its pause, or nothing; the scope and a record for the history, if there is one
+-- Output: 1 if it was paused before, else 0
+local scope, pause = ARGV[1], ARGV[2]
+local was_paused = redis.call('HDEL', at('scopes'), scope)
+if pause ~= '' then
+    redis.call('HSET', at('scopes'), scope, pause)
+end
+if ARGV[3] and (was_paused == 1 or pause ~= '') then
+    keep_record(ARGV[3], ARGV[4])
+end
+return was_paused

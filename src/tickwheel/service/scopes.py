@@ -1,0 +1,81 @@
+"""
+Pauses of a handler, a queue, a target, or everything.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service.bodies import PauseScopeBody, ScopeBody
+from tickwheel.service.documents import PauseDocument, pause_document
+from tickwheel.service.guard import caller
+from tickwheel.service.http import Reply, Request
+from tickwheel.service.intake import query, read_body
+from tickwheel.service.options import ServiceOptions
+from tickwheel.service.replies import document_reply
+from tickwheel.service.strict_json import decode
+
+__all__ = ["ResumedDocument", "Scopes", "ScopesDocument"]
+
+_PAUSE: Final = msgspec.json.Decoder(PauseScopeBody)
+_RESUME: Final = msgspec.json.Decoder(ScopeBody)
+
+
+class ScopesDocument(Struct, frozen=True):
+    """
+    The scopes that are paused; the stats count the jobs that wait for each.
+    """
+
+    pauses: list[PauseDocument]
+
+
+class ResumedDocument(Struct, frozen=True):
+    """
+    The answer to a resume: whether the scope was paused.
+    """
+
+    was_paused: bool
+
+
+class Scopes:
+    """
+    The operations on a handler, a queue, a target, or all jobs.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
+        """
+        Pause and resume the scopes of *scheduler*.
+        """
+        self._scheduler = scheduler
+        self._options = options
+
+    async def get(self, call: Request) -> Reply:
+        """
+        Return what is paused as a whole.
+        """
+        query(call)
+        pauses = await self._scheduler.paused_scopes()
+        return document_reply(ScopesDocument([pause_document(pause) for pause in pauses]))
+
+    async def pause(self, call: Request) -> Reply:
+        """
+        Keep all jobs of a handler, a queue or a target, or all that there are, from starting, on all nodes.
+
+        They stay pending and use no attempt; what runs goes on. The pause shows the name of the token.
+        """
+        body = decode(await read_body(call, self._options.body_bytes_max), _PAUSE)
+        by = caller(call, self._options)
+        pause = await self._scheduler.pause_scope(body.scope, note=body.note, by=by)
+        return document_reply(pause_document(pause))
+
+    async def resume(self, call: Request) -> Reply:
+        """
+        Let the jobs of a paused scope start again.
+        """
+        body = decode(await read_body(call, self._options.body_bytes_max), _RESUME)
+        was_paused = await self._scheduler.resume_scope(body.scope, by=caller(call, self._options))
+        return document_reply(ResumedDocument(was_paused))

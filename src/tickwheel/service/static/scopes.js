@@ -1,0 +1,27 @@
+// What is paused as a whole, above everything else: a handler, a queue, a target, or all jobs; each can be resumed.
+
+import { call } from "./api.js";
+import { button } from "./buttons.js";
+import { el, sync } from "./dom.js";
+import { attempt, toast } from "./toasts.js";
+import { moment, plural } from "./words.js";
+
+export function showScopes(parent, scopes) {
+  parent.hidden = !scopes.length;
+  sync(parent, scopes, ({ scope }) => scope, make, update);
+}
+
+const named = (scope) => (scope === "*" ? "Everything" : scope);
+
+function make({ scope }) {
+  const resume = async () => {
+    await call("POST", "/v1/scopes:resume", { body: { scope } });
+    toast(`Resumed ${scope}`);
+  };
+  return el("li", {}, el("span"), button("Resume", "writes", () => attempt(resume), { "aria-label": `Resume ${scope}` }));
+}
+
+function update(node, { scope, at, by, note, count }) {
+  const text = `${named(scope)} is paused since ${moment(Date.parse(at))}, by ${by}${note ? `: ${note}` : ""}. ${plural(count, "due job")} waiting.`;
+  if (node.firstElementChild.textContent !== text) node.firstElementChild.textContent = text;
+}
