@@ -47,8 +47,8 @@ def test_history(run):
     assert "line 1\n\\x1b[31mline 2\n" in run("history", "k\n", "--traceback").stdout
     documents = [json.loads(line) for line in run("history", "k\n", "--json").stdout.splitlines()]
     assert [document["attempt"] for document in documents] == [2, 1]
-    assert documents[1]["took_ms"] == 12.25
-    assert documents[1]["begun_at"].startswith("1970-01-01")
+    assert (documents[1]["lateness_ms"], documents[1]["took_ms"]) == (0.5, 12.25)
+    assert documents[1]["at"].startswith("1970-01-01T")
 
 
 @pytest.mark.usefixtures("failed")

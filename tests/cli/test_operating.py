@@ -87,7 +87,7 @@ def test_schedules(run):
     ]
     assert [line.count(",") for line in lines] == [1, 1]
     document = json.loads(run("schedule", "list", "weekly", "--json").stdout)
-    assert (document["rule"]["cron"], len(document["next"])) == ("0 9 * * MON", 3)
+    assert (document["rule"]["cron"], len(document["runs"])) == ("0 9 * * MON", 3)
     runs = run("schedule", "next", "*/10 * * * *", "--count", "4").stdout.splitlines()
     assert len(runs) == 4
     assert runs == sorted(runs)
@@ -174,7 +174,7 @@ def test_doctor_finds_a_file_that_is_no_store(run, tmp_path):
 
 def test_completion(run, monkeypatch):
     """
-    The shell can complete commands.
+    The shell can complete commands, and keys of the store that is named.
     """
     monkeypatch.setenv("_TICKWHEEL_COMPLETE", "bash_source")
     assert "complete -o" in run().stdout
@@ -182,6 +182,17 @@ def test_completion(run, monkeypatch):
     monkeypatch.setenv("COMP_WORDS", "tickwheel ca")
     monkeypatch.setenv("COMP_CWORD", "1")
     assert "cancel" in run().stdout
+    monkeypatch.setenv("COMP_WORDS", "tickwheel get --store sqlite:///tea.db t")
+    monkeypatch.setenv("COMP_CWORD", "4")
+    assert run().stdout.strip() == ""
+    monkeypatch.delenv("_TICKWHEEL_COMPLETE")
+    for key in ("tea", "toast\n", "toast", "milk"):
+        run("set", key, "--delay", "1h", "--target", "log", "--store", "sqlite:///tea.db")
+    monkeypatch.setenv("_TICKWHEEL_COMPLETE", "bash_complete")
+    for word in ("get", "cancel", "dead replay"):
+        monkeypatch.setenv("COMP_WORDS", f"tickwheel {word} --store sqlite:///tea.db t")
+        monkeypatch.setenv("COMP_CWORD", str(4 + word.count(" ")))
+        assert run().stdout.splitlines() == ["plain,tea", "plain,toast"]
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "nonsense", "http://127.0.0.1:1"])

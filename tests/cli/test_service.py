@@ -10,10 +10,14 @@ import socket
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
+from urllib.request import Request, urlopen
 
 import pytest
 
+from tickwheel.cli import watch
 from tickwheel.cli.exits import ExitCode
+from tickwheel.scheduler import Scheduler
 
 TOKEN = "t" * 40
 
@@ -59,6 +63,62 @@ def test_life_of_a_job(ask):
     assert ask("cancel", "tea", "--if-generation", "1").returncode == ExitCode.WRONG_GENERATION
     assert ask("cancel", "tea").stdout == "cancelled tea\n"
     assert ask("get", "tea").returncode == ExitCode.NOT_FOUND
+
+
+def got(url, path):
+    """
+    Return the document that the service has at *path*.
+    """
+    with urlopen(Request(url + path, headers={"authorization": f"Bearer {TOKEN}"}), timeout=60) as answer:  # noqa: S310 - the test's own service
+        return json.load(answer)
+
+
+def test_documents_are_those_of_the_service(ask, url):
+    """
+    With --json, jobs, their past and schedules have the fields of the HTTP API, with the same values.
+    """
+    ask("set", "tea", "--at", "2040-01-01T00:00:00.25Z", "--expires", "90s", "--target", "log", "--payload", "[1.5]")
+    ask("set", "bell", "--cron", "0 9 * * *", "--target", "log", "--attempts", "3")
+    ask("pause", "tea", "--note", "later")
+    for key in ("tea", "bell"):
+        assert json.loads(ask("get", key, "--json").stdout) == got(url, f"/v1/jobs/{key}")
+    records = [json.loads(line) for line in ask("history", "tea", "--json").stdout.splitlines()]
+    assert records == got(url, "/v1/jobs/tea:history")["records"]
+    assert records
+    schedules = [json.loads(line) for line in ask("schedule", "list", "--json").stdout.splitlines()]
+    assert schedules == got(url, "/v1/schedules?count=3")["schedules"]
+    assert [job["key"] for job in map(json.loads, ask("list", "--json").stdout.splitlines())] == ["bell", "tea"]
+    for key in ("tea", "bell"):
+        ask("cancel", key)
+
+
+def test_watch(ask, url, monkeypatch):
+    """
+    A job is followed until it is gone: what it is, what happens to it meanwhile, and its end.
+    """
+    assert ask("watch", "watched").returncode == ExitCode.NOT_FOUND
+    ask("set", "watched", "--delay", "1h", "--target", "log")
+    with Scheduler(url) as scheduler:
+        acts = iter(
+            (
+                lambda: scheduler.pause("watched", note="why"),
+                lambda: scheduler.resume("watched"),
+                lambda: scheduler.cancel("watched"),
+            )
+        )
+        monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=lambda _: next(acts)()))
+        answer = ask("watch", "watched")
+    assert answer.returncode == 0, answer.stderr
+    said = [line.split(", due")[0].partition(": by")[0] for line in answer.stdout.splitlines()]
+    assert [line.split()[-1] if line[0].isdigit() else line for line in said] == [
+        "pending",
+        "paused",
+        "paused",
+        "resumed",
+        "pending",
+        "cancelled",
+        "gone: it has run, or was cancelled",
+    ]
 
 
 def test_schedules_files_and_dead_letters(ask):

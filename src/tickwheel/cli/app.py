@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "cancel": "cancel",
     "get": "get",
     "history": "history",
+    "watch": "watch",
     "list": "list",
     "run": "run",
     "skip": "skip",

@@ -8,14 +8,14 @@ import json
 
 import click
 
-from tickwheel.cli.options import generation_option, json_option, opened, store_option
+from tickwheel.cli.options import complete_key, generation_option, json_option, opened, store_option
 from tickwheel.cli.output import counted, print_answer, progress
 
 __all__ = ["command"]
 
 
 @click.command("cancel")
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=complete_key)
 @click.option("--prefix", help="All pending jobs whose keys begin with this; the empty prefix is all there are.")
 @generation_option
 @store_option

@@ -8,10 +8,11 @@ from itertools import islice
 
 import click
 
+from tickwheel.cli.documents import job_document
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.listing import jobs_of
-from tickwheel.cli.options import json_option, opened, store_option
-from tickwheel.cli.output import counted, job_facts, local_time, print_json, print_rows
+from tickwheel.cli.options import complete_key, json_option, opened, store_option
+from tickwheel.cli.output import counted, local_time, print_json, print_rows
 from tickwheel.scheduler import Outcome
 
 __all__ = ["command"]
@@ -37,14 +38,14 @@ def list_dead(prefix: str, limit: int | None, store: str, as_json: bool) -> None
         jobs = islice(jobs_of(scheduler, prefix, state="dead"), limit)
         if as_json:
             for job in jobs:
-                print_json(job_facts(job))
+                print_json(job_document(job))
         else:
             rows = ((job.key, local_time(job.due_at), job.attempt, job.error or "") for job in jobs)
             print_rows(("key", "was due", "attempts", "error"), rows, right=("attempts",))
 
 
 @command.command("replay")
-@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.argument("keys", nargs=-1, metavar="[KEY]...", shell_complete=complete_key)
 @click.option("--prefix", help="All that begin with this; the empty prefix is all there are.")
 @store_option
 def replay_dead(keys: tuple[str, ...], prefix: str | None, store: str) -> None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 import click
 
 from tickwheel.cli.exits import ExitCode, Refused
-from tickwheel.cli.options import json_option, opened, store_option
+from tickwheel.cli.options import json_option, key_argument, opened, store_option
 from tickwheel.cli.output import print_job
 
 __all__ = ["command"]
 
 
 @click.command("get")
-@click.argument("key")
+@key_argument
 @store_option
 @json_option
 def command(key: str, store: str, as_json: bool) -> None:

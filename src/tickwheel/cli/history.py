@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from tickwheel.cli.options import json_option, opened, store_option
+from tickwheel.cli.documents import record_document
+from tickwheel.cli.options import json_option, key_argument, opened, store_option
 from tickwheel.cli.output import local_time, print_json, print_rows, printable
 from tickwheel.scheduler import HistoryRecord
 
@@ -18,7 +17,7 @@ _COLUMNS = ("ended", "outcome", "attempt", "late ms", "took ms", "by", "error")
 
 
 @click.command("history")
-@click.argument("key")
+@key_argument
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
 @click.option("--traceback", "has_traceback", is_flag=True, help="Show where each failed, too.")
 @store_option
@@ -31,7 +30,7 @@ def command(*, key: str, limit: int, has_traceback: bool, store: str, as_json: b
         records = scheduler.history(key, limit=limit)
     if as_json:
         for record in records:
-            print_json(_facts(record))
+            print_json(record_document(record))
         return
     if not records:
         click.echo(f"nothing is kept of {key!r}: it was never set, or has not failed", err=True)
@@ -54,13 +53,3 @@ def _row(record: HistoryRecord) -> tuple[object, ...]:
         record.by,
         record.error or "",
     )
-
-
-def _facts(record: HistoryRecord) -> dict[str, Any]:
-    begun_at = record.begun_at
-    return {
-        **record._asdict(),
-        "at": local_time(record.at),
-        "due_at": local_time(record.due_at),
-        "begun_at": None if begun_at is None else local_time(int(begun_at)),
-    }

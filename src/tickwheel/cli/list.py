@@ -9,9 +9,10 @@ from itertools import islice
 
 import click
 
+from tickwheel.cli.documents import job_document
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
-from tickwheel.cli.output import job_facts, local_time, print_json, print_rows
+from tickwheel.cli.output import local_time, print_json, print_rows
 from tickwheel.cli.values import MOMENT
 from tickwheel.scheduler import Job
 
@@ -52,7 +53,7 @@ def command(
         jobs = islice(jobs_of(scheduler, prefix, **filters), None if has_all else limit)
         if as_json:
             for job in jobs:
-                print_json(job_facts(job))
+                print_json(job_document(job))
         else:
             print_rows(_COLUMNS, map(_row, jobs), right=("attempt",))
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import click
 
-from tickwheel.cli.options import generation_option, json_option, opened, store_option
+from tickwheel.cli.options import generation_option, json_option, key_argument, opened, store_option
 from tickwheel.cli.output import print_answer
 from tickwheel.cli.values import DURATION, MOMENT
 
@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command("move")
-@click.argument("key")
+@key_argument
 @click.option("--delay", type=DURATION, help="How long from now, as in 3, 10m, 2h30m.")
 @click.option("--at", type=MOMENT, help="When, as in 2030-01-01T09:00; local time unless it has an offset.")
 @generation_option

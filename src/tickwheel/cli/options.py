@@ -13,13 +13,16 @@ import click
 
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.targets import configured, made
+from tickwheel.errors import TickwheelError
 from tickwheel.scheduler import Scheduler
 
 __all__ = [
     "DEFAULT_STORE",
     "check_scope",
+    "complete_key",
     "generation_option",
     "json_option",
+    "key_argument",
     "opened",
     "scope_option",
     "sqlite_path",
@@ -31,6 +34,26 @@ DEFAULT_STORE: Final = "sqlite:///tickwheel.db"
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SQLITE: Final = "sqlite:///"
+_COMPLETED: Final = 100
+"""As many keys as a shell is offered."""
+
+
+def complete_key(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
+    """
+    Return keys that begin with *begin*, for the shell; none where the store cannot be had.
+    """
+    try:
+        with opened(context.params.get("store") or DEFAULT_STORE) as scheduler:
+            return [job.key for job in scheduler.list(begin, limit=_COMPLETED).jobs if job.key.isprintable()]
+    except (Refused, TickwheelError):
+        return []
+
+
+def key_argument(function: F) -> F:
+    """
+    Add KEY, which the shell completes.
+    """
+    return click.argument("key", shell_complete=complete_key)(function)
 
 
 def store_option(function: F) -> F:

@@ -21,15 +21,14 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from tickwheel.cli.documents import job_document
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.scheduler.model import Answer, Job, Outcome, Pause
 
 __all__ = [
     "counted",
-    "job_facts",
     "live",
     "local_time",
-    "pause_facts",
     "pause_text",
     "print_answer",
     "print_job",
@@ -125,10 +124,13 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.advance(task, count)
 
 
-def job_facts(job: Job) -> dict[str, Any]:
+def print_job(job: Job, *, as_json: bool) -> None:
     """
-    Return *job* as a document of plain values; times in ISO 8601.
+    Print all of one *job*.
     """
+    if as_json:
+        print_json(job_document(job))
+        return
     pause = job.pause
     facts: dict[str, Any] = {
         "key": job.key,
@@ -136,26 +138,19 @@ def job_facts(job: Job) -> dict[str, Any]:
         "state": job.state.value,
         "lacks_handler": job.lacks_handler,
         "awaits_worker": job.awaits_worker,
-        "pause": pause and pause_facts(pause),
+        "pause": pause and f"{pause.scope} {pause_text(pause)}".lstrip(),
         "due_at": local_time(job.due_at),
         "target": job.target,
         "handler": job.handler,
-        "payload": json.loads(job.payload),
+        "payload": json.dumps(json.loads(job.payload), ensure_ascii=False),
         "attempt": job.attempt,
         "attempts": job.retry.attempts,
-        "recurrence": None if job.recurrence is None else json.loads(job.recurrence),
-        "expires_at": None if job.expires_at is None else local_time(job.expires_at),
+        "recurrence": job.recurrence,
+        "expires_at": job.expires_at and local_time(job.expires_at),
         "error": job.error,
         "trace": job.trace,
     }
-    return facts
-
-
-def pause_facts(pause: Pause) -> dict[str, Any]:
-    """
-    Return *pause* as a document of plain values.
-    """
-    return {"at": local_time(pause.at), "by": pause.by, "note": pause.note, "scope": pause.scope}
+    print_rows(("", ""), [(name, value) for name, value in facts.items() if value not in (None, "")])
 
 
 def pause_text(pause: Pause) -> str:
@@ -163,22 +158,6 @@ def pause_text(pause: Pause) -> str:
     Return since when, by whom and why.
     """
     return f"since {local_time(pause.at)}, by {pause.by}: {pause.note}".removesuffix(": ")
-
-
-def print_job(job: Job, *, as_json: bool) -> None:
-    """
-    Print all of one *job*.
-    """
-    facts = job_facts(job)
-    if as_json:
-        print_json(facts)
-        return
-    facts["payload"] = json.dumps(facts["payload"], ensure_ascii=False)
-    if job.pause is not None:
-        facts["pause"] = f"{job.pause.scope} {pause_text(job.pause)}".lstrip()
-    if facts["recurrence"]:
-        facts["recurrence"] = json.dumps(facts["recurrence"])
-    print_rows(("", ""), [(name, value) for name, value in facts.items() if value not in (None, "")])
 
 
 def print_answer(key: str, answer: Answer, *, as_json: bool) -> None:
@@ -196,7 +175,7 @@ def print_answer(key: str, answer: Answer, *, as_json: bool) -> None:
         code, text = _REFUSALS[answer.outcome]
         raise Refused(code, text.format(key=key))
     if as_json:
-        print_json({"outcome": answer.outcome.value, "job": answer.job and job_facts(answer.job)})
+        print_json({"outcome": answer.outcome.value, "job": answer.job and job_document(answer.job)})
         return
     job = None if answer.outcome is Outcome.CANCELLED else answer.job
     due = f", due {local_time(job.due_at)}, generation {job.generation}" if job else ""

@@ -6,14 +6,23 @@ from __future__ import annotations
 
 import click
 
-from tickwheel.cli.options import check_scope, generation_option, json_option, opened, scope_option, store_option
-from tickwheel.cli.output import pause_facts, pause_text, print_answer, print_json, printable
+from tickwheel.cli.documents import pause_document
+from tickwheel.cli.options import (
+    check_scope,
+    complete_key,
+    generation_option,
+    json_option,
+    opened,
+    scope_option,
+    store_option,
+)
+from tickwheel.cli.output import pause_text, print_answer, print_json, printable
 
 __all__ = ["command"]
 
 
 @click.command("pause")
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=complete_key)
 @scope_option
 @click.option("--note", default="", help="Why, for those who will wonder.")
 @generation_option
@@ -34,6 +43,6 @@ def command(
             return
         pause = scheduler.pause_scope(scope, note=note)
     if as_json:
-        print_json(pause_facts(pause))
+        print_json(pause_document(pause))
     else:
         click.echo(f"paused {printable(f'{scope}, {pause_text(pause)}')}")

@@ -6,14 +6,22 @@ from __future__ import annotations
 
 import click
 
-from tickwheel.cli.options import check_scope, generation_option, json_option, opened, scope_option, store_option
+from tickwheel.cli.options import (
+    check_scope,
+    complete_key,
+    generation_option,
+    json_option,
+    opened,
+    scope_option,
+    store_option,
+)
 from tickwheel.cli.output import print_answer, print_json, printable
 
 __all__ = ["command"]
 
 
 @click.command("resume")
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=complete_key)
 @scope_option
 @generation_option
 @store_option

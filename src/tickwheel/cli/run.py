@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import click
 
-from tickwheel.cli.options import generation_option, json_option, opened, store_option
+from tickwheel.cli.options import generation_option, json_option, key_argument, opened, store_option
 from tickwheel.cli.output import print_answer
 
 __all__ = ["command"]
 
 
 @click.command("run")
-@click.argument("key")
+@key_argument
 @generation_option
 @store_option
 @json_option

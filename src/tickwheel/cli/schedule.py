@@ -9,6 +9,7 @@ import time
 
 import click
 
+from tickwheel.cli.documents import schedule_document
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import local_time, print_json, print_rows
@@ -40,10 +41,7 @@ def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
         found = ((job, runs_of(job, count)) for job in jobs_of(scheduler, prefix, recurring=True))
         if as_json:
             for job, runs in found:
-                rule = json.loads(job.recurrence or "{}")
-                is_paused = job.pause is not None
-                upcoming = [local_time(run) for run in runs]
-                print_json({"key": job.key, "rule": rule, "next": upcoming, "is_paused": is_paused})
+                print_json(schedule_document(job, runs))
         else:
             rows = ((job.key, _rule(job), ", ".join(map(local_time, runs))) for job, runs in found)
             print_rows(("key", "rule", "next runs"), rows)

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import click
 
+from tickwheel.cli.documents import pause_document
 from tickwheel.cli.options import json_option, opened, store_option
-from tickwheel.cli.output import local_time, pause_facts, print_json, print_rows
+from tickwheel.cli.output import local_time, print_json, print_rows
 
 __all__ = ["command"]
 
@@ -23,7 +24,7 @@ def command(store: str, *, as_json: bool) -> None:
         pauses = scheduler.paused_scopes()
     if as_json:
         for pause in pauses:
-            print_json(pause_facts(pause))
+            print_json(pause_document(pause))
     else:
         rows = ((pause.scope, local_time(pause.at), pause.by, pause.note) for pause in pauses)
         print_rows(("paused", "since", "by", "note"), rows)

@@ -1,0 +1,102 @@
+"""
+The documents that `--json` prints: those of the HTTP API, field by field, made without the libraries of the service.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from tickwheel.scheduler import HistoryRecord, Job
+from tickwheel.scheduler.model import Pause
+
+__all__ = ["instant", "job_document", "pause_document", "record_document", "schedule_document"]
+
+
+def instant(ms: float) -> str:
+    """
+    Return *ms* since the epoch as RFC 3339 in UTC.
+    """
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat().replace("+00:00", "Z")
+
+
+def job_document(job: Job) -> dict[str, Any]:
+    """
+    Return *job* as `GET /v1/jobs/{key}` does.
+    """
+    retry = job.retry
+    return {
+        "key": job.key,
+        "generation": job.generation,
+        "state": job.state.value,
+        "due_at": instant(job.due_at),
+        "target": job.target,
+        "handler": job.handler,
+        "payload": json.loads(job.payload),
+        "attempt": job.attempt,
+        "retry": {
+            "attempts": retry.attempts,
+            "kind": retry.kind,
+            "base_s": retry.base_ms / 1000,
+            "max_s": retry.max_ms / 1000,
+            "jitter": retry.jitter,
+            "waits_s": [wait / 1000 for wait in retry.waits_ms],
+        },
+        "expires_at": None if job.expires_at is None else instant(job.expires_at),
+        "recurrence": None if job.recurrence is None else json.loads(job.recurrence),
+        "error": job.error,
+        "trace": job.trace,
+        "first_set_at": instant(job.first_set_at),
+        "lacks_handler": job.lacks_handler,
+        "awaits_worker": job.awaits_worker,
+        "pause": job.pause and pause_document(job.pause),
+    }
+
+
+def record_document(record: HistoryRecord) -> dict[str, Any]:
+    """
+    Return *record* as `GET /v1/jobs/{key}:history` does.
+    """
+    begun_at, took_ms = record.begun_at, record.took_ms
+    return {
+        "number": record.number,
+        "at": instant(record.at),
+        "key": record.key,
+        "generation": record.generation,
+        "attempt": record.attempt,
+        "outcome": record.outcome,
+        "by": record.by,
+        "target": record.target,
+        "handler": record.handler,
+        "due_at": instant(record.due_at),
+        "lateness_ms": None if begun_at is None else round(begun_at - record.due_at, 3),
+        "took_ms": None if took_ms is None else round(took_ms, 3),
+        "error": record.error,
+        "traceback": record.traceback,
+        "trace": record.trace,
+    }
+
+
+def schedule_document(job: Job, runs: Iterable[int]) -> dict[str, Any]:
+    """
+    Return the recurring *job* with its next *runs* as `GET /v1/schedules` does.
+    """
+    return {
+        "key": job.key,
+        "generation": job.generation,
+        "state": job.state.value,
+        "rule": json.loads(job.recurrence or "{}"),
+        "runs": [instant(run) for run in runs],
+        "target": job.target,
+        "handler": job.handler,
+        "pause": job.pause and pause_document(job.pause),
+    }
+
+
+def pause_document(pause: Pause) -> dict[str, Any]:
+    """
+    Return *pause* as the API does.
+    """
+    return {"at": instant(pause.at), "by": pause.by, "note": pause.note, "scope": pause.scope}

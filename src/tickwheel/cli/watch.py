@@ -1,0 +1,81 @@
+"""
+`tickwheel watch`: follow one job.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import click
+
+from tickwheel.cli.documents import job_document, record_document
+from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.options import json_option, key_argument, opened, store_option
+from tickwheel.cli.output import local_time, print_json, printable
+from tickwheel.scheduler import HistoryRecord, Job, Scheduler, State
+
+__all__ = ["command"]
+
+_RECORDS = 100
+"""As many records as can come between two looks, and be shown."""
+
+
+@click.command("watch")
+@key_argument
+@click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between looks.")
+@store_option
+@json_option
+def command(*, key: str, every: float, store: str, as_json: bool) -> None:
+    """
+    Show what happens to the job KEY, a line each, until it is dead or gone, or Ctrl-C.
+    """
+    with opened(store) as scheduler:
+        for job, records in _changes(scheduler, key, every):
+            if as_json:
+                documents = [record_document(record) for record in records]
+                print_json({"job": None if job is None else job_document(job), "records": documents})
+                continue
+            for record in records:
+                click.echo(_past(record))
+            click.echo("gone: it has run, or was cancelled" if job is None else _present(job))
+
+
+def _changes(scheduler: Scheduler, key: str, every_s: float) -> Iterator[tuple[Job | None, Sequence[HistoryRecord]]]:
+    """
+    Yield the job as it is and as often as it changes, each time with the records that came meanwhile, oldest first.
+
+    Raises:
+        Refused: If there is no such job.
+    """
+    seen = max((record.number for record in scheduler.history(key, limit=1)), default=0)
+    before = job = scheduler.get(key)
+    if job is None:
+        raise Refused(ExitCode.NOT_FOUND, f"no job has the key {key!r}: it was never set, has run, or was cancelled")
+    yield job, ()
+    while job is not None and job.state is not State.DEAD:
+        time.sleep(every_s)
+        job = scheduler.get(key)
+        records = [record for record in scheduler.history(key, limit=_RECORDS) if record.number > seen]
+        if records or job != before:
+            yield job, records[::-1]
+        seen = max((record.number for record in records), default=seen)
+        before = job
+
+
+def _past(record: HistoryRecord) -> str:
+    begun_at, took_ms = record.begun_at, record.took_ms
+    facts = (
+        record.attempt and f"attempt {record.attempt}",
+        begun_at is not None and f"late {begun_at - record.due_at:.1f} ms",
+        took_ms is not None and f"took {took_ms:.1f} ms",
+        record.by and f"{'on' if record.attempt else 'by'} {record.by}",
+        record.error,
+    )
+    what = ", ".join(printable(fact) for fact in facts if isinstance(fact, str) and fact)
+    return f"{local_time(record.at)} {record.outcome}" + (f": {what}" if what else "")
+
+
+def _present(job: Job) -> str:
+    state = "paused" if job.is_paused else job.state.value
+    return f"{state}, due {local_time(job.due_at)}, attempt {job.attempt} of {job.retry.attempts}"
