@@ -1,5 +1,5 @@
 """
-The parts of a run in chaos: the plan, the link, and the process that is tormented.
+The parts of a run in chaos: the plan, the link, and the process that is disturbed.
 """
 
 from __future__ import annotations

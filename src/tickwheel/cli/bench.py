@@ -36,7 +36,7 @@ _AT_ONCE = 500
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=".",
-    help="On which disk the durable part writes; its file is removed afterwards.  [default: the working folder]",
+    help="The folder in which the durable part writes; its file is removed afterwards.  [default: the working folder]",
 )
 @json_option
 def command(folder: Path, as_json: bool) -> None:
@@ -71,7 +71,7 @@ def set_and_cancel() -> tuple[str, float, str]:
 
 def real_time() -> list[tuple[str, float, str]]:
     """
-    Return how late timers are that fall due one after the other for a second, and how many were early.
+    Return how late timers are that fall due one after another for a second, and how many were early.
     """
     late: list[float] = []
     ended = threading.Event()

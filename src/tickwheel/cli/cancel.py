@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 @click.command("cancel")
 @click.argument("key", required=False, shell_complete=complete_key)
-@click.option("--prefix", help="All pending jobs whose keys begin with this; the empty prefix is all there are.")
+@click.option("--prefix", help="All pending jobs whose keys begin with this; an empty prefix means all.")
 @generation_option
 @store_option
 @json_option

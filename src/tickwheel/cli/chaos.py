@@ -59,19 +59,25 @@ class _Faults(click.ParamType[tuple[str, ...]]):
     metavar="URL",
     help="Where the jobs are; one made for this, on a lease of 5 s.  [default: a SQLite file that is removed]",
 )
-@click.option("--seconds", type=DURATION, default=30.0, show_default="30s", help="How long there is trouble.")
-@click.option("--latency", type=DURATION, default=0.15, show_default="150ms", help="Of the links, to and fro.")
-@click.option("--jitter", type=DURATION, default=0.03, show_default="30ms", help="By how much it is more or less.")
+@click.option("--seconds", type=DURATION, default=30.0, show_default="30s", help="How long there are faults.")
 @click.option(
-    "--fault", "faults", type=_Faults(), metavar="NAMES", help=f"Which, of {', '.join(FAULTS)}.  [default: all]"
+    "--latency", type=DURATION, default=0.15, show_default="150ms", help="The round-trip latency of the links."
 )
-@click.option("--every", type=DURATION, default=2.0, show_default="2s", help="How far faults are apart.")
+@click.option(
+    "--jitter", type=DURATION, default=0.03, show_default="30ms", help="How much more or less the latency may be."
+)
+@click.option(
+    "--fault", "faults", type=_Faults(), metavar="NAMES", help=f"Which faults, of {', '.join(FAULTS)}.  [default: all]"
+)
+@click.option("--every", type=DURATION, default=2.0, show_default="2s", help="The time between faults.")
 @click.option("--rate", type=click.FloatRange(0.1, 1_000), default=20.0, show_default=True, help="Jobs a second.")
 @click.option(
-    "--due-within", type=DURATION, default=5.0, show_default="5s", help="Jobs are due by then, evenly spread."
+    "--due-within", type=DURATION, default=5.0, show_default="5s", help="Jobs are due within this time, evenly spread."
 )
 @click.option("--seed", type=int, help="The same seed makes the same jobs and faults.  [default: a new one]")
-@click.option("--history", type=click.Path(dir_okay=False, path_type=Path), help="Write there what happened, as JSON.")
+@click.option(
+    "--history", type=click.Path(dir_okay=False, path_type=Path), help="Write what happened to this file, as JSON."
+)
 @json_option
 def command(
     *,
@@ -88,7 +94,7 @@ def command(
     as_json: bool,
 ) -> None:
     """
-    Start a service, torment it while jobs are set, moved and cancelled, and judge what arrives.
+    Start a service, break things around it while jobs are set, moved and cancelled, and judge what arrives.
 
     The service reaches its target, and a store that is a server, by a slow link, which is cut and closed;
     the process is paused and killed.

@@ -1,5 +1,5 @@
 """
-The service that `tickwheel chaos` torments: `python -m tickwheel.cli.chaos_service STORE PORT`.
+The service that `tickwheel chaos` disturbs: `python -m tickwheel.cli.chaos_service STORE PORT`.
 
 As `tickwheel serve`, but its webhooks may reach this machine, where the target is, and a target that fails is left
 alone for a short while only: else most of a run would be spent waiting.

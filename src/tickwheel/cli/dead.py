@@ -46,7 +46,7 @@ def list_dead(prefix: str, limit: int | None, store: str, as_json: bool) -> None
 
 @command.command("replay")
 @click.argument("keys", nargs=-1, metavar="[KEY]...", shell_complete=complete_key)
-@click.option("--prefix", help="All that begin with this; the empty prefix is all there are.")
+@click.option("--prefix", help="All that begin with this; an empty prefix means all.")
 @store_option
 def replay_dead(keys: tuple[str, ...], prefix: str | None, store: str) -> None:
     """

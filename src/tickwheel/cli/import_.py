@@ -116,7 +116,7 @@ def _import_lines(lines: Iterable[interchange.Line], store: str, *, as_json: boo
 
 def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str) -> None:
     """
-    Set all *requests*, each with the number of its line, with a progress bar where somebody sees it.
+    Set all *requests*, each with the number of its line, with a progress bar on a terminal.
     """
     with (
         opened(store, has_to_exist=False, has_targets=True) as scheduler,

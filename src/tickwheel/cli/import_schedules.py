@@ -20,7 +20,7 @@ def import_apscheduler(
     *, url: str, table: str, target: str, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool
 ) -> None:
     """
-    Take the jobs of APScheduler 3 over from the database at URL, as its SQLAlchemyJobStore has it.
+    Import the jobs of APScheduler 3 from the database at URL, where its SQLAlchemyJobStore keeps them.
 
     A job keeps its id as its key. Its handler is the name of its function, such as 'shop.reports:daily', and its
     payload is {"args": [...], "kwargs": {...}}. No code of the pickles is run.
@@ -38,7 +38,7 @@ def import_celerybeat(
     *, source: str, target: str, tz: str | None, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool
 ) -> None:
     """
-    Take the entries of Celery beat over from SOURCE: the file that beat keeps, a module of settings, or MODULE:APP.
+    Import the entries of Celery beat from SOURCE: the file that beat keeps, a module of settings, or MODULE:APP.
 
     An entry keeps its name as its key, and the target gives its task to the same workers as before.
     Of a file no code is run; a module is imported.

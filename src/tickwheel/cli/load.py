@@ -76,7 +76,7 @@ class _Threshold(click.ParamType[Threshold]):
     multiple=True,
     default=["500:10s"],
     show_default=True,
-    help="Requests a second and how long; may be given again, and they follow each other.",
+    help="Requests a second, and for how long; give it again for a further stage.",
 )
 @click.option(
     "--threshold",
@@ -89,20 +89,30 @@ class _Threshold(click.ParamType[Threshold]):
     "--moves", type=click.FloatRange(0, 1), default=0.25, show_default=True, help="The share that move a job."
 )
 @click.option(
-    "--cancels", type=click.FloatRange(0, 1), default=0.25, show_default=True, help="The share that cancel one."
+    "--cancels", type=click.FloatRange(0, 1), default=0.25, show_default=True, help="The share that cancel a job."
 )
 @click.option(
-    "--due-within", type=DURATION, default=20.0, show_default="20s", help="Jobs are due by then, evenly spread."
+    "--due-within",
+    type=DURATION,
+    default=20.0,
+    show_default="20s",
+    help="Jobs are due within this time, evenly spread.",
 )
-@click.option("--target", default="log", show_default=True, help="Where the jobs fire to.")
+@click.option("--target", default="log", show_default=True, help="Where fired jobs go.")
 @click.option("--handler", default="", help="Which handler, or the URL of a webhook.")
-@click.option("--payload", type=click.IntRange(0, 100_000), default=100, show_default=True, help="Bytes of a payload.")
-@click.option("--connections", type=click.IntRange(1, 1_000), default=64, show_default=True, help="At most.")
-@click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A write token, if the service wants one.")
+@click.option(
+    "--payload", type=click.IntRange(0, 100_000), default=100, show_default=True, help="How many bytes a payload has."
+)
+@click.option("--connections", type=click.IntRange(1, 1_000), default=64, show_default=True, help="How many at most.")
+@click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A write token, if the service needs one.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed makes the same requests.")
-@click.option("--keep", is_flag=True, help="Leave what is pending at the end; else it is cancelled.")
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with pictures there.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures there.")
+@click.option("--keep", is_flag=True, help="Keep what is pending at the end; otherwise it is cancelled.")
+@click.option(
+    "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file."
+)
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures to this file."
+)
 def command(
     *,
     url: str,

@@ -28,7 +28,13 @@ _SHOWN_MAX = 20
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @click.option("--dry-run", is_flag=True, help="Count what would be moved, and move nothing.")
-@click.option("--batch", type=click.IntRange(1, 10_000), default=1_000, show_default=True, help="Jobs in one step.")
+@click.option(
+    "--batch",
+    type=click.IntRange(1, 10_000),
+    default=1_000,
+    show_default=True,
+    help="How many jobs are moved in one step.",
+)
 @click.option(
     "--wait",
     "wait_s",

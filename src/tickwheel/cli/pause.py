@@ -24,7 +24,7 @@ __all__ = ["command"]
 @click.command("pause")
 @click.argument("key", required=False, shell_complete=complete_key)
 @scope_option
-@click.option("--note", default="", help="Why, for those who will wonder.")
+@click.option("--note", default="", help="Why it is paused, for others to read.")
 @generation_option
 @store_option
 @json_option

@@ -44,7 +44,7 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     "target",
     metavar="NAME=URL",
     multiple=True,
-    help="Where jobs may go besides, such as rabbitmq=amqp://localhost/; with a password, set "
+    help="Another target for jobs, such as rabbitmq=amqp://localhost/; with a password, set "
     f"{targets.VARIABLE}RABBITMQ instead. Schemes: redis, amqp, nats, kafka, webhook, celery+, rq+, dramatiq+; "
     "or MODULE:OBJECT.",
 )
@@ -60,7 +60,7 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     "--rate",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="How often one client may ask, in requests a second.",
+    help="How many requests a second one client may send.",
 )
 @click.option(
     "--request-timeout",

@@ -21,8 +21,8 @@ __all__ = ["command"]
 @key_argument
 @click.option("--delay", type=DURATION, help="How long from now, as in 3, 10m, 2h30m.")
 @click.option("--at", type=MOMENT, help="When, as in 2030-01-01T09:00; local time unless it has an offset.")
-@click.option("--every", type=DURATION, help="Come back in this interval, in a fixed phase.")
-@click.option("--cron", metavar="LINE", help="Come back by the calendar, as in '0 9 * * MON-FRI'.")
+@click.option("--every", type=DURATION, help="Run at this interval, in a fixed phase.")
+@click.option("--cron", metavar="LINE", help="Run by the calendar, as in '0 9 * * MON-FRI'.")
 @click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone that --cron is read in.")
 @click.option(
     "--misfire",
@@ -33,7 +33,7 @@ __all__ = ["command"]
 )
 @click.option("--misfire-grace", type=DURATION, help="With skip: how late a run may begin; by default 1m.")
 @click.option("--until", type=MOMENT, help="After this no run is due, as in 2030-01-01T09:00.")
-@click.option("--max-runs", type=int, metavar="N", help="After so many runs the job is gone.")
+@click.option("--max-runs", type=int, metavar="N", help="How many runs there are; after the last one the job is gone.")
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
 @click.option("--payload", type=JSON, help="What the target gets; - reads it from stdin.")
 @click.option("--keep-payload", is_flag=True, help="Keep the payload of the job that is there, if there is one.")
@@ -44,7 +44,7 @@ __all__ = ["command"]
     help="Where it goes: handler, webhook, log, pull, or NAME of a TICKWHEEL_TARGET_NAME.",
 )
 @click.option("--handler", metavar="NAME", help="Which one: the handler's name, the webhook's address.")
-@click.option("--attempts", type=int, metavar="N", help="How often at most it is tried.")
+@click.option("--attempts", type=int, metavar="N", help="How often it is tried at most.")
 @click.option("--expires", type=DURATION, help="Do not fire it when it is later than this.")
 @click.option(
     "--mode",

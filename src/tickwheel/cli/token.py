@@ -16,7 +16,7 @@ __all__ = ["command"]
 @click.command("token")
 @click.argument("access", type=click.Choice(["read", "write"]))
 @click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Add its hash to this file of tokens.")
-@click.option("--comment", default="", help="Whose it is; written behind the hash.")
+@click.option("--comment", default="", help="Whose token it is; written after the hash.")
 def command(access: str, file: Path | None, comment: str) -> None:
     """
     Make a token that allows to read, or to read and write.

@@ -24,10 +24,12 @@ _FIRINGS = 15
 
 @click.command("top")
 @click.option("--url", metavar="URL", default="http://127.0.0.1:8765", show_default=True, help="The service's address.")
-@click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A token of the service, where it wants one.")
-@click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between looks.")
-@click.option("--once", is_flag=True, help="Look once.  [default where stdout is not a terminal]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one document a look.")
+@click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A token of the service, if it needs one.")
+@click.option(
+    "--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between updates."
+)
+@click.option("--once", is_flag=True, help="Show the figures once, and end.  [default where stdout is not a terminal]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one document for each update.")
 def command(*, url: str, token: str | None, every: float, once: bool, as_json: bool) -> None:
     """
     Watch what is pending, what fired and how late, until Ctrl-C.

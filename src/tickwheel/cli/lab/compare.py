@@ -44,15 +44,27 @@ class _Sizes(click.ParamType[list[int]]):
 @click.command("compare")
 @trace_argument
 @wheel_option
-@click.option("--pending", type=_Sizes(), default="1k,100k,1M", show_default=True, help="How many timers are pending.")
-@click.option("--steps", type=click.IntRange(1_000), default=STEPS, show_default=True, help="Operations that follow.")
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with pictures there.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures there.")
+@click.option(
+    "--pending",
+    type=_Sizes(),
+    default="1k,100k,1M",
+    show_default=True,
+    help="How many timers are pending, in each run.",
+)
+@click.option(
+    "--steps", type=click.IntRange(1_000), default=STEPS, show_default=True, help="How many operations follow."
+)
+@click.option(
+    "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file."
+)
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures to this file."
+)
 def command(
     *, trace: Path, wheels: tuple[str, ...], pending: list[int], steps: int, report: Path | None, json_file: Path | None
 ) -> None:
     """
-    Lay TRACE over itself until so many timers are pending, and measure each design.
+    Overlay copies of TRACE until enough timers are pending, and measure each design.
 
     A million takes some minutes.
     """

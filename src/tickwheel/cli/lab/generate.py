@@ -18,13 +18,15 @@ __all__ = ["command"]
 @click.command("generate")
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, help="How long.")
+@click.option(
+    "--seconds", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, help="How long the trace is."
+)
 @click.option(
     "--size",
     type=click.IntRange(1),
     default=1_000,
     show_default=True,
-    help="Connections a second, clients, keys or jobs.",
+    help="How many connections a second, clients, keys or jobs.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same trace.")
 @click.option(
@@ -32,7 +34,7 @@ __all__ = ["command"]
     type=click.Choice(list(CLUSTERS)),
     default="cluster4",
     show_default=True,
-    help="Whose TTLs, writes and skew a cache has.",
+    help="The cluster whose TTLs, writes and skew a cache has.",
 )
 def command(*, kind: str, file: Path, seconds: float, size: int, seed: int, cluster: str) -> None:
     """

@@ -25,7 +25,11 @@ FIRST = ("hierarchical", "heap")
 @click.command("watch")
 @trace_argument
 @click.option(
-    "--wheel", "wheels", multiple=True, metavar="DESIGN", help="Seen first; may be given twice.  [default: both kinds]"
+    "--wheel",
+    "wheels",
+    multiple=True,
+    metavar="DESIGN",
+    help="The design shown first; may be given twice.  [default: both kinds]",
 )
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default="watch.html", show_default=True)
 @click.option("--frames", type=click.IntRange(1, 20_000), default=FRAMES, show_default=True, help="How many at most.")
