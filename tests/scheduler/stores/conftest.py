@@ -17,6 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from tickwheel.scheduler.stores.postgres import _schema as postgres_schema
+from tickwheel.scheduler.stores.sqlite import _schema as sqlite_schema
+
 PATIENCE_S = 60.0
 NUMBERS = itertools.count()
 
@@ -356,3 +359,33 @@ def redis_server(make_redis):
     Return a running server that syncs each answer.
     """
     return make_redis("--appendonly", "yes", "--appendfsync", "always")
+
+
+@pytest.fixture
+def go_back():
+    """
+    Return what brings a store back to an earlier schema: what later migrations added is taken away again.
+    """
+
+    def go_back_to(kind, version, execute):
+        schema, undo = UNDO[kind]
+        assert max(undo) == len(schema.MIGRATIONS), f"write into UNDO how to undo {kind}'s last migration"
+        for number in range(max(undo), version, -1):
+            execute(undo[number])
+        execute(f"UPDATE tickwheel_schema SET version = {version}")  # noqa: S608 - a number of the test's own
+
+    return go_back_to
+
+
+UNDO = {
+    "sqlite": (sqlite_schema, {7: "DROP TABLE tickwheel_history", 8: "DROP TABLE tickwheel_scope"}),
+    "postgres": (
+        postgres_schema,
+        {
+            10: "DROP TABLE tickwheel_history",
+            11: "ALTER TABLE tickwheel_node DROP COLUMN heard_at, DROP COLUMN figures",
+            12: "DROP TABLE tickwheel_scope",
+        },
+    ),
+}
+"""What undoes each migration, from the first one on before which a test goes back."""

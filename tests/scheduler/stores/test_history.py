@@ -59,7 +59,7 @@ def go_on(store):
     assert [record.outcome for record in store.history("runs", None, 9)] == ["succeeded", "cut_off"]
 
 
-def test_an_older_file_gets_one(tmp_path):
+def test_an_older_file_gets_one(tmp_path, go_back):
     """
     A file of the schema before gets its history while jobs wait and run in it.
     """
@@ -67,22 +67,19 @@ def test_an_older_file_gets_one(tmp_path):
     with closing(open_store(f"sqlite:///{path}")) as store:
         fill(store)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DROP TABLE tickwheel_history")
-        connection.execute("UPDATE tickwheel_schema SET version = 6")
+        go_back("sqlite", 6, connection.execute)
     with closing(open_store(f"sqlite:///{path}")) as store:
         go_on(store)
 
 
-def test_an_older_database_gets_one(postgres, database):
+def test_an_older_database_gets_one(postgres, database, go_back):
     """
     The same of a database.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store:
         fill(store)
-    postgres.execute("ALTER TABLE tickwheel_node DROP COLUMN heard_at, DROP COLUMN figures", database)
-    postgres.execute("DROP TABLE tickwheel_history", database)
-    postgres.execute("UPDATE tickwheel_schema SET version = 9", database)
+    go_back("postgres", 9, lambda statement: postgres.execute(statement, database))
     with closing(open_store(url)) as store:
         go_on(store)
 

@@ -131,15 +131,14 @@ def test_a_node_that_ended_is_seen_for_a_while(make):
     assert (here.owner, here.figures) == ("other", None)
 
 
-def test_an_older_database_takes_reports(postgres, database):
+def test_an_older_database_takes_reports(postgres, database, go_back):
     """
     A database of the schema before takes reports once a node of this one has opened it; the older node goes on.
     """
     url = f"{postgres.url(database)}&shards=2"
     with closing(open_store(url)) as older:
         older.acquire("older")
-        postgres.execute("ALTER TABLE tickwheel_node DROP COLUMN heard_at, DROP COLUMN figures", database)
-        postgres.execute("UPDATE tickwheel_schema SET version = 10", database)
+        go_back("postgres", 10, lambda statement: postgres.execute(statement, database))
         assert len(older.renew("older")) == 2
         with closing(open_store(url)) as store:
             store.acquire("this")
