@@ -86,7 +86,7 @@ def test_what_can_fire_fires(design):
 
 def test_on_a_loop(design):
     """
-    On an event loop likewise: what never ends is let go, and the loop holds nothing of it.
+    The same on an event loop: what never ends is let go, and the loop holds nothing of it.
     """
 
     async def scenario() -> None:

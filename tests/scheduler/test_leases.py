@@ -103,7 +103,7 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until):
 
 def test_lost(make, events, record):
     """
-    A shard that was lost is fired no more, and taken again when it is free.
+    A shard that was lost is no longer fired, and is taken again when it is free.
     """
     store = Leasing(length_ms=60)
     scheduler = make(store).start()

@@ -77,7 +77,7 @@ def test_a_handler(scheduler, record, until, events):
 )
 def test_scopes(scheduler, record, until, scope, fired):
     """
-    A target, a queue or everything is paused likewise; a worker that waits at a queue gets nothing of it.
+    A target, a queue or everything is paused in the same way; a worker that waits at a paused queue gets nothing.
     """
     scheduler.pause_scope(scope)
     scheduler.set_many(

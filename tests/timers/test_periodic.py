@@ -82,7 +82,7 @@ def test_the_first(make_rig, first):
 
 def test_times(make_rig):
     """
-    After so many times it is over: it is no more pending, and cannot be cancelled.
+    After that many times it is over: it is no longer pending, and cannot be cancelled.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, times=3)

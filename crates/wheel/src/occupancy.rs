@@ -35,7 +35,7 @@ impl<P> Wheel<P> {
             .collect()
     }
 
-    /// The level and the slot that an entry is in; `None` where it has begun, or lives no more.
+    /// The level and the slot that an entry is in; `None` if it has begun, or is gone.
     #[must_use]
     pub fn slot_of(&self, id: Id) -> Option<(usize, usize)> {
         self.get(id)?;

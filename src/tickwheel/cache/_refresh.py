@@ -23,7 +23,7 @@ class Refresh:
         TTLCache(1000, ttl=60.0, refresh=Refresh(ahead=5.0, stale_while_revalidate=30.0, stale_if_error=600.0))
 
     The second and third are those of RFC 5861. Only loads see a value after its life; for `cache[key]`, `get` and all
-    others it is gone. It counts in `currsize` and leaves, with `on_expire`, when it can be answered no more.
+    others it is gone. It counts in `currsize` and leaves, with `on_expire`, when it may no longer be returned.
     A background load runs in a thread of the cache's, or, for `take_async`, in a task of the loop; what it raises is
     logged and counted, and the old value stays for as long as it may.
 

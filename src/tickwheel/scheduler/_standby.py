@@ -1,5 +1,5 @@
 """
-Waiting for the owner of a store to end, so as to follow it.
+Waiting for the owner of a store to end, in order to take over from it.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Filing:
 
     def take(self) -> WheelTimer | None:
         """
-        Take the next timer from the batch; it is pending no more.
+        Take the next timer from the batch; it is no longer pending.
         """
         while self._batch:
             entry = self._batch.popleft()

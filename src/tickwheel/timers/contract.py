@@ -129,7 +129,7 @@ class Engine(Protocol):
 
     Other BaseExceptions leave `fire_due`, with the state in order.
 
-    What it raises itself leaves `fire_due` likewise. None: the engine complains where nobody can overhear it.
+    What it raises itself leaves `fire_due`, too. None: the error goes to `sys.unraisablehook`.
     """
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
     """

@@ -163,7 +163,7 @@ class PostgresPair:
 
     def detach(self):
         """
-        Let the standby hear no more.
+        Cut the standby off.
         """
         self.standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
         self.standby.execute("SELECT pg_reload_conf()")

@@ -37,7 +37,7 @@ class RedisPair:
 
     def detach(self):
         """
-        Let the standby hear no more.
+        Cut the standby off.
         """
         self.standby.execute("REPLICAOF", "127.0.0.1", "1")
 

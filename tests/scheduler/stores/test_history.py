@@ -109,7 +109,7 @@ def test_who_cut_it_off(served):
 
 def test_two_prune(served):
     """
-    Two who prune at once delete what is to go, once, and no more.
+    Two processes that prune at once delete what is to go once, and nothing else.
     """
     url, _ = served
     with closing(open_store(url)) as store, closing(open_store(url)) as other:

@@ -90,7 +90,7 @@ def set_one(store, key="key"):
 
 def test_clients_notice_before_they_write(make, lose):
     """
-    A client answers nothing about a file that is no more: neither a write, nor a read, nor an owner's beginning.
+    A client answers nothing about a file that is gone: neither a write, nor a read, nor an owner's start.
     """
     take_away, words = lose
     store = make()
