@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from contextlib import closing
+from importlib import import_module
 
 import pytest
 
@@ -16,7 +17,6 @@ from tickwheel.scheduler import AsyncScheduler, Scheduler, TransactionError
 
 sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed: pip install sqlalchemy")
 orm = pytest.importorskip("sqlalchemy.orm", reason="as above")
-asyncio_orm = pytest.importorskip("sqlalchemy.ext.asyncio", reason="as above")
 
 LATER = {"delay": 3600, "handler": "h"}
 INSERT = sqlalchemy.text("INSERT INTO orders VALUES (17)")
@@ -109,6 +109,7 @@ def test_async_sessions_on_postgres(postgres, database):
     An AsyncSession and an AsyncConnection are joined by an AsyncScheduler, and refused by a Scheduler.
     """
     pytest.importorskip("greenlet", reason="greenlet, which SQLAlchemy needs for asyncio, is not installed")
+    asyncio_orm = import_module("sqlalchemy.ext.asyncio")
     url = postgres.url(database)
 
     async def run() -> None:
@@ -139,6 +140,7 @@ def test_a_session_on_aiosqlite_is_refused(tmp_path):
     Its connection belongs to a thread of its own; the error says what to pass.
     """
     pytest.importorskip("greenlet", reason="greenlet, which SQLAlchemy needs for asyncio, is not installed")
+    asyncio_orm = import_module("sqlalchemy.ext.asyncio")
     pytest.importorskip("aiosqlite", reason="aiosqlite is not installed: pip install aiosqlite")
 
     async def run() -> None:
