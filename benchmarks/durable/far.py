@@ -19,9 +19,10 @@ from benchmarks.durable.file import BATCH, PAYLOAD, SEED, batched, connected
 from benchmarks.durable.ordered import DAY_MS, OrderedWheel
 from benchmarks.model import Measure
 from tickwheel.scheduler import Job, Scheduler, SetRequest
-from tickwheel.scheduler.stores._rows import pause_text, row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, slot_of
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
+from tickwheel.testing import ManualClock
 
 __all__ = ["CANCELS", "LOT", "MOVES", "SETS", "fill", "on_file", "on_server"]
 
@@ -32,8 +33,8 @@ CASCADES: Final = "far cascade"
 
 LOT: Final = 20_000
 _SPAN_MS: Final = 30 * 86_400_000
-_SOON_MS: Final = 3_600_000
-"""Nothing falls due in the first hour: firings would be measured as well."""
+_SOON_MS: Final = 18_000_000
+"""Nothing falls due in the first hours: firings would be measured as well, and jobs that are not far."""
 
 _FILL_CACHE_KIB: Final = 2_097_152
 
@@ -59,7 +60,7 @@ def fill(path: Path, pending: int) -> None:
         connection.execute("BEGIN")
         for number, due_at in enumerate(_instants(SEED + 2, pending), 1):
             job = _job(f"{draw.getrandbits(64):016x}", number, due_at, now)
-            connection.execute(SQL["insert_job"], (0, *row_of(job), pause_text(job)))
+            connection.execute(SQL["insert_far_job"], _far_row(job))
             connection.execute(SQL["insert_key"], (1, job.key, job.due_at, job.generation))
         floor = connection.execute(SQL["read_ledger"]).fetchone()[4]
         connection.execute(SQL["write_ledger"], (pending, pending, 0, 0, floor))
@@ -93,6 +94,7 @@ def on_file(path: Path, subject: str, pending: int, keys: list[str]) -> list[Mea
         _bare(meter, path, keys)
     else:
         _by_scheduler(meter, f"sqlite:///{path}", keys)
+        _cascade(meter, path)
     return meter.found
 
 
@@ -113,6 +115,11 @@ def on_server(url: str, pending: int, keys: list[str]) -> list[Measure]:
 
 def _job(key: str, generation: int, due_at: int, now: int) -> Job:
     return Job(key, generation, due_at, f'"{PAYLOAD}"'.encode(), handler="nothing", first_set_at=now)
+
+
+def _far_row(job: Job) -> tuple[object, ...]:
+    start = slot_of(job.due_at)
+    return (start, job.generation, job.due_at, job.key, job.payload, job.target, job.handler, job.first_set_at)
 
 
 class _Meter:
@@ -187,6 +194,23 @@ def _by_scheduler(meter: _Meter, url: str, keys: list[str]) -> None:
                 scheduler.cancel_many(part)
 
 
+def _cascade(meter: _Meter, path: Path) -> None:
+    """
+    Let an owner sort the slots of the next two days, as if two days had passed.
+    """
+    clock = ManualClock(wall=time.time() + 2 * DAY_MS / 1000)
+    until = clock.wall_ns() // 1_000_000 + NEAR_MS
+    with closing(SqliteStore(path, clock=clock)) as store, connected(path) as connection:
+        store.open()
+        store.acquire("bench")
+        count = connection.execute(
+            "SELECT count(*) FROM tickwheel_job WHERE shard = ? AND due_at < ?", (FAR_SHARD, until)
+        ).fetchone()[0]
+        with meter.of(CASCADES, count):
+            while connection.execute(SQL["first_slot"], (0, until)).fetchone()[0] is not None:
+                store.renew("bench")
+
+
 def _bare(meter: _Meter, path: Path, keys: list[str]) -> None:
     """
     Do the same with the store's statements, a thousand jobs in a transaction, and nothing else.
@@ -213,7 +237,9 @@ def _bare(meter: _Meter, path: Path, keys: list[str]) -> None:
             for olds, jobs in zip(batched(first, BATCH), batched(second, BATCH), strict=True):
                 with _transaction(connection, jobs, 0):
                     _execute(connection, "update_key", [(1, job.due_at, job.generation, 1, job.key) for job in jobs])
-                    _execute(connection, "delete_job", [(0, old.due_at, old.generation) for old in olds])
+                    _execute(
+                        connection, "delete_job", [(FAR_SHARD, slot_of(old.due_at), old.generation) for old in olds]
+                    )
                     _insert(connection, jobs)
         meter.weigh(len(keys))
         with meter.of(CANCELS, len(keys)):
@@ -221,7 +247,9 @@ def _bare(meter: _Meter, path: Path, keys: list[str]) -> None:
                 with _transaction(connection, jobs, -len(jobs)):
                     for statement, values, _count in deletes(1, [job.key for job in jobs]):
                         connection.execute(statement, values)
-                    _execute(connection, "delete_job", [(0, job.due_at, job.generation) for job in jobs])
+                    _execute(
+                        connection, "delete_job", [(FAR_SHARD, slot_of(job.due_at), job.generation) for job in jobs]
+                    )
 
 
 def _in_order(meter: _Meter, path: Path, pending: int, keys: list[str]) -> None:
@@ -283,8 +311,8 @@ def _transaction(connection: sqlite3.Connection, jobs: Sequence[Job], more: int)
 def _insert(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
     values: list[object] = []
     for job in jobs:
-        values += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
-    for statement, part, _count in inserts("insert_plain_job", values):
+        values += _far_row(job)
+    for statement, part, _count in inserts("insert_far_job", values):
         connection.execute(statement, part)
 
 

@@ -371,14 +371,22 @@ def go_back():
         schema, undo = UNDO[kind]
         assert max(undo) == len(schema.MIGRATIONS), f"write into UNDO how to undo {kind}'s last migration"
         for number in range(max(undo), version, -1):
-            execute(undo[number])
+            for statement in undo[number].split("; "):
+                execute(statement)
         execute(f"UPDATE tickwheel_schema SET version = {version}")  # noqa: S608 - a number of the test's own
 
     return go_back_to
 
 
 UNDO = {
-    "sqlite": (sqlite_schema, {7: "DROP TABLE tickwheel_history", 8: "DROP TABLE tickwheel_scope"}),
+    "sqlite": (
+        sqlite_schema,
+        {
+            7: "DROP TABLE tickwheel_history",
+            8: "DROP TABLE tickwheel_scope",
+            9: "DROP TABLE tickwheel_level; ALTER TABLE tickwheel_job DROP COLUMN instant",
+        },
+    ),
     "postgres": (
         postgres_schema,
         {

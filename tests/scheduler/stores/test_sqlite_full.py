@@ -17,11 +17,12 @@ FULL = """
     from tickwheel.scheduler.errors import StoreError
     from tickwheel.scheduler.stores.sqlite import SqliteStore
 
-    folder, (jobs, size, more) = sys.argv[1], map(int, sys.argv[2:])
+    folder, (jobs, size, more, ahead) = sys.argv[1], map(int, sys.argv[2:])
     store = SqliteStore(folder + "/jobs.db")
     store.open()
     store.acquire("owner")
-    store.apply([model.Set(model.Job(f"key {i}", 0, i, bytes(size))) for i in range(jobs)])
+    first = store.now_ms() + ahead
+    store.apply([model.Set(model.Job(f"key {i}", 0, first + i, bytes(size))) for i in range(jobs)])
     filler = open(folder + "/filler", "wb", buffering=0)
 
     def fill():
@@ -54,7 +55,13 @@ FULL = """
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
 @pytest.mark.parametrize(
-    ("disk", "sizes"), [("4m", "500 100 100000"), ("24m", "1500 2000 100000"), ("24m", "60 60000 2000000")]
+    ("disk", "sizes"),
+    [
+        ("4m", "500 100 100000 0"),
+        ("24m", "1500 2000 100000 0"),
+        ("24m", "60 60000 2000000 0"),
+        ("4m", "500 400 100000 90000000"),
+    ],
 )
 def test_full_disk(tmp_path, disk, sizes):
     """

@@ -15,6 +15,7 @@ from tickwheel.scheduler.model import USUAL_RETRY, Answer, Job, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, pause_text, paused_job_of, row_of, text_of
 from tickwheel.scheduler.stores.contract import Skill
+from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, is_far, slot_of
 from tickwheel.scheduler.stores.sqlite._joining import Joined
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
 from tickwheel.scheduler.stores.sqlite._scopes import unpaused_skills
@@ -57,6 +58,8 @@ class Batch:
         self._generation, *self._counts, self._floor, epoch, actual = self._ledger
         self._is_owner = owner is not None and owner == actual
         self._epochs = {0: epoch} if self._is_owner else {}
+        self._far: set[int] = set()
+        """The generations of those jobs that were found on the far level."""
         self.has_notes = False
 
     @property
@@ -136,37 +139,31 @@ class Batch:
         while start < len(keys):
             size = next(size for size in KEYS_AT_ONCE if size <= len(keys) - start or size == 1)
             for row in self._connection.execute(jobs_by_key(size), keys[start : start + size]):
-                job = paused_job_of(row)
-                found[job.key] = job
+                job = found[row[0]] = paused_job_of(row[:-1])
+                if row[-1] == FAR_SHARD:
+                    self._far.add(job.generation)
             start += size
         return found
 
     def _store(self, differences: Differences) -> None:
         counts, placed = self._counts, differences.new
-        plain: list[Any] = []
         keys: list[Any] = []
-        rows: dict[str, list[_Row]] = {"delete_job": [], "insert_job": [], "update_key": [], "update_job": []}
+        rows: dict[str, list[_Row]] = {"delete_job": [], "update_key": [], "update_job": []}
         for job in placed:
             keys += (shelf_of(job), job.key, job.due_at, job.generation)
         for old, job in differences.changed:
-            place = _place(job)
+            place, old_place = self._place(job), self._found_at(old)
             counts[CODES[old.state]] -= 1
-            if place == _place(old) and (job.recurrence, job.pause) == (old.recurrence, old.pause):
+            if place == old_place and _fixed(job) == _fixed(old):
                 counts[CODES[job.state]] += 1
                 rows["update_job"].append((code_of(job), job.attempt, text_of(job.error), *place))
             else:
                 rows["update_key"].append((shelf_of(job), job.due_at, job.generation, shelf_of(old), job.key))
-                rows["delete_job"].append(_place(old))
+                rows["delete_job"].append(old_place)
                 placed.append(job)
         for old in differences.gone:
             counts[CODES[old.state]] -= 1
-            rows["delete_job"].append(_place(old))
-        for job in placed:
-            counts[CODES[job.state]] += 1
-            if job.is_scheduled and _is_plain(job):
-                plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
-            else:
-                rows["insert_job"].append((_place(job)[0], *row_of(job), pause_text(job)))
+            rows["delete_job"].append(self._found_at(old))
         self._lower_floor(placed)
         self._lower_floor(job for _, job in differences.changed)
         if not self._is_owner:
@@ -175,8 +172,42 @@ class Batch:
         self._delete_keys(differences.gone)
         for name, values in rows.items():  # old rows make room before new ones come
             self._change(name, values)
-        self._insert("insert_plain_job", plain)
+        self._insert_jobs(placed)
         self._insert("insert_key", keys)
+
+    def _insert_jobs(self, jobs: Iterable[Job]) -> None:
+        plain: list[Any] = []
+        far: list[Any] = []
+        others: list[_Row] = []
+        for job in jobs:
+            self._counts[CODES[job.state]] += 1
+            is_plain = job.is_scheduled and _is_plain(job)
+            if (place := self._place(job))[0] == FAR_SHARD:
+                if is_plain:
+                    far += (*place[1:], job.due_at, job.key, job.payload, job.target, job.handler, job.first_set_at)
+                else:
+                    others.append((FAR_SHARD, *row_of(replace(job, due_at=place[1])), None, job.due_at))
+            elif is_plain:
+                plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
+            else:
+                others.append((min(shelf_of(job), 0), *row_of(job), pause_text(job), None))
+        self._change("insert_job", others)
+        self._insert("insert_plain_job", plain)
+        self._insert("insert_far_job", far)
+
+    def _place(self, job: Job) -> tuple[int, int, int]:
+        """
+        Return where the row of *job* belongs: its shard, and there the start of its slot and its generation.
+        """
+        shelf = shelf_of(job)
+        if shelf == 1 and job.state is State.PENDING and is_far(job, self._now):
+            return (FAR_SHARD, slot_of(job.due_at), job.generation)
+        return (min(shelf, 0), job.due_at, job.generation)
+
+    def _found_at(self, job: Job) -> tuple[int, int, int]:
+        if job.generation in self._far:
+            return (FAR_SHARD, slot_of(job.due_at), job.generation)
+        return (min(shelf_of(job), 0), job.due_at, job.generation)
 
     def _note(self, job: Job) -> _Row:
         if job.generation > self._ledger[0]:
@@ -259,8 +290,11 @@ def shelf_of(job: Job) -> int:
     return 0 if job.due_at - job.first_set_at <= _SHORT_MS else 1
 
 
-def _place(job: Job) -> tuple[int, int, int]:
-    return (min(shelf_of(job), 0), job.due_at, job.generation)
+def _fixed(job: Job) -> tuple[object, ...]:
+    """
+    Return what no statement changes in a row, of what may change while a job keeps its place.
+    """
+    return (job.due_at, job.recurrence, job.pause)
 
 
 def _shard_of(_key: str) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,8 +21,9 @@ from typing import Final
 
 from tickwheel.scheduler.errors import StoreFullError
 from tickwheel.scheduler.model import Adopt, Set, Settle, Write
+from tickwheel.scheduler.stores.sqlite._queries import SQL
 
-__all__ = ["Reserve", "is_growing"]
+__all__ = ["JOB_BYTES", "Reserve", "growth_of", "is_growing", "moved_size"]
 
 _STEP: Final = 1 << 20
 """The file has a multiple of this, in bytes."""
@@ -29,7 +31,7 @@ _STEP: Final = 1 << 20
 _SPARE: Final = 1 << 18
 """What a file system may take beside the pages."""
 
-_ROW_BYTES: Final = 8_192
+JOB_BYTES: Final = 8_192
 """What a job takes at most beside twice its payload, in pages that are half empty."""
 
 
@@ -64,12 +66,12 @@ class Reserve:
                 self._resize(max(wanted, self._bytes))
                 self.is_spent = False
 
-    def cover(self, writes: Sequence[Write], moved: Callable[[], int]) -> None:
+    def cover(self, more: int, moved: Callable[[], int]) -> None:
         """
-        Make the file as large as the commit of *writes* needs it; to be called before that.
+        Make the file as large as a commit needs it; to be called before that.
 
         Args:
-            writes: What is about to be committed.
+            more: How many bytes the commit may add to the database; see `growth_of`.
             moved: Called, only if those written since it was called last may need more room, for the bytes that the
                 database will have when the log is moved into it.
 
@@ -77,7 +79,6 @@ class Reserve:
             StoreFullError: If there is no room for it.
         """
         with self._lock:
-            more = sum(_ROW_BYTES + 2 * len(each.job.payload) for each in writes if isinstance(each, Set | Adopt))
             self._room -= more
             if not more or self._room >= 0:  # what takes away is never refused
                 return
@@ -144,6 +145,21 @@ def is_growing(writes: Sequence[Write]) -> bool:
     Return whether *writes* bring anything new.
     """
     return any(isinstance(write, Set | Adopt) for write in writes)
+
+
+def growth_of(writes: Sequence[Write]) -> int:
+    """
+    Return how many bytes *writes* add to the database at most; 0 if they only take away.
+    """
+    return sum(JOB_BYTES + 2 * len(each.job.payload) for each in writes if isinstance(each, Set | Adopt))
+
+
+def moved_size(connection: sqlite3.Connection) -> int:
+    """
+    Return how many bytes the database will have when all that *connection* sees is moved into it.
+    """
+    size: int = connection.execute(SQL["size"]).fetchone()[0]
+    return size
 
 
 def _rounded(size: int) -> int:

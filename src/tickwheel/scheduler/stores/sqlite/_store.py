@@ -5,7 +5,6 @@ The store on one SQLite file.
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from tickwheel.scheduler.stores._nodes import owners_of
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of, paused_job_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
-from tickwheel.scheduler.stores.sqlite import _history, _scopes, _withdrawals
+from tickwheel.scheduler.stores.sqlite import _far, _history, _scopes, _withdrawals
 from tickwheel.scheduler.stores.sqlite._batch import Batch
 from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
 from tickwheel.scheduler.stores.sqlite._connections import Connections
@@ -32,7 +31,7 @@ from tickwheel.scheduler.stores.sqlite._owner_lock import OwnerLock
 from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
 from tickwheel.scheduler.stores.sqlite._paging import page
 from tickwheel.scheduler.stores.sqlite._queries import SQL
-from tickwheel.scheduler.stores.sqlite._reserve import Reserve, is_growing
+from tickwheel.scheduler.stores.sqlite._reserve import Reserve, growth_of, is_growing, moved_size
 from tickwheel.scheduler.stores.sqlite._schema import migrate
 
 __all__ = ["SqliteStore"]
@@ -166,11 +165,10 @@ class SqliteStore:
         return 0
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
-        since, generation = after or (_INT64_MIN, -1)
-        values = (shard, min(until, _INT64_MAX), since, since, generation, limit)
+        if shard:
+            return []
         with translated(self.url), self._open_connections().reading() as connection:
-            rows = connection.execute(SQL["jobs_due"], values).fetchall()
-        return [job_of(row) for row in rows]
+            return _far.due(connection, min(until, _INT64_MAX), after or (_INT64_MIN, -1), limit)
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         return {0: jobs} if (jobs := self.due(0, until, None, limit)) else {}
@@ -180,7 +178,7 @@ class SqliteStore:
             mark = connection.execute(SQL["read_ledger"]).fetchone()[0]
             if since is None or self._lease is None or self._lease.epoch != epoch:
                 return Changes([], mark if since is None else since)
-            rows = connection.execute(SQL["jobs_noted"], (shard, since, min(until, _INT64_MAX))).fetchall()
+            rows = connection.execute(SQL["jobs_noted"], (since, min(until, _INT64_MAX))).fetchall()
         self._seen = max(self._seen, since)
         return Changes([job_of(row) for row in rows], mark)
 
@@ -190,7 +188,7 @@ class SqliteStore:
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         counts = [0] * steps
         with translated(self.url), self._open_connections().reading() as connection:
-            values = (since, step_ms, since, since + step_ms * steps)
+            values = {"since": since, "step_ms": step_ms, "until": since + step_ms * steps}
             for step, count in connection.execute(SQL["count_due"], values):
                 counts[step] = count
         return counts
@@ -238,6 +236,11 @@ class SqliteStore:
             self._step_down()
             return []
         self._keep_reserve()
+        with (
+            suppress(StoreError),
+            translated(self.url),
+        ):  # the next commit reports it as well; the next turn tries again
+            _far.bring_near(self._open_connections(), self.now_ms(), self._reserve)
         if self._listener is not None and self._listener.listen_again():
             self._listener.wake()
         self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
@@ -311,7 +314,7 @@ class SqliteStore:
 
     def _keep_reserve(self) -> None:
         with translated(self.url), self._open_connections().reading() as connection:
-            moved = _moved(connection)
+            moved = moved_size(connection)
         self._reserve.keep(moved)
 
     def _restart_log(self) -> None:
@@ -338,7 +341,7 @@ class SqliteStore:
             batch = Batch(connection, self.now_ms(), owner=None if self._lease is None else self._owner)
             answers = batch.apply(writes, is_guessing=is_guessing)
             if self._lease is not None:
-                self._reserve.cover(writes, partial(_moved, connection))
+                self._reserve.cover(growth_of(writes), partial(moved_size, connection))
             if self._seen and self._lease is not None:
                 connection.execute(SQL["delete_notes"], (self._seen,))
                 self._seen = 0
@@ -385,11 +388,3 @@ class SqliteStore:
             what = f"{self.url} is not open"
             raise StoreError(what, "open it before use")
         return self._connections
-
-
-def _moved(connection: sqlite3.Connection) -> int:
-    """
-    Return how many bytes the database will have when all that *connection* sees is moved into it.
-    """
-    size: int = connection.execute(SQL["size"]).fetchone()[0]
-    return size

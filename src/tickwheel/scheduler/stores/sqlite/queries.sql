@@ -37,8 +37,8 @@ DELETE FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation BETWEEN 
 -- name: insert_job
 INSERT INTO tickwheel_job (
     shard, key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, pause
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    first_set_at, pause, instant
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_plain_job
 INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation, key, payload, target, handler, first_set_at)
@@ -66,17 +66,18 @@ INSERT INTO tickwheel_note (generation, due_at, resumed) VALUES (?, ?, ?);
 DELETE FROM tickwheel_note WHERE generation <= ?;
 
 -- name: job_of_key
-SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+-- On level 0, or in its slot of the far one.
+SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at, pause
-FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j
-    ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
+FROM tickwheel_key AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+    ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
 WHERE k.shelf IN (-3, -2, -1, 0, 1) AND k.key = ?;
 
 -- name: jobs_by_key
-SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, pause
-FROM tickwheel_key AS k CROSS JOIN tickwheel_job AS j
-    ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
+SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at, pause, j.shard
+FROM tickwheel_key AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+    ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
 WHERE k.shelf IN (-3, -2, -1, 0, 1) AND k.key IN (:keys);
 
 -- name: jobs_due
@@ -94,16 +95,20 @@ SELECT due_at, state FROM tickwheel_job WHERE shard = 0 AND due_at >= ?
 ORDER BY due_at, generation LIMIT 2000;
 
 -- name: jobs_noted
-SELECT key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+SELECT key, j.generation, n.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
-FROM tickwheel_note AS n CROSS JOIN tickwheel_job AS j
-    ON j.due_at = n.due_at AND j.generation = coalesce(n.resumed, n.generation)
-WHERE shard = ? AND n.generation > ? AND j.due_at < ? AND state = 0;
+FROM tickwheel_note AS n CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+    ON j.shard = l.shard AND j.due_at = n.due_at - n.due_at % l.width AND j.generation = coalesce(n.resumed, n.generation)
+WHERE n.generation > ? AND n.due_at < ? AND state = 0 AND coalesce(instant, j.due_at) = n.due_at;
 
 -- name: count_due
-SELECT (due_at - ?) / ? AS step, count(*) FROM tickwheel_job
-WHERE shard = 0 AND due_at >= ? AND due_at < ? AND state = 0
-GROUP BY step;
+SELECT (instant - :since) / :step_ms AS step, count(*) FROM (
+    SELECT due_at AS instant FROM tickwheel_job WHERE shard = 0 AND due_at >= :since AND due_at < :until AND state = 0
+    UNION ALL
+    SELECT instant FROM tickwheel_job
+    WHERE shard = -4 AND due_at > :since - (SELECT width FROM tickwheel_level WHERE shard = -4) AND due_at < :until
+        AND instant >= :since AND instant < :until
+) GROUP BY step;
 
 -- name: running_jobs
 SELECT due_at, generation, key, pause IS NOT NULL FROM tickwheel_job WHERE shard = 0 AND state = 1 ORDER BY due_at, generation LIMIT ?;
@@ -174,13 +179,13 @@ ORDER BY key LIMIT :reach
 SELECT count(*), max(key) FROM (:keys);
 
 -- name: page
-SELECT j.key, j.generation, j.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at, pause
-FROM (:keys) AS k CROSS JOIN tickwheel_job AS j
-    ON j.shard = min(k.shelf, 0) AND j.due_at = k.due_at AND j.generation = k.generation
+FROM (:keys) AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+    ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
 WHERE k.key <= :last
     AND (:state IS NULL OR state % 3 = :state)
-    AND j.due_at >= :due_from AND j.due_at < :due_until
+    AND k.due_at >= :due_from AND k.due_at < :due_until
     AND (:handler IS NULL OR handler = :handler)
     AND (NOT :recurring OR recurrence IS NOT NULL)
 ORDER BY k.key LIMIT :limit;

@@ -1,0 +1,302 @@
+"""
+The far level of the SQLite store: jobs wait in slots, in the order of sets, and are sorted as their slot comes near.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from tickwheel.scheduler import model
+from tickwheel.scheduler.stores._rows import pause_text, row_of
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _far, _schema
+from tickwheel.scheduler.stores.sqlite._queries import SQL
+from tickwheel.testing import ManualClock
+from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+EVER = 2**63 - 1
+
+
+class CascadingStore(SqliteStore):
+    """
+    Sorts a few far jobs, near or not, after every other commit.
+    """
+
+    turn = 0
+
+    def apply(self, writes):
+        """
+        Do them, and perhaps sort some jobs.
+        """
+        answers = super().apply(writes)
+        self.turn += 1
+        if self.turn % 2:
+            with self._connections.writing() as connection:
+                _far.cascade(connection, 2**62)
+        return answers
+
+
+class AllFar:
+    """
+    Makes stores in which every job that may be far is, however soon it is due.
+    """
+
+    make = SqliteStore
+
+    @pytest.fixture(autouse=True)
+    def _far(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(_batch, "_SHORT_MS", -(2**70))
+        monkeypatch.setattr(_batch, "is_far", lambda job, _now: job.due_at > 0 and job.recurrence is None)
+        monkeypatch.setitem(SQL, "end_of_cascade", SQL["end_of_cascade"].replace("LIMIT 5000", "LIMIT 3"))
+        self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
+
+    def make_store(self) -> SqliteStore:
+        """
+        Return one on a new file.
+        """
+        return self.make(next(self.paths))
+
+    def make_peer(self, store: SqliteStore) -> SqliteStore:
+        """
+        Return another on the same file.
+        """
+        return self.make(store.path)
+
+
+class TestFarStore(AllFar, StoreSuite):
+    """
+    The contract suite, with nothing ever sorted: what is due is found in its slot, and begun there.
+    """
+
+
+class TestCascadingStore(AllFar, StoreSuite):
+    """
+    The contract suite, with slots that are sorted at any moment, in part.
+    """
+
+    make = CascadingStore
+
+
+class TestSharedCascadingStore(AllFar, SharedStoreSuite):
+    """
+    The contract suite on two objects, both of which sort.
+    """
+
+    make = CascadingStore
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that is set to the start of a slot.
+    """
+    return ManualClock(wall=1_699_963_200.0)
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    """
+    Return an open store with an owner.
+    """
+    store = SqliteStore(tmp_path / "jobs.db", clock=clock)
+    store.open()
+    store.acquire("owner")
+    yield store
+    store.close()
+
+
+def levels(store):
+    """
+    Return how many jobs are on each shard.
+    """
+    rows = store._connections.writer.execute("SELECT shard, count(*) FROM tickwheel_job GROUP BY shard")
+    return dict(rows.fetchall())
+
+
+def spread(store, count, first=DAY_MS, span=30 * DAY_MS, name="job"):
+    """
+    Set *count* jobs at random instants, and return them in order of these.
+    """
+    dice, now = random.Random(count), store.now_ms()
+    writes = [
+        model.Set(model.Job(f"{name} {i:06}", 0, now + first + dice.randrange(span), bytes(100))) for i in range(count)
+    ]
+    jobs = [answer.job for answer in store.apply(writes)]
+    return sorted(jobs, key=lambda job: (job.due_at, job.generation))
+
+
+def check(store, jobs):
+    """
+    See that *jobs*, in order of their instants, are what every look-up finds.
+    """
+    first, last = jobs[0].due_at, jobs[-1].due_at
+    assert store.due(0, EVER, None, len(jobs) + 1) == jobs
+    assert store.upcoming(jobs[3].due_at, last, 5) == jobs[3:8]
+    assert store.due(0, EVER, (jobs[5].due_at, jobs[5].generation), 2) == jobs[6:8]
+    assert sum(store.count_due(first, last - first + 1, 1)) == len(jobs)
+    assert store.count_due(jobs[2].due_at, jobs[4].due_at - jobs[2].due_at, 1) == [2]
+    page = store.page(model.JobQuery(limit=len(jobs) + 1, due_from=first, due_until=last + 1))
+    assert list(page.jobs) == sorted(jobs, key=lambda job: job.key)
+    assert store.get(jobs[-1].key) == jobs[-1]
+    assert store.count()["pending"] == len(jobs)
+
+
+def test_far_jobs_share_pages(store):
+    """
+    A commit of a thousand jobs in a month logs a page for each slot of it, and not for each job.
+    """
+    store._checkpointer.close()
+    spread(store, 20_000)
+    connection = store._connections.writer
+    assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+    spread(store, 1_000, name="more")
+    assert connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1] < 400
+    assert levels(store) == {-4: 21_000}
+
+
+def test_owner_sorts_what_comes_near(store, clock):
+    """
+    Each commit sorts 5,000 jobs of a slot that begins within the hour; all are found before, between and after.
+    """
+    jobs = spread(store, 12_000, first=DAY_MS, span=DAY_MS // 2)
+    check(store, jobs)
+    clock.advance(23 * 3600)
+    store.renew("owner")
+    assert levels(store) == {-4: 12_000}
+    clock.advance(1)
+    for near in (5_000, 10_000):
+        store.renew("owner")
+        assert levels(store) == {-4: 12_000 - near, 0: near}
+        check(store, jobs)
+    for _ in range(2):
+        store.renew("owner")
+    assert levels(store) == {0: 12_000}
+    check(store, jobs)
+
+
+def test_sorted_jobs_are_not_passed_over(store, clock):
+    """
+    What is sorted to before the jobs that are begun and pending is found by the next look.
+    """
+    (begun,) = spread(store, 1, first=2 * HOUR_MS, span=1, name="begun")
+    (far,) = spread(store, 1, first=20 * HOUR_MS, span=1, name="far")
+    clock.advance(13 * 3600)
+    (after,) = spread(store, 1, first=10 * HOUR_MS, span=1, name="after")
+    assert levels(store) == {-4: 1, 0: 2}
+    store.apply([model.Begin(begun, 1)])
+    assert store._connections.writer.execute("SELECT floor FROM tickwheel_ledger").fetchone() == (after.due_at,)
+    store.renew("owner")
+    assert levels(store) == {0: 3}
+    assert store.due(0, EVER, None, 2) == [far, after]
+
+
+def test_overdue_jobs_need_no_sorting(tmp_path, clock, store, monkeypatch):
+    """
+    A file that nobody had open for a week fires from its slots, in order, and nothing is lost or begun twice.
+    """
+    jobs = spread(store, 300, span=DAY_MS)
+    monkeypatch.setitem(SQL, "end_of_cascade", SQL["end_of_cascade"].replace("LIMIT 5000", "LIMIT 20"))
+    store.close()
+    clock.advance(7 * 86_400)
+    with closing(SqliteStore(tmp_path / "jobs.db", clock=clock)) as again:
+        again.open()
+        (lease,) = again.acquire("other")
+        fired = []
+        while due := again.due(0, again.now_ms(), None, 40):
+            assert {answer.outcome for answer in again.apply([model.Begin(job, lease.epoch) for job in due])} == {
+                "begun"
+            }
+            assert again.count()["running"] == len(due)
+            again.apply([model.Settle(job, lease.epoch) for job in due])
+            fired += due
+            if len(fired) == 120:
+                again.renew("other")
+                assert set(levels(again)) == {-4, 0}
+        assert fired == jobs
+        assert again.count() == {"pending": 0, "running": 0, "dead": 0}
+        assert levels(again) == {}
+
+
+def test_far_jobs_of_every_kind(store, clock):
+    """
+    Whatever a far job has beside its payload comes back as it was set, before its slot is sorted and after.
+    """
+    due_at = store.now_ms() + DAY_MS
+    plain = model.Job("plain", 0, due_at, b"[1]", "log", "h")
+    jobs = [
+        plain,
+        replace(plain, key="expires", expires_at=due_at + 1, trace="t"),
+        replace(plain, key="retry", retry=model.RetryPolicy(2)),
+    ]
+    jobs = [answer.job for answer in store.apply([model.Set(job) for job in jobs])]
+    assert levels(store) == {-4: 3}
+    assert [store.get(job.key) for job in jobs] == jobs
+    assert store.due(0, EVER, None, 9) == jobs
+    clock.advance(86_400)
+    store.renew("owner")
+    assert levels(store) == {0: 3}
+    assert [store.get(job.key) for job in jobs] == jobs
+    assert store.due(0, EVER, None, 9) == jobs
+
+
+def test_others_are_never_far(store):
+    """
+    Recurring jobs, dead letters, paused jobs and large ones are where they always were.
+    """
+    due_at = store.now_ms() + DAY_MS
+    writes = [model.Set(model.Job(key, 0, due_at)) for key in ("paused", "dead")]
+    dead = store.apply(writes)[1].job
+    assert levels(store) == {-4: 2}
+    recurring = model.Job("recurring", 0, due_at, recurrence="every 5 s")
+    store.apply([model.Set(job) for job in (recurring, model.Job("large", 0, due_at, bytes(501)))])
+    store.apply([model.SetPause("paused", "somebody", "")])
+    store.apply([model.Begin(dead, 1)])
+    store.apply([model.Settle(dead, 1, model.Settled.DEAD, 1, error="x")])
+    assert levels(store) == {-3: 1, -1: 1, 0: 2}
+    store.apply([model.Resume("paused"), model.Replay("dead", due_at)])
+    assert levels(store) == {-4: 2, 0: 2}
+
+
+def test_old_files_keep_their_jobs(tmp_path, clock):
+    """
+    The jobs of a file without a far level stay where they are; each can be found, moved, cancelled and fired.
+    """
+    path, now = tmp_path / "old.db", clock.wall_ns() // 1_000_000
+    dice = random.Random(1)
+    jobs = [
+        model.Job(f"old {i:03}", i, now + dice.randrange(30 * DAY_MS), bytes(i), first_set_at=now)
+        for i in range(1, 401)
+    ]
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        _schema.migrate(connection, "url", _schema.MIGRATIONS[:8])
+        for job in jobs:
+            shelf = 0 if job.due_at - now <= 60_000 else 1
+            insert = SQL["insert_job"].replace(", instant", "").removesuffix(", ?)") + ")"
+            connection.execute(insert, (0, *row_of(job), pause_text(job)))
+            connection.execute(SQL["insert_key"], (shelf, job.key, job.due_at, job.generation))
+        connection.execute("UPDATE tickwheel_ledger SET generation = 400, pending = 400")
+    with closing(SqliteStore(path, clock=clock)) as store:
+        store.open()
+        store.acquire("owner")
+        jobs.sort(key=lambda job: job.due_at)
+        check(store, jobs)
+        assert levels(store) == {0: 400}
+        moved = [answer.job for answer in store.apply([model.Move(job.key, job.due_at + 1) for job in jobs[100:200]])]
+        cancelled = store.apply([model.Cancel(job.key) for job in jobs[200:300]])
+        assert {answer.outcome for answer in cancelled} == {"cancelled"}
+        check(store, sorted(jobs[:100] + moved + jobs[300:], key=lambda job: (job.due_at, job.generation)))
+        assert levels(store) == {-4: 100, 0: 200}
+        clock.advance(31 * 86_400)
+        store.renew("owner")
+        due = store.due(0, EVER, None, 1_000)
+        assert len(due) == 300
+        assert {answer.outcome for answer in store.apply([model.Begin(job, 1) for job in due])} == {"begun"}
+        assert {answer.outcome for answer in store.apply([model.Settle(job, 1) for job in due])} == {"settled"}
+        assert store.count() == {"pending": 0, "running": 0, "dead": 0}
