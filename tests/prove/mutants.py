@@ -24,6 +24,7 @@ from tickwheel.scheduler.engine import _lanes, _queue, _stager, _watcher
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._dispatcher import Dispatcher
 from tickwheel.scheduler.engine._lookout import Lookout
+from tickwheel.scheduler.engine._runnable import Runnable
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase
@@ -184,6 +185,13 @@ def never_looks_back() -> Any:
     There is no regular look: what a lost hint would have announced is never learnt.
     """
     return both(mock.patch.object(Lookout, "look"), mock.patch.object(_watcher, "_NOTIFIED_S", 1e6))
+
+
+def reads_the_scopes_once() -> Any:
+    """
+    An owner knows what was paused when it began, and nothing later.
+    """
+    return mock.patch.object(Runnable, "look", lambda self: setattr(self, "_paused", frozenset()))
 
 
 @contextmanager
@@ -416,6 +424,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "refuses_ends_in_a_tail": (refuses_ends_in_a_tail, {"answer"}),
     "begins_what_it_cannot_run": (begins_what_it_cannot_run, {"handler"}),
     "takes_nothing_up": (takes_nothing_up, {"silent"}),
+    "reads_the_scopes_once": (reads_the_scopes_once, {"scope"}),
     "never_looks_back": (never_looks_back, {"lost", "late"}),
     "answers_before_the_commit": (answers_before_the_commit, {"answer"}),
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),

@@ -20,6 +20,7 @@ from simulation.history import (
     Finished,
     Fired,
     Granted,
+    Scoped,
     Taken,
     TakenUp,
 )
@@ -411,3 +412,25 @@ def test_a_start_while_it_is_paused_is_overtaken(events):
     told = Answered(fired.at - 1, 10**6, "paused", fired.generation, 0)
     assert "overtaken" in kinds((*events[:at], asked, commit, told, *events[at:]))
     assert "overtaken" not in kinds((*events[:at], asked, *events[at:]))
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(3, False), (30, True)])
+def test_a_start_of_what_is_paused_as_a_whole(events, seconds, found):
+    """
+    A handler that begins half a minute after everything was paused is found; three seconds are allowed.
+    """
+    faults = [event.at for event in events if isinstance(event, Fault | Granted)]
+    at = place(events, Fired, lambda event: all(not -60 <= (fault - event.at) / 1e9 <= 100 for fault in faults))
+    fired = events[at]
+    alone = [event for event in events if not isinstance(event, Scoped)]
+    alone += [Scoped(fired.at - seconds * 10**9, ("*",)), Scoped(fired.at + 1, ())]
+    assert ("scope" in kinds(sorted(alone, key=lambda event: event.at))) is found
+
+
+def test_what_is_paused_is_not_taken_up(events):
+    """
+    A node that is given jobs whose scope is paused is found.
+    """
+    index = place(events, TakenUp)
+    paused, resumed = Scoped(events[index].at, ("handler",)), Scoped(events[index].at, ())
+    assert "scope" in kinds((*events[:index], paused, events[index], resumed, *events[index + 1 :]))

@@ -22,6 +22,7 @@ __all__ = [
     "hangs",
     "pauses",
     "races",
+    "scopes",
     "series",
     "storms",
     "versions",
@@ -43,6 +44,16 @@ VERSIONED: Final = ("first", "second")
 """Handlers of which a node has one or the other."""
 HERD: Final = 220
 """How many jobs hang: on a file, more than one node may have begun."""
+_SCOPES: Final = (
+    "handler:work",
+    "handler:work",
+    "handler:first",
+    "handler:second",
+    "handler:impatient",
+    "handler",
+    "*",
+)
+"""What is paused as a whole, for a while."""
 _HERD_S: Final = 1_800.0
 _BESIDE: Final = 10
 """How many jobs of another handler are due meanwhile."""
@@ -264,6 +275,14 @@ def _setter(
         return scheduler.set_many([request])[0]
 
     return call
+
+
+def scopes(dice: random.Random, length: float, count: int) -> Iterator[Break]:
+    """
+    Yield *count* pauses of handlers, in order, which may overlap; now and then of everything.
+    """
+    for at in sorted(dice.uniform(60.0, length * 0.97) for _ in range(count)):
+        yield Break(at, f"scope {dice.choice(_SCOPES)}", dice.choice((1.0, 20.0, 120.0, 600.0)))
 
 
 def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) -> Iterator[Break]:

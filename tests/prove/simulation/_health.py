@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from simulation.history import Committed, Deployed, Ended, Fault, Freed, Granted, Left
-from tickwheel.scheduler.model import Begin, Contested, Job, Outcome, Set, SetPause, Settle, Standing
+from simulation.history import Committed, Deployed, Ended, Fault, Freed, Granted, Left, Scoped
+from tickwheel.scheduler.model import Begin, Contested, Job, Outcome, Set, SetPause, Settle, Standing, scope_over
 
 __all__ = ["Health"]
 
@@ -44,6 +44,8 @@ class Health:
         self._busy: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._orphans: set[tuple[str, int]] = set()
         self._free_since: dict[str, int] = {}
+        self._paused: dict[str, int] = {}
+        self._resumed: dict[str, int] = {}
         self._promised: dict[tuple[str, int], tuple[int, str]] = {}
 
     def judge(self, before: Job, start: int, event: Committed, shard: int) -> Iterator[tuple[str, str]]:
@@ -66,14 +68,45 @@ class Health:
         """
         Return since when nothing has kept *job* from being begun; *at* if something still does.
         """
-        if self._busy[job.key].keys() - {job.generation}:
+        if self._busy[job.key].keys() - {job.generation} or self.paused_since(job) is not None:
             return at
         since = at if job.lacks_handler else self._kept_since(shard, at)
         owner = self._owners.get(shard, "")
         if job.lacks_handler or job.handler not in self._handlers.get(owner, ()):
             able = min((self._kept_since(each, at) for each in self._shards_of(job.handler)), default=at)
             since = able if job.lacks_handler else max(since, able)
-        return max(since, self._free_since.get(job.key, 0))
+        return max(since, self._free_since.get(job.key, 0), self.resumed(job))
+
+    def scoped(self, event: Scoped) -> None:
+        """
+        Take notice of what is paused as a whole.
+        """
+        for scope in self._paused.keys() - set(event.scopes):
+            self._resumed[scope] = event.at
+        self._paused = {scope: self._paused.get(scope, event.at) for scope in event.scopes}
+
+    def paused_since(self, job: Job) -> int | None:
+        """
+        Return since when *job* is paused by its scope, or None.
+        """
+        scope = scope_over(job.target, job.handler, self._paused)
+        return None if scope is None else self._paused[scope]
+
+    def resumed(self, job: Job) -> int:
+        """
+        Return when the last pause of a scope of *job* ended.
+        """
+        return max(self._resumed.get(scope, 0) for scope in ("*", job.target, f"{job.target}:{job.handler}"))
+
+    def is_ignoring(self, job: Job, machine: str, at: int) -> bool:
+        """
+        Return whether *machine* has been well for so long since *job* was paused by its scope that it knows.
+        """
+        since = self.paused_since(job)
+        owned = [self._well_since[shard] for shard, owner in self._owners.items() if owner == machine]
+        if since is None or not owned or self._broken[_node(machine)]:
+            return False
+        return at - max(since, *owned) > _SILENT_NS
 
     def _kept_since(self, shard: int, at: int) -> int:
         owner = self._owners.get(shard)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from simulation._interleaver import Interleaver
@@ -174,6 +175,20 @@ class Node:
                 history.add(Answered(run.now_ns, number, answer.outcome.value, *facts))
 
         around.run.spawn(f"{machine.name} call {number}", ask, machine)
+
+    def pause_scope(self, scope: str) -> None:
+        """
+        Let a caller on this node pause *scope*, in a task of its own; who hears nothing does not ask again.
+        """
+        machine, scheduler = self.machine, self.scheduler
+        assert machine is not None
+        assert scheduler is not None
+
+        def pause() -> None:
+            with suppress(StoreError, ClosedError, TripError):
+                scheduler.pause_scope(scope)
+
+        self._around.run.spawn(f"{machine.name} pauses {scope}", pause, machine)
 
     def _run(self, machine: SimulatedMachine, options: SchedulerOptions) -> None:
         run = self._around.run

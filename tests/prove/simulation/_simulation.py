@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Final
 
 from simulation._cluster import Cluster
-from simulation._day import Ask, Break, asks, breaks, hangs, pauses, races, series, storms, versions
+from simulation._day import Ask, Break, asks, breaks, hangs, pauses, races, scopes, series, storms, versions
 from simulation._interleaver import Interleaver, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
 from simulation._one_file import OneFile
-from simulation._threads import forget_threads
+from simulation._threads import Event, forget_threads
 from simulation._timers import forget_timers
 from simulation._worlds import World
 from simulation.history import Fault, Finished, History
@@ -30,6 +30,8 @@ __all__ = ["Plan", "simulate"]
 
 _S: Final = 10**9
 _RACES: Final = 3
+_SCOPE: Final = "scope "
+"""What a break begins with that pauses a scope."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _UNWINDING: Final = 1000
 _LAST_S: Final = 7200
@@ -145,6 +147,7 @@ class _Day:
             if plan.is_cluster
             else OneFile(self.server, history, inner, folder / "jobs.db")
         )
+        self._operator = self.world.connect(self.server, Event())
         fate = random.Random(dice.getrandbits(64))
         around = Surroundings(run, self.world, history, fate, chance=chance, failing=plan.failing)
         self.calls_made = around.calls_made
@@ -178,6 +181,7 @@ class _Day:
             *racing,
             *hangs(self.dice, length, racing, broken),
             *broken,
+            *scopes(self.dice, length, self.plan.breaks // 2),
         ]
         for event in sorted(events, key=lambda each: each.at):
             self.run.sleep(int(event.at * _S) - self.run.now_ns)
@@ -218,10 +222,29 @@ class _Day:
             self.dice.choice(up).ask(ask.verb, ask.key, ask.call)
 
     def _break(self, what: Break) -> None:
+        if what.what.startswith(_SCOPE):
+            self.run.spawn(what.what, partial(self._pause_scope, what.what.removeprefix(_SCOPE), what.length), None)
+            return
         node = self.dice.choice(self.nodes)
         others: dict[str, Callable[[], None]] = {"failover": self._fail_over, "deploy": partial(self._roll, what)}
         let_break = others.get(what.what, partial(self._let_break, what, node))
         self.run.spawn(f"{what.what} {node.name}", let_break, None)
+
+    def _pause_scope(self, scope: str, length: float) -> None:
+        """
+        Let some node pause *scope*, and somebody who is on no node resume it.
+        """
+        up = [node for node in self.nodes if node.is_up]
+        if up:
+            self.dice.choice(up).pause_scope(scope)
+        self.run.sleep(int(length * _S))
+        self._resume(scope)
+
+    def _resume(self, *scopes: str) -> None:
+        self.run.atomic += 1
+        for scope in scopes or [pause.scope for pause in self.world.read(self._operator, "scopes")]:
+            self.world.set_scope(self._operator, scope, None, None)
+        self.run.atomic -= 1
 
     def _fail_over(self) -> None:
         self._note("failover")
@@ -312,6 +335,7 @@ class _Day:
         Wait until nothing is overdue, or until that lasts too long: then the checker says what is lost.
         """
         for _ in range(_LAST_S // 60):
+            self._resume()  # a pause may have been on its way
             self.run.sleep(60 * _S)
             if not any(self._waiting()):
                 return

@@ -15,6 +15,7 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     silent      a job whose store and owner were healthy was more than five seconds overdue
     beside      a handler began beside itself: the node where it had begun lived, and its lease was not lost
     handler     an attempt was begun where its handler is missing
+    scope       a node began, or was given, what had been paused by its scope since it last could not know
     clock       a delay was not counted in elapsed time by the owner that knew it
 """
 
@@ -45,6 +46,7 @@ from simulation.history import (
     Granted,
     History,
     Left,
+    Scoped,
     Taken,
     TakenUp,
 )
@@ -151,6 +153,8 @@ class _Checker:
                 self._health.left(event)
             case TakenUp():
                 self._take_up(event)
+            case Scoped():
+                self._health.scoped(event)
             case Deployed():
                 self._handlers[event.machine] = event.handlers
                 self._health.deployed(event)
@@ -224,6 +228,8 @@ class _Checker:
             job = model.jobs[key]
             if not job.lacks_handler or job.handler not in self._handlers[event.machine]:
                 self._add("handler", event.at, f"{event.machine} took up {_name(job)}, which is not for it")
+            if self._health.paused_since(job) is not None:
+                self._add("scope", event.at, f"{event.machine} took up {_name(job)}, which is paused")
             self._health.passed_on(job, model.shard_of(key), event.at)
             model.jobs[key] = replace(job, lacks_handler=False)
             model.away[key] = event.shard
@@ -316,6 +322,9 @@ class _Checker:
             self._add("beside", event.at, f"{name} began while it ran on {former}, which was well")
         if event.payload != self._lives.get((event.key, event.generation)):
             self._add("payload", event.at, f"{name} got {event.payload}")
+        job = self._model.jobs.get(event.key)
+        if job is not None and self._health.is_ignoring(job, event.machine, event.at):
+            self._add("scope", event.at, f"{name} began, which is paused")
         ended, answered_at = self._final.get(event.key, (0, 0))
         is_paused = self._paused.get(event.key) == event.generation
         if is_paused or (event.generation <= ended and event.at > answered_at):
@@ -350,6 +359,9 @@ class _Checker:
         since, due_at = self._waiting.get(_key(event.write), (event.at, event.store_ms))
         # Where the clock was stepped, a job became due with the step.
         start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._weather.stepped)
+        if before is not None:
+            is_paused = self._health.paused_since(before) is not None
+            start = event.at if is_paused else max(start, self._health.resumed(before))
         if event.at - start > LATE_NS and before is not None and before.handler not in (*QUEUEING, *VERSIONED):
             self._begun_late.append((start, event.at, f"{_name(before)} waited {(event.at - start) / 1e9:.0f} s"))
         if before is not None and before.state == "pending" and before.handler not in QUEUEING:

@@ -73,9 +73,10 @@ class Runnable:
         """
         if not self._paused:
             return entries
-        paused = {entry for entry in entries if self._is_paused(entry.job)}
+        paused = [entry for entry in entries if self._is_paused(entry.job)]
         self._give_back(paused)
-        return [entry for entry in entries if entry not in paused]
+        gone = set(paused)
+        return [entry for entry in entries if entry not in gone]
 
     def look_once(self) -> None:
         """
