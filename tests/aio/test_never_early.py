@@ -1,5 +1,5 @@
 """
-Sleeps and timeouts never end early by the clock of those who wait, whatever the loop's own clock reads.
+Sleeps and timeouts never end early by the clock that the caller reads, whatever the loop's own clock reads.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def test_a_loader_that_is_cancelled_from_inside():
 
 def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
     """
-    Also the task that asked first may go: the load runs on for those who wait.
+    Even the task that asked first may leave: the load runs on for those that still wait.
     """
 
     async def main():

@@ -81,7 +81,7 @@ def test_a_batch_that_ends_the_turn_leaves_the_next_handle(engine: Any) -> None:
 
 def test_a_limit_counts_ids_and_handles_alike(engine: Any) -> None:
     """
-    A turn with a limit stops after so many, batches and handles mixed, and the next goes on in order.
+    A turn with a limit stops there, batches and handles mixed, and the next goes on in order.
     """
     order: list[Any] = []
     engine.call_later_many([0.1, 0.1], lambda ids: order.extend(["id"] * len(ids)))

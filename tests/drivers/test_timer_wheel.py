@@ -168,7 +168,7 @@ def test_a_wheel_in_a_cycle_is_collected():
 
 def test_a_wheel_of_limited_span():
     """
-    A design that cannot hold so long a delay says so, and nothing is set.
+    A delay that is longer than a design can hold is refused, and nothing is set.
     """
 
     class Short(HeapWheel):

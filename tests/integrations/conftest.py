@@ -1,5 +1,5 @@
 """
-A real PostgreSQL for those who ask for one, as the stores' tests have it.
+A real PostgreSQL for the tests that ask for one, as in the stores' tests.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def played(workload: Workload) -> tuple[int, int]:
 @pytest.mark.parametrize("pending", [10, 500, 20_000])
 def test_a_workload_is_of_the_size_asked_for(pending: int) -> None:
     """
-    A trace over itself has what was asked for pending at the start, about as much at the end, and so many steps.
+    Copies of a trace have the requested number of timers pending at the start, about as many at the end, and the steps.
     """
     workload = workload_of(TRACE, pending, 5_000)
     at_start, at_end = played(workload)
@@ -117,7 +117,7 @@ def test_a_workload_is_written_and_read(tmp_path: Path) -> None:
 
 def test_traces_that_make_no_workload() -> None:
     """
-    A trace in which nothing is pending cannot be laid over itself until something is.
+    A trace in which nothing is pending is refused: no number of copies would help.
     """
     with pytest.raises(WorkloadError, match="the trace is empty"):
         workload_of([], 10, 10)

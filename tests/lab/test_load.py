@@ -69,7 +69,7 @@ def test_who_gets_no_answer_waits_all_the_same() -> None:
 
 def test_ranks() -> None:
     """
-    A rank is the least value that so many do not exceed.
+    A rank is the least value that this share of the values does not exceed.
     """
     assert ranked(range(1, 1001)) == {"p50": 500, "p90": 900, "p99": 990, "p999": 999, "max": 1000}
     assert ranked([]) == dict.fromkeys(("p50", "p90", "p99", "p999", "max"), 0.0)

@@ -46,7 +46,7 @@ def due_in(scheduler, clock, key):
 @pytest.mark.parametrize("delay", [5.0, 3 * HOUR], ids=["near", "far"])
 def test_a_delay_counts_elapsed_time(scheduler, clock, record, until, *, step, delay):
     """
-    However the clock is set, a job with a delay fires after so long, not before, and its instant says so.
+    However the clock is set, a job with a delay fires after that delay, not before, and its instant shows it.
     """
     scheduler.set("k", delay=delay, handler="h", payload=1)
     clock.step_wall(step)
@@ -135,7 +135,7 @@ def test_a_cron_line_follows_the_wall_clock_ahead(scheduler, clock, record, step
 @pytest.mark.parametrize("step", STEPS)
 def test_a_retry_counts_elapsed_time(scheduler, clock, record, step, until):
     """
-    A job that waits for its next attempt waits so long, also one that was set for an instant.
+    A job that waits for its next attempt waits for the whole delay, even if it was set for an instant.
     """
     tries = []
 

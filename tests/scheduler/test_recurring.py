@@ -121,7 +121,7 @@ def test_run_now_does_not_shift_a_series(scheduler, clock, events, misfire):
 
 def test_max_runs(scheduler, clock, events):
     """
-    After so many runs the job is gone; a failed run counts like one that succeeded, and its retries do not.
+    After the last run the job is gone; a failed run counts like one that succeeded, and its retries do not.
     """
     told = events(scheduler)
     outcomes = iter((None, ValueError("no"), ValueError("no"), None))

@@ -18,7 +18,7 @@ from tickwheel.testing import ManualClock
 from tickwheel.wheels.delay_queue import DelayQueue
 
 PATIENCE_S = 30
-"""After so long a test that waits for a thread has failed."""
+"""A test that has waited this long for a thread has failed."""
 
 
 class WatchedClock(ManualClock):

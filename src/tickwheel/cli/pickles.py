@@ -1,5 +1,5 @@
 """
-Pickles of other programs, read without running any code of theirs.
+Pickles of other programs, read without running any of their code.
 
 A class that is not known is replaced by a `Foreign` one, which keeps what it was made of.
 """

@@ -17,7 +17,7 @@ SIZE: Final = 64
 """Keys in the table: what makes up less than a 64th of the operations is nobody's problem."""
 
 WINDOW: Final = 4_096
-"""After so many operations all counts are halved, so that a key which was hot cools down."""
+"""After this many operations all counts are halved, so that a key that was hot cools down."""
 
 
 class HotKeys:

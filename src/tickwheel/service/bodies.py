@@ -157,7 +157,7 @@ class PauseBody(Body, frozen=True):
     The reason of a pause.
     """
 
-    note: Annotated[str, Meta(max_length=1000, description="Why, for those who will wonder.")] = ""
+    note: Annotated[str, Meta(max_length=1000, description="Why it is paused, for others to read.")] = ""
 
 
 class ScopeBody(Body, frozen=True):
@@ -180,7 +180,7 @@ class PauseScopeBody(ScopeBody, frozen=True):
     The scope to be paused, and the reason.
     """
 
-    note: Annotated[str, Meta(max_length=1000, description="Why, for those who will wonder.")] = ""
+    note: Annotated[str, Meta(max_length=1000, description="Why it is paused, for others to read.")] = ""
 
 
 class SetItem(SetBody, frozen=True, kw_only=True, tag_field="do", tag="set"):

@@ -102,7 +102,7 @@ class DelayQueue(Unique, Generic[T]):
 
         Raises:
             Empty: If nothing was due in that time.
-            ClosedError: After close, also for those who wait already.
+            ClosedError: After close, also in threads that already wait.
         """
         ends = NEVER if timeout is None else self._clock.monotonic_ns() + to_delay(timeout)
         with self._changed:

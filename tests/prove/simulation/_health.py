@@ -100,7 +100,7 @@ class Health:
 
     def is_ignoring(self, job: Job, machine: str, at: int) -> bool:
         """
-        Return whether *machine* has been well for so long since *job* was paused by its scope that it knows.
+        Return whether *machine* has been well for long enough to know that *job* was paused by its scope.
         """
         since = self.paused_since(job)
         owned = [self._well_since[shard] for shard, owner in self._owners.items() if owner == machine]

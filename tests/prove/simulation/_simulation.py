@@ -232,7 +232,7 @@ class _Day:
 
     def _pause_scope(self, scope: str, length: float) -> None:
         """
-        Let some node pause *scope*, and somebody who is on no node resume it.
+        Let some node pause *scope*, and a caller outside of all nodes resume it.
         """
         up = [node for node in self.nodes if node.is_up]
         if up:

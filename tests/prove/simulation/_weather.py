@@ -42,7 +42,7 @@ class Weather:
 
     def has_calm(self, start: int, end: int) -> bool:
         """
-        Return whether the weather was calm for so long between *start* and *end* that nothing should wait any more.
+        Return whether the weather was calm for long enough between *start* and *end* that nothing should still wait.
         """
         for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
             calm = (moment - _UNREST_NS + 1, moment + LATE_NS)

@@ -1,5 +1,5 @@
 """
-The suites explain their assertions, and a real PostgreSQL or Redis runs for those who ask for one.
+The suites explain their assertions, and a real PostgreSQL or Redis runs for each test that asks for one.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def test_old_and_new_nodes_share_a_store(make):
     for shard, (name, epoch) in owners.items():
         stores[name].changes(shard, epoch, EVER, None)
     jobs = {job.key: job for store in (old, new) for job in set_jobs(store, f"by {store is old}")}
-    for key in list(jobs)[::2]:  # again, by those who did not set them
+    for key in list(jobs)[::2]:  # again, by another process than the one that set them
         (answer,) = (new if "True" in key else old).apply([model.Set(model.Job(key, 0, 7))])
         jobs[key] = answer.job
     places = where(owners, old)

@@ -1,5 +1,5 @@
 """
-Real brokers for those who ask for one, in folders and on ports of their own, stopped by their ids.
+Real brokers for the tests that ask for one, in folders and on ports of their own, stopped by their ids.
 """
 
 from __future__ import annotations

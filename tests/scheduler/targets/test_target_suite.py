@@ -92,7 +92,7 @@ def test_the_wire_is_cut_and_mended(echo):
 
 def test_the_wire_swallows_answers(echo):
     """
-    What is sent arrives, and after so many answers nothing comes back, until it is cut.
+    What is sent arrives, and after a given number of answers nothing comes back, until it is cut.
     """
     with connect(echo) as end:
         echo.swallow(after=1)

@@ -22,7 +22,7 @@ __all__ = ["Pruner"]
 
 _EVERY_S: Final = 60.0
 _HOUR: Final = 60
-"""After so many of these it looks in any case."""
+"""After this many of them it looks in any case."""
 _STEP: Final = 500
 """How many records one commit deletes at most: it takes some milliseconds, which other commits may have to wait."""
 _REST_S: Final = 0.05

@@ -118,7 +118,7 @@ class Withdrawals:
                     self._give_back(entry)
             if started:
                 self._store.report_started(started)
-        except Exception as error:  # noqa: BLE001 - the watcher must not end; those who ask remind us
+        except Exception as error:  # noqa: BLE001 - the watcher must not end; the callers ask again
             self._hooks.failed("answering other processes", error)
 
     def _give_back(self, entry: StagedJob) -> None:

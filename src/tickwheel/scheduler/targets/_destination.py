@@ -75,6 +75,6 @@ class Destination:
 
     def silent(self, seconds: float) -> DeliveryError:
         """
-        Return the error to raise because nothing was heard for so long.
+        Return the error to raise because nothing was heard for too long.
         """
         return DeliveryError(self.shown, f"nothing came within {seconds:g} s")

@@ -187,7 +187,7 @@ class PullTarget:
 
     def _hold(self, name: str, batch: Sequence[tuple[Firing, End]]) -> None:
         """
-        Take a *batch* of firings, and serve those who wait for them.
+        Take a *batch* of firings, and serve the workers that wait for them.
         """
         with self._lock:
             is_open = self._open

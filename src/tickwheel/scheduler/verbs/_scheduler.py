@@ -161,7 +161,7 @@ class Scheduler(Common):
 
         Args:
             key: The job's.
-            note: Why, for those who will wonder; at most 1,000 bytes.
+            note: Why it is paused, for others to read; at most 1,000 bytes.
             by: The name of who pauses it; None for this process, by its `SchedulerOptions.owner`.
             if_generation: Only if the job has this generation.
 

@@ -112,7 +112,7 @@ class WithdrawalRequests:
 
     def close(self) -> None:
         """
-        Let those who wait go without an answer. Twice is allowed.
+        Let waiting callers go without an answer. May be called twice.
         """
         with self._lock:
             self._is_closed = True

@@ -141,7 +141,7 @@ class Connections:
 
     def teach(self, adapters: Any) -> None:
         """
-        Let those who have these *adapters* take an `Array`.
+        Let connections with these *adapters* take an `Array`.
         """
         for kind, dumper in self._dumpers:
             adapters.register_dumper(kind, dumper)

@@ -1,5 +1,5 @@
 """
-Ownership of shards: leases by the server's clock, shared fairly among those who are there.
+Ownership of shards: leases by the server's clock, shared fairly among the nodes that are there.
 
 A shard that its owner hands over while jobs run in it leaves a tail: a shard of its own with what runs, under the owner
 and the epoch under which that was begun.

@@ -33,7 +33,7 @@ class Channel(Protocol):
 
     def is_named(self) -> bool:
         """
-        Return whether those who notify find it by the file's name now.
+        Return whether a process that notifies finds it by the file's name now.
         """
 
     def receive(self) -> bool:
@@ -103,7 +103,7 @@ class FifoChannel:
 
 class PortChannel:
     """
-    A port of the loopback. The file names it, and a word that those who can read the file know.
+    A port of the loopback. The file names it, and a word that is known to any process that can read the file.
     """
 
     _HEAD: Final = "tickwheel rings at"
