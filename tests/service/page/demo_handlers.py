@@ -16,7 +16,7 @@ AWAY = Path(os.environ["TICKWHEEL_DEMO_AWAY"])
 
 def register(scheduler: Any) -> None:
     """
-    Register one handler that works and one that cannot; and make the figures fail while the store is unreachable.
+    Register one handler that works and one that cannot; and make reads fail while the store is unreachable.
     """
 
     @scheduler.handler("mail")
@@ -28,12 +28,15 @@ def register(scheduler: Any) -> None:
         message = "smtp.example.com:587 refused the connection"
         raise ConnectionError(message)
 
-    stats = scheduler.stats
+    for name in ("stats", "list", "upcoming"):
+        setattr(scheduler, name, _while_it_answers(getattr(scheduler, name)))
 
-    def stats_of_the_store() -> Any:
+
+def _while_it_answers(read: Any) -> Any:
+    def read_the_store(*arguments: Any, **options: Any) -> Any:
         if AWAY.exists():
             what, remedy = "sqlite:///tickwheel.db cannot be read: disk I/O error", "look at the disk"
             raise StoreError(what, remedy, is_transient=True)
-        return stats()
+        return read(*arguments, **options)
 
-    scheduler.stats = stats_of_the_store
+    return read_the_store

@@ -11,6 +11,10 @@ export class Problem extends Error {
 }
 
 const TOKEN = "tickwheel.token";
+const UNREACHABLE = 0;
+
+// What the page shows already: the service is unreachable, it asks for a token, its store is unreachable.
+export const isShown = ({ status }) => [UNREACHABLE, 401, 503].includes(status);
 
 export function headers(extra = {}) {
   const token = sessionStorage.getItem(TOKEN);
@@ -26,6 +30,8 @@ export async function call(method, path, { body, generation, onlyNew } = {}) {
     method,
     headers: headers(extra),
     body: body === undefined ? undefined : JSON.stringify(body),
+  }).catch((error) => {
+    throw new Problem(UNREACHABLE, { detail: `the service is unreachable (${error.message})` });
   });
   if (answer.status === 401) askForToken();
   if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => ({})));
@@ -46,6 +52,7 @@ export const jobPath = (key, action = "") => `/v1/jobs/${encodeURIComponent(key)
 
 export function askForToken() {
   const dialog = byId("sign-in");
+  byId("refused").hidden = sessionStorage.getItem(TOKEN) === null;
   if (!dialog.open) dialog.showModal();
 }
 

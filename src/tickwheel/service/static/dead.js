@@ -4,7 +4,7 @@ import { cancel, replay, replayAll } from "./acts.js";
 import { call } from "./api.js";
 import { button, sure } from "./buttons.js";
 import { byId, el, sync } from "./dom.js";
-import { attempt } from "./toasts.js";
+import { attempt, refreshed } from "./toasts.js";
 import { count, moment, plural, printable, where } from "./words.js";
 
 const PAGE = 50;
@@ -25,7 +25,7 @@ export class Dead {
   }
 
   async refresh() {
-    await attempt(async () => {
+    await refreshed(async () => {
       const fields = new URLSearchParams({ state: "dead", limit: Math.min(this.limit, 1000) });
       this.fill(await call("GET", `/v1/jobs?${fields}`));
     });

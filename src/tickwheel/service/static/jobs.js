@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { byId, el, sync } from "./dom.js";
-import { attempt } from "./toasts.js";
+import { refreshed } from "./toasts.js";
 import { moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
 
 const PAGE = 50;
@@ -66,7 +66,7 @@ export class Jobs {
       fields.set("due_from", part.from / 1000);
       fields.set("due_until", part.until / 1000);
     }
-    await attempt(async () => {
+    await refreshed(async () => {
       const page = await call("GET", `/v1/jobs?${fields}`);
       if (asked === this.asked) this.fill(page); // an older answer does not overwrite a newer one
     });

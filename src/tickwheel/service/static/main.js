@@ -9,6 +9,7 @@ import { showFigures, showLateness } from "./figures.js";
 import { showFleet, tick } from "./fleet.js";
 import { Firings } from "./firings.js";
 import { Jobs } from "./jobs.js";
+import { listen } from "./keys.js";
 import { follow } from "./live.js";
 import { Near } from "./near.js";
 import { showProcess } from "./process.js";
@@ -21,6 +22,7 @@ import { Views } from "./views.js";
 import { setClock } from "./words.js";
 
 const REFRESH_MS = 500; // at most so often is a list asked for again
+const LINKS = { live: "live", refused: "token needed", trouble: "store unreachable", away: "service unreachable, trying again" };
 const SILENT_CHANGES_MS = 10_000; // other processes may write without our service knowing
 
 // What each view asks for again when something has changed.
@@ -77,6 +79,7 @@ follow(
       byId("trouble").textContent = `The store does not answer: ${data.detail}. Jobs are kept, and fire when it is back.`;
     } else if (name === "stats") {
       document.body.classList.toggle("read-only", !data.can_write);
+      byId("access").hidden = data.can_write;
       rates.take(data);
       views.count(data.dead);
       setClock(Date.parse(data.now));
@@ -89,20 +92,27 @@ follow(
       if (views.current === "fleet") changed();
     }
     if (name !== "firings") byId("trouble").hidden = name !== "trouble";
+    showLink("live");
   },
-  (state) => {
-    const link = byId("link");
-    if (link.dataset.state === state) return;
-    link.dataset.state = state;
-    link.textContent = state === "live" ? "live" : "service unreachable, trying again";
-    document.body.classList.toggle("away", state !== "live");
-  },
+  showLink,
 );
+
+// One message at a time: beside an unreachable store nothing is "live", and of an unreachable service no store is known.
+function showLink(stream) {
+  const link = byId("link"), trouble = byId("trouble");
+  if (stream === "away") trouble.hidden = true;
+  const state = byId("sign-in").open ? "refused" : trouble.hidden ? stream : "trouble";
+  if (link.dataset.state === state) return;
+  link.dataset.state = state;
+  link.textContent = LINKS[state];
+  document.body.classList.toggle("away", state === "away");
+}
 
 setInterval(() => document.hidden || !stats || (views.current === "overview" && forecast()) || (views.current === "wheel" && refresh.wheel()), 1000);
 setInterval(() => document.hidden || views.current !== "fleet" || tick(), 100);
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
 
+listen(() => views.current);
 views.show();
 
 // Run `work` now, or at the end of the wait that the last run began; never twice at once.

@@ -4,7 +4,7 @@
 import { call } from "./api.js";
 import { button } from "./buttons.js";
 import { byId, el, sync } from "./dom.js";
-import { attempt } from "./toasts.js";
+import { attempt, refreshed } from "./toasts.js";
 import { moment, now_ms, printable, recurrence, until, where } from "./words.js";
 
 const RUNS = 4;
@@ -43,7 +43,7 @@ export class Schedules {
   async refresh() {
     this.looked_at = performance.now();
     const asked = ++this.asked;
-    await attempt(() => this.look(asked, [], null));
+    await refreshed(() => this.look(asked, [], null));
   }
 
   // Look on from `cursor`, until there is enough to show, nothing left, or no time.

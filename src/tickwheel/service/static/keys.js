@@ -1,0 +1,38 @@
+// Keys without a modifier: "/" searches, "g" and a letter goes to a view, "?" lists them. They can be turned off, because
+// dictation may press them by accident.
+
+import { byId } from "./dom.js";
+
+const VIEWS = { o: "overview", d: "dead", s: "schedules", f: "fleet", w: "wheel" };
+const SEARCHES = { overview: "search", schedules: "schedules-search" };
+const PAUSE_MS = 1500; // between "g" and its letter
+const OFF = "tickwheel.keys-off";
+
+const dialog = byId("keys"), box = byId("keys-on");
+
+// `current` returns the name of the view that is shown.
+export function listen(current) {
+  let gone_at = -PAUSE_MS;
+  box.checked = localStorage.getItem(OFF) === null;
+  box.addEventListener("change", () => (box.checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "yes")));
+  byId("show-keys").addEventListener("click", () => dialog.showModal());
+  addEventListener("keydown", (event) => {
+    if (!box.checked || event.ctrlKey || event.metaKey || event.altKey || isElsewhere(event.target)) return;
+    const isGoing = event.timeStamp - gone_at < PAUSE_MS;
+    gone_at = event.key === "g" ? event.timeStamp : -PAUSE_MS;
+    if (isGoing && event.key in VIEWS) location.hash = VIEWS[event.key];
+    else if (event.key === "?") dialog.showModal();
+    else if (event.key === "/") search(current());
+    else return;
+    event.preventDefault();
+  });
+}
+
+const isElsewhere = (node) => node.closest("input, select, textarea") || document.querySelector("dialog[open]");
+
+function search(view) {
+  const focus = () => byId(SEARCHES[view] ?? SEARCHES.overview).elements.prefix.focus();
+  if (view in SEARCHES) return focus();
+  addEventListener("hashchange", focus, { once: true }); // after the view has taken the focus
+  location.hash = "overview";
+}

@@ -1,0 +1,107 @@
+"""
+How the page behaves: keys, one message for one trouble, and what a token may do.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+FAR = {"delay": 3600, "target": "log"}
+
+
+def press(page, *keys: str) -> None:
+    """
+    Press *keys* wherever the focus is.
+    """
+    ActionChains(page.browser).send_keys(*keys).perform()
+
+
+def test_keys(server, page):
+    """
+    Keys search, go to a view and list themselves; not while somebody types, and not once they are turned off.
+    """
+    page.open(server)
+    press(page, "g", "d")
+    page.wait_for(lambda: page.find("[data-view=dead]").is_displayed())
+    press(page, "/")
+    page.wait_for(lambda: page.run("return document.activeElement === document.querySelector('#search input')"))
+    press(page, "g", "f", "?")
+    assert page.find("#search input").get_property("value") == "gf?"
+    assert page.find("[data-view=overview]").is_displayed()
+    page.run("document.activeElement.blur()")
+    press(page, "?")
+    page.wait_for(lambda: page.find("#keys").is_displayed())
+    press(page, "g", "f")
+    page.click("#keys-on")
+    page.click("#keys .primary")
+    page.wait_for(lambda: not page.find("#keys").is_displayed())
+    press(page, "g", "w")
+    page.run("document.activeElement.blur()")
+    press(page, "g", "w")
+    assert page.find("[data-view=overview]").is_displayed()
+    page.run("localStorage.clear()")
+
+
+def test_one_message(start, page, tmp_path):
+    """
+    While the store is unreachable one message says so, and nothing else beside it; it goes when the store is back.
+    """
+    away = tmp_path / "away"
+    environment = {"PYTHONPATH": str(Path(__file__).parent), "TICKWHEEL_DEMO_AWAY": str(away)}
+    server = start("--handlers", "demo_handlers", environment=environment)
+    server.job("PUT", "stays", FAR)
+    page.open(server)
+    page.wait_for(lambda: page.texts("#jobs .key") == ["stays"])
+    away.touch()
+    page.wait_for(lambda: page.find("#trouble").is_displayed())
+    page.find("#search input").send_keys("s")
+    with server.live() as live:
+        while live.event()[0] != "trouble":
+            pass
+    page.wait_for(lambda: page.find("#link").text == "store unreachable")
+    assert page.texts(".toast") == []
+    away.unlink()
+    page.wait_for(lambda: page.find("#link").text == "live")
+    assert not page.find("#trouble").is_displayed()
+
+
+def test_tokens(start, page):
+    """
+    A wrong token is refused with a reason, and one that may only read is marked.
+    """
+    server = start(environment={"TICKWHEEL_WRITE_TOKEN": "w" * 40, "TICKWHEEL_READ_TOKEN": "r" * 40})
+    page.browser.get(f"http://{server.host}:{server.port}/#fleet")
+    page.wait_for(lambda: page.find("#sign-in").is_displayed())
+    assert not page.find("#refused").is_displayed()
+    page.find("#sign-in input").send_keys("x" * 40, Keys.ENTER)
+    page.wait_for(lambda: page.find("#refused").is_displayed())
+    assert page.texts(".toast") == []
+    page.wait_for(lambda: page.find("#link").text == "token needed")
+    page.find("#sign-in input").send_keys("r" * 40, Keys.ENTER)
+    page.wait_for(lambda: page.find("#access").text == "read-only")
+    assert page.find("[data-view=fleet]").is_displayed()
+    page.run("sessionStorage.setItem('tickwheel.token', arguments[0])", "w" * 40)
+    page.browser.refresh()
+    page.wait_for(lambda: page.find("#link").text == "live")
+    assert not page.find("#access").is_displayed()
+
+
+def test_undo_stays(server, page):
+    """
+    An undo does not vanish under the pointer or the focus.
+    """
+    server.job("PUT", "undone", FAR)
+    page.open(server)
+    page.run("setTimeout = ((set) => (work, ms) => set(work, ms === 8000 ? 300 : ms))(setTimeout)")
+    page.open_job("undone")
+    page.click("#detail .danger", "Cancel job")
+    page.click("#detail .danger", "Really cancel?")
+    page.run("document.querySelector('.toast button').focus()")
+    page.wait_for(lambda: page.run("return new Promise((end) => setTimeout(() => end(true), 600))"))
+    press(page, Keys.ENTER)
+    page.wait_for(lambda: page.texts("#jobs .key") == ["undone"])
+    page.wait_for(lambda: page.texts(".toast") == [])
+    server.job("DELETE", "undone")
