@@ -124,7 +124,7 @@ class Aside:
     Attributes:
         target: Theirs.
         handler: Theirs.
-        count: How many they are; a store may stop counting at 10,000 of all names.
+        count: How many they are; a store may stop counting at 10,000.
         since: When the first of them is, or was, due.
     """
 

@@ -93,6 +93,21 @@ class AsideTests(StoreTests):
             assert rig.store.take_up(lease.shard, lease.epoch + 1_000, [MAIL], 10) == []
             assert [(each.target, each.handler) for each in rig.store.aside()] == [("handler", "mail")]
 
+    def test_many_of_one_name(self) -> None:
+        """
+        However many jobs of one name were set aside, the other names are listed, too.
+        """
+        with self.rig() as rig:
+            requests = [Set(Job(f"k{number}", 0, rig.now + number, handler="mail")) for number in range(10_010)]
+            jobs = [answer.job for answer in rig.store.apply(requests) if answer.job is not None]
+            rig.store.apply([SetAside(job, rig.lease(job.key).epoch) for job in jobs])
+            other = rig.pending("other", 90_000, handler="print")
+            set_aside(rig, other)
+            mail, printed = rig.store.aside()
+            assert (mail.handler, mail.since) == ("mail", rig.now)
+            assert mail.count in {10_000, 10_010}
+            assert printed == Aside("handler", "print", 1, other.due_at)
+
     def test_verbs(self) -> None:
         """
         What was set aside, or taken up, can be set, moved and cancelled like others, and is due where its key belongs.

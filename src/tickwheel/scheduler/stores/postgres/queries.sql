@@ -370,9 +370,3 @@ WITH found AS (
 UPDATE tickwheel_job AS j SET shard = %(shard)s, state = 0 FROM found WHERE j.key = found.key
 RETURNING j.key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error,
     trace, first_set_at;
-
--- name: aside
-SELECT target, handler, count(*), min(due_at) FROM (
-    SELECT target, handler, due_at FROM tickwheel_job WHERE shard = 2147483647
-    ORDER BY target, handler, due_at LIMIT 10000
-) AS head GROUP BY target, handler ORDER BY target, handler LIMIT 100;

@@ -1,4 +1,23 @@
--- The statements of scopes that are paused.
+-- The statements of what was set aside, and of scopes that are paused.
+
+-- name: aside
+-- From one name to the next by the index, so that a name with many jobs hides none behind it.
+WITH RECURSIVE name AS (
+    (SELECT target, handler FROM tickwheel_job WHERE shard = 2147483647 ORDER BY target, handler LIMIT 1)
+    UNION ALL
+    SELECT following.* FROM name CROSS JOIN LATERAL (
+        SELECT j.target, j.handler FROM tickwheel_job AS j
+        WHERE j.shard = 2147483647 AND (j.target, j.handler) > (name.target, name.handler)
+        ORDER BY j.target, j.handler LIMIT 1
+    ) AS following
+)
+SELECT name.target, name.handler, head.count, head.since
+FROM (SELECT * FROM name LIMIT 100) AS name CROSS JOIN LATERAL (
+    SELECT count(*) AS count, min(due_at) AS since FROM (
+        SELECT j.due_at FROM tickwheel_job AS j
+        WHERE j.shard = 2147483647 AND j.target = name.target AND j.handler = name.handler ORDER BY j.due_at LIMIT 10000
+    ) AS jobs
+) AS head;
 
 -- name: handlers_aside
 -- From one name to the next by the index, whatever the number of jobs of each.

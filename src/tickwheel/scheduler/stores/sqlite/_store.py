@@ -260,7 +260,7 @@ class SqliteStore:
 
     def aside(self) -> list[Aside]:
         with translated(self.url), self._open_connections().reading() as connection:
-            return [Aside(*row) for row in connection.execute(SQL["aside"])]
+            return _scopes.aside(connection)
 
     def count_paused(self) -> int:
         with translated(self.url), self._open_connections().reading() as connection:

@@ -203,10 +203,14 @@ FROM tickwheel_job
 WHERE shard = -2 AND target = ? AND (? IS NULL OR handler = ?)
 ORDER BY due_at, generation LIMIT ?;
 
--- name: aside
-SELECT target, handler, count(*), min(due_at) FROM (
-    SELECT target, handler, due_at FROM tickwheel_job WHERE shard = -2 ORDER BY target, handler, due_at LIMIT 10000
-) GROUP BY target, handler ORDER BY target, handler LIMIT 100;
+-- name: target_aside
+-- The planner would rather read all that was set aside.
+SELECT min(target) FROM tickwheel_job INDEXED BY tickwheel_job_aside WHERE shard = -2 AND target > ?;
+
+-- name: count_aside
+SELECT count(*), (SELECT min(due_at) FROM tickwheel_job WHERE shard = -2 AND target = ? AND handler = ?) FROM (
+    SELECT 1 FROM tickwheel_job WHERE shard = -2 AND target = ? AND handler = ? LIMIT 10000
+);
 
 -- name: handlers_aside
 -- From one name to the next by the index, whatever the number of jobs of each.
