@@ -113,6 +113,23 @@ def test_schema_migrates_forward(path, make):
     connection.close()
 
 
+def test_older_owner_keeps_its_schema(path):
+    """
+    A file that an older version fires is not migrated beneath it, and is once that has stopped.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        _schema.migrate(connection, "url", _schema.MIGRATIONS[:-1])
+    owner = _owner_lock.OwnerLock(path)
+    owner.take("older")
+    with pytest.raises(StoreInUseError, match="an older tickwheel fires its jobs: stop that one first") as caught:
+        SqliteStore(path).open()
+    assert caught.value.is_transient
+    owner.give_back()
+    with closing(SqliteStore(path)) as store:
+        store.open()
+        set_one(store)
+
+
 def test_failed_migration_leaves_the_old_version(path, make):
     """
     A migration that fails half-way leaves the file as it was.

@@ -5,10 +5,10 @@ The schema of a file: which version it has, and how it comes to ours.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from tickwheel.scheduler.errors import StoreFormatError
+from tickwheel.scheduler.errors import StoreFormatError, StoreInUseError
 from tickwheel.scheduler.stores._sql import load_migrations
 
 __all__ = ["MIGRATIONS", "migrate"]
@@ -16,7 +16,13 @@ __all__ = ["MIGRATIONS", "migrate"]
 MIGRATIONS: Final = load_migrations(__package__)
 
 
-def migrate(connection: sqlite3.Connection, url: str, migrations: list[str] = MIGRATIONS) -> None:
+def migrate(
+    connection: sqlite3.Connection,
+    url: str,
+    migrations: list[str] = MIGRATIONS,
+    *,
+    is_owned: Callable[[], bool] = lambda: False,
+) -> None:
     """
     Bring the tables to the last of *migrations*, all or nothing; a file of that version is only read.
 
@@ -24,9 +30,14 @@ def migrate(connection: sqlite3.Connection, url: str, migrations: list[str] = MI
 
     Raises:
         StoreFormatError: If the file is of a newer version.
+        StoreInUseError: If it is of an older one and *is_owned*: that owner would not find what this version writes.
     """
-    if _version(connection, url, len(migrations)) == len(migrations):
+    version = _version(connection, url, len(migrations))
+    if version == len(migrations):
         return
+    if version and is_owned():
+        what = f"{url} has schema version {version}, and an older tickwheel fires its jobs"
+        raise StoreInUseError(what, "stop that one first; the file was left as it is", is_transient=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Somebody else may have migrated it while we waited for the lock.

@@ -103,7 +103,7 @@ class SqliteStore:
             connections = Connections(self.path, self.url, synchronous=self._synchronous, busy_s=self._busy_s)
             try:
                 with connections.write_lock:
-                    migrate(connections.writer, self.url)
+                    migrate(connections.writer, self.url, is_owned=self._lock.is_taken)
             except BaseException:
                 connections.close()
                 raise
