@@ -4,10 +4,15 @@ A scheduler's view of the store's clock: never ahead of the store, whatever this
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
+from tickwheel.scheduler import AsyncScheduler, SetRequest
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler._storeclock import StoreClock
+from tickwheel.scheduler.stores import Abilities, MemoryStore
 from tickwheel.testing import ManualClock
 
 STORE_MS = 1_800_000_000_000
@@ -86,3 +91,48 @@ def test_a_deadline_is_not_before_its_instant():
     for at in (1_700_000_001_000, 1_700_000_060_017, 1_700_086_400_001):
         clock.advance(max(0.0, told.deadline(at) - told.monotonic()))
         assert at <= told.now() < at + 1
+
+
+class Remote(MemoryStore):
+    """
+    A store with a clock of its own, as far as its callers know.
+    """
+
+    abilities = Abilities(has_many_owners=True)
+
+
+def test_a_client_reads_the_clock_again(make):
+    """
+    A process that only sets jobs renews no lease: a day later its jobs are neither early nor late by what drifts.
+    """
+    clock = ManualClock(wall=1_800_000_000.0)
+    store = Remote(clock)
+    client = make(store, clock=clock)
+    client.set("first", delay=60, target="log")
+    clock.advance(86_400)
+    due_at = client.set("k", delay=60, target="log").job.due_at
+    assert 60_000 <= due_at - store.now_ms() <= 60_001
+    clock.advance(86_400)
+    due_at = client.set_many([SetRequest("l", delay=60, target="log")])[0].job.due_at
+    assert 60_000 <= due_at - store.now_ms() <= 60_001
+
+
+def test_an_async_client_reads_the_clock_again(monkeypatch):
+    """
+    So is it on a loop, in another thread, since the loop should not wait for the store.
+    """
+    clock = ManualClock(wall=1_800_000_000.0)
+    store, threads = Remote(clock), []
+
+    async def run():
+        client = AsyncScheduler(store, clock=clock)
+        await client.set("first", delay=60, target="log")
+        monkeypatch.setattr(store, "now_ms", lambda: threads.append(threading.get_ident()) or Remote.now_ms(store))
+        clock.advance(86_400)
+        due_at = (await client.set("k", delay=60, target="log")).job.due_at
+        await client.stop()
+        return due_at
+
+    assert 60_000 <= asyncio.run(run()) - Remote.now_ms(store) <= 60_001
+    assert threads
+    assert threading.get_ident() not in threads

@@ -17,6 +17,9 @@ _DRIFT: Final = 1e-4
 _ROUNDING_S: Final = 1e-6
 """More than rounding can take off a deadline: a timer early by so little finds nothing due, and is set again."""
 
+_STALE_MS: Final = 10_000.0
+"""After so long without a sample the drift that is allowed for comes to a millisecond."""
+
 _STEP_NS: Final = 250_000_000
 """A time of day that moved by this much against elapsed time was set by somebody."""
 _SERVER_STEP_MS: Final = 1_000.0
@@ -31,8 +34,9 @@ class StoreClock:
     """
     The store's time, computed from this machine's clocks, and the way from there to the monotonic one.
 
-    A store that reads this machine's time of day has that. One with a clock of its own is sampled when it is opened and
-    at each renewal, against the monotonic clock: nobody who sets this machine's time of day changes what is due.
+    A store that reads this machine's time of day has that. One with a clock of its own is sampled when it is opened, at
+    each renewal, and before a write long after that, against the monotonic clock: nobody who sets this machine's time
+    of day changes what is due.
     It is never ahead of the store, or a job would fire early: it takes the earliest instant that a sample leaves, and
     from there on runs a little slower than the machine. It is behind by what the quickest of the last samples took.
 
@@ -72,6 +76,13 @@ class StoreClock:
         True if the store has a clock of its own: then nobody has to look at this machine's.
         """
         return self._offset_ms is not None
+
+    @property
+    def is_stale(self) -> bool:
+        """
+        True if the store has a clock of its own that was not sampled for so long that what is set now would be early.
+        """
+        return self._offset_ms is not None and self.local() - self._sampled_at > _STALE_MS
 
     @property
     def offset_ms(self) -> float:

@@ -44,6 +44,14 @@ class RemoteClient:
 
     # ---- writes ----------------------------------------------------------------------------------------------------
 
+    is_stale = False
+    """The service has the clock."""
+
+    def refresh(self) -> None:
+        """
+        Read nothing.
+        """
+
     def set(self, request: SetRequest) -> Future[Answer]:
         """
         Set one job.

@@ -65,6 +65,8 @@ class AsyncScheduler(Common):
 
     async def _do(self, verb: Verb, conn: object = None) -> list[Answer]:
         client = self._core.client
+        if client.is_stale:
+            await asyncio.to_thread(client.refresh)
         if conn is None:
             return await self._replies.awaitable(client.submit(verb))
         return await client.within(conn).submit(verb).awaited()
@@ -76,7 +78,10 @@ class AsyncScheduler(Common):
         request = SetRequest(key, **fields)
         if conn is not None:
             return (await self._do(SetJobs((request,)), conn))[0]
-        return await self._replies.awaitable(self._core.client.set(request))
+        client = self._core.client
+        if client.is_stale:
+            await asyncio.to_thread(client.refresh)
+        return await self._replies.awaitable(client.set(request))
 
     async def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """

@@ -32,6 +32,17 @@ class Jobs(Protocol):
     They raise what `Scheduler` says, bad values before anything is done.
     """
 
+    @property
+    def is_stale(self) -> bool:
+        """
+        True if the next write reads the store's clock first, for which a loop should not wait.
+        """
+
+    def refresh(self) -> None:
+        """
+        Read it, if that is so.
+        """
+
     def set(self, request: SetRequest) -> Reply[Answer]:
         """
         Set one job.

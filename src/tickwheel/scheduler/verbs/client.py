@@ -141,6 +141,23 @@ class Client:
             referee=Referee(self._knowing, self._requests),
         )
 
+    @property
+    def is_stale(self) -> bool:
+        """
+        True if the store's clock was not read for long, as where nothing is fired and so no lease is renewed.
+        """
+        return self.clock.is_stale
+
+    def refresh(self) -> None:
+        """
+        Read the store's clock again if that was long ago.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        if self.clock.is_stale:
+            self._sample()
+
     def _sample(self) -> None:
         if self.store.abilities.has_many_owners:  # it may have a clock of its own
             before = self.clock.local()
@@ -204,6 +221,7 @@ class Client:
         Return the verbs within the transaction of the caller's *connection*.
         """
         self.opened()
+        self.refresh()
         store = self.store
         if not (store.abilities.joins_transactions and isinstance(store, Joins)):
             what = f"{store.url} joins no transaction of yours"
@@ -220,6 +238,7 @@ class Client:
             raise ReentrantError(call)
         if "django.db" in sys.modules:
             refuse_own_wait(self.store.url)
+        self.refresh()
         return writer
 
     def _set_write(self, request: SetRequest, now: int, era: int | None = None) -> Set:
