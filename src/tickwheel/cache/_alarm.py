@@ -12,7 +12,7 @@ from typing import Final
 from tickwheel import _core
 from tickwheel.clock import seconds, to_deadline
 from tickwheel.drivers import TimerWheel
-from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError
 from tickwheel.timers.contract import Timer
 from tickwheel.timers.locks import OUTER, new_lock
@@ -39,7 +39,7 @@ class Alarm:
         self._wheel = wheel
         self._timer: Timer | None = None
         self._lock = new_lock(OUTER)
-        tell_after_fork(self)
+        call_after_fork(self)
 
     def set(self) -> None:
         """

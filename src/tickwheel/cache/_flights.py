@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 from tickwheel.cache._flight import Flight, Load, Ticket
 from tickwheel.cache._stats import LoadTally
-from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ReentrantError, ValueTooLargeError
 from tickwheel.timers.locks import OUTER, new_lock
 
@@ -50,7 +50,7 @@ class Flights:
         self._loads: dict[Hashable, Load] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._orphans: list[Ticket] = []
-        tell_after_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """

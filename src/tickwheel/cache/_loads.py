@@ -13,7 +13,7 @@ from tickwheel.cache._flight import Flight, Load
 from tickwheel.cache._flights import Flights, Loading, LoadsAll
 from tickwheel.cache._refresh import Refresh
 from tickwheel.drivers.executors import PoolExecutor
-from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.drivers.fork import call_after_fork
 from tickwheel.timers.engine import log_error
 
 __all__ = ["Loads"]
@@ -50,7 +50,7 @@ class Loads:
         self._loads_max = rules.loads_max
         self._background: set[Flight] = set()
         self._pool: PoolExecutor | None = None
-        tell_after_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """

@@ -115,14 +115,14 @@ def command(
         with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
             task = bar.add_task(f"chaos, seed {seed}", total=seconds + PATIENCE_S)
 
-            def tell(passed: float, words: str) -> None:
+            def report(passed: float, words: str) -> None:
                 bar.update(task, advance=passed, description=f"chaos, seed {seed}: {words}")
 
-            found = asyncio.run(run_chaos(options, plan, tell))
+            found = asyncio.run(run_chaos(options, plan, report))
     if history is not None:
         history.write_text(found.as_json() + "\n", "utf-8")
     verdict = judge(found, (latency + jitter + _IN_FLIGHT_S) * 1e3, lease_s * 1e3)
-    _tell(found, verdict, seed, as_json=as_json)
+    _print_verdict(found, verdict, seed, as_json=as_json)
     if verdict.violations:
         shown = verdict.violations[:_SHOWN]
         more = len(verdict.violations) - len(shown)
@@ -168,7 +168,7 @@ def _kinds(faults: tuple[str, ...] | None, store: str | None) -> tuple[str, ...]
     return wanted
 
 
-def _tell(history: History, verdict: Verdict, seed: int, *, as_json: bool) -> None:
+def _print_verdict(history: History, verdict: Verdict, seed: int, *, as_json: bool) -> None:
     writes = Counter((write.verb, write.outcome) for write in history.writes)
     faults = Counter(fault.kind for fault in history.faults)
     late = sorted(verdict.late_ms) or [0.0]

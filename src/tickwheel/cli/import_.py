@@ -78,7 +78,7 @@ def import_crontab(
         if isinstance(entry, crontab.CrontabLine)
     ]
     _set_all(requests, store)
-    _tell(len(requests), len(bad), as_json=as_json)
+    _print_counts(len(requests), len(bad), as_json=as_json)
 
 
 @command.command("jsonl")
@@ -111,7 +111,7 @@ def _import_lines(lines: Iterable[interchange.Line], store: str, *, as_json: boo
         with _naming(number):
             requests.append((number, interchange.request_of(line)))
     _set_all(requests, store)
-    _tell(len(requests), 0, as_json=as_json)
+    _print_counts(len(requests), 0, as_json=as_json)
 
 
 def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str) -> None:
@@ -152,7 +152,7 @@ def _naming(number: int, addition: str = "") -> Iterator[None]:
         raise Refused(ExitCode.USAGE, f"line {number}: {error}{addition}") from None
 
 
-def _tell(imported: int, left_out: int, *, as_json: bool) -> None:
+def _print_counts(imported: int, left_out: int, *, as_json: bool) -> None:
     if as_json:
         print_json({"imported": imported, "left_out": left_out})
     else:

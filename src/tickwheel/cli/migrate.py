@@ -55,7 +55,7 @@ def command(*, source: str, target: str, dry_run: bool, batch: int, wait_s: floa
     _check(source, target)
     with _opened(source) as from_store:
         if dry_run:
-            _tell(_foreseen(from_store, target), as_json=as_json)
+            _print_facts(_foreseen(from_store, target), as_json=as_json)
             return
         with _opened(target) as to_store:
             total = sum(from_store.count().values())
@@ -122,7 +122,7 @@ def _jobs(store: Store) -> Iterator[Any]:
 
 
 def _report(report: MigrationReport, *, source: dict[str, int], target: dict[str, int], as_json: bool) -> None:
-    _tell(
+    _print_facts(
         {
             "moved": report.moved,
             "finished": report.finished,
@@ -148,7 +148,7 @@ def _report(report: MigrationReport, *, source: dict[str, int], target: dict[str
         raise Refused(ExitCode.FAILED, message)
 
 
-def _tell(facts: dict[str, Any], *, as_json: bool) -> None:
+def _print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return

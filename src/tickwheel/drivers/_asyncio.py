@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tickwheel.drivers._task_set import TaskSet, running_loop
 from tickwheel.drivers.contract import is_stepped
-from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError
 from tickwheel.timers.contract import Engine
 from tickwheel.typing import Unique
@@ -77,7 +77,7 @@ class AsyncioDriver(Unique):
         else:
             engine.on_earlier = self._wake
             engine.arm()
-        tell_after_fork(self)
+        call_after_fork(self)
 
     def stop(self) -> None:
         """

@@ -27,7 +27,7 @@ async def ended(context: Context) -> TickwheelError:
     else:
         loop = asyncio.get_running_loop()
         signal = asyncio.Event()
-        forget = context.on_end(lambda: _tell(loop, signal.set))
+        forget = context.on_end(lambda: _call_on(loop, signal.set))
         try:
             await signal.wait()
         finally:
@@ -51,7 +51,7 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
     task = asyncio.ensure_future(awaitable)
     if context.done():
         task.cancel()  # before it begins
-    forget = context.on_end(lambda: _tell(loop, task.cancel))
+    forget = context.on_end(lambda: _call_on(loop, task.cancel))
     try:
         return await task
     except asyncio.CancelledError:
@@ -64,6 +64,6 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
         forget()
 
 
-def _tell(loop: asyncio.AbstractEventLoop, call: object) -> None:
+def _call_on(loop: asyncio.AbstractEventLoop, call: object) -> None:
     with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
         loop.call_soon_threadsafe(call)  # type: ignore[arg-type] # any of the two above

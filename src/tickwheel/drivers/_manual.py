@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from tickwheel.drivers.contract import is_stepped
-from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.drivers.fork import call_after_fork
 from tickwheel.timers.contract import Engine
 from tickwheel.typing import Unique
 
@@ -37,7 +37,7 @@ class ManualDriver(Unique):
         self._engine = engine
         if is_stepped(engine.clock):
             engine.clock.attach(engine)
-        tell_after_fork(self)
+        call_after_fork(self)
 
     def stop(self) -> None:
         """

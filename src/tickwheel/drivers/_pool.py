@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 from tickwheel.clock import to_timeout
 from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
-from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError, ExecutorFullError
 from tickwheel.timers.contract import DueTimer
 from tickwheel.typing import Seconds
@@ -121,7 +121,7 @@ class PoolExecutor(MeasuredExecutor):
         self._queue = _Queue(queue_max)
         self._threads: list[threading.Thread] = []
         self._rejected = 0
-        tell_after_fork(self)
+        call_after_fork(self)
 
     def __del__(self) -> None:
         if hasattr(self, "_queue"):  # else it was never made

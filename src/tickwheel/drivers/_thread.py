@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tickwheel.drivers._waiter import Waiter, new_waiter
 from tickwheel.drivers.contract import is_stepped
-from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.drivers.fork import call_after_fork
 from tickwheel.timers.contract import Engine
 from tickwheel.timers.locks import MIDDLE, new_lock
 from tickwheel.typing import Unique
@@ -80,7 +80,7 @@ class ThreadDriver(Unique):
         self._waiter = new_waiter(engine.clock)
         engine.on_earlier = self._wake
         engine.arm()
-        tell_after_fork(self)
+        call_after_fork(self)
 
     def stop(self) -> None:
         """

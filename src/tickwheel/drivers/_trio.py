@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from tickwheel.drivers.contract import is_stepped
-from tickwheel.drivers.fork import tell_after_fork
+from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError, MissingExtraError
 from tickwheel.timers.contexts import Context
 from tickwheel.timers.contract import Engine
@@ -81,7 +81,7 @@ class TrioDriver(Unique):
             engine.on_earlier = self._wake
             engine.arm()
             self._spawn()
-        tell_after_fork(self)
+        call_after_fork(self)
 
     def stop(self) -> None:
         """
@@ -253,8 +253,8 @@ def _in_this_run(trio: Any, call: Callable[[], object]) -> Callable[[], None]:
     """
     token = trio.lowlevel.current_trio_token()
 
-    def tell() -> None:
+    def notify() -> None:
         with suppress(trio.RunFinishedError):
             token.run_sync_soon(call)
 
-    return tell
+    return notify

@@ -10,7 +10,7 @@ import os
 import weakref
 from typing import Protocol
 
-__all__ = ["tell_after_fork"]
+__all__ = ["call_after_fork"]
 
 
 class Forked(Protocol):
@@ -24,20 +24,20 @@ class Forked(Protocol):
         """
 
 
-_told: weakref.WeakSet[Forked] = weakref.WeakSet()
+_forked: weakref.WeakSet[Forked] = weakref.WeakSet()
 
 
-def tell_after_fork(forked: Forked) -> None:
+def call_after_fork(forked: Forked) -> None:
     """
     Call *forked*'s `after_fork` in the child of every fork, as long as it lives.
     """
-    _told.add(forked)
+    _forked.add(forked)
 
 
-def _tell() -> None:
-    for forked in list(_told):
+def _call_all() -> None:
+    for forked in list(_forked):
         forked.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_tell)
+    os.register_at_fork(after_in_child=_call_all)

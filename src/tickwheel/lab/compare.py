@@ -85,17 +85,17 @@ def compare(
         MeasureError: If a design does not get through.
     """
     rows = []
-    tell = progress or (lambda _: None)
+    report = progress or (lambda _: None)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "workload"
         for size in sizes:
-            tell(f"{size:,} pending: superposing")
+            report(f"{size:,} pending: superposing")
             workload_of(operations, size, steps).write(path)
             for design in designs:
-                tell(f"{size:,} pending: {design.name}")
+                report(f"{size:,} pending: {design.name}")
                 figures = _measured(design, size, path)
                 rows.append({"design": design.name, "wheel": str(design), "size": size, **figures})
-    tell("done")
+    report("done")
     machine = f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
     return Comparison(name, machine, rows)
 

@@ -237,20 +237,20 @@ def _circuits(core: Any, targets: Mapping[str, Mapping[str, Any]]) -> Metric:
 
 
 def _pull(core: Any, queues: Mapping[str, Mapping[str, int | None]]) -> Iterator[Metric]:
-    told: dict[str, Any] = {name: queues[name] for name in sorted(queues)[:_QUEUES_MAX]}
-    rest = [each for name, each in queues.items() if name not in told]
+    shown: dict[str, Any] = {name: queues[name] for name in sorted(queues)[:_QUEUES_MAX]}
+    rest = [each for name, each in queues.items() if name not in shown]
     if rest:
-        told[_OTHERS] = {field: sum(each[field] or 0 for each in rest) for field in _PULL_GAUGES}
+        shown[_OTHERS] = {field: sum(each[field] or 0 for each in rest) for field in _PULL_GAUGES}
         due = [each["oldest_due_at"] for each in rest if each["oldest_due_at"] is not None]
-        told[_OTHERS]["oldest_due_at"] = min(due, default=None)
+        shown[_OTHERS]["oldest_due_at"] = min(due, default=None)
     for field, text in _PULL_GAUGES.items():
         family = core.GaugeMetricFamily(f"tickwheel_pull_{field}", text, labels=["queue"])
-        for name, figures in told.items():
+        for name, figures in shown.items():
             family.add_metric([name], figures[field])
         yield family
     text = "When the job was due that has waited longest for a worker of a pull queue."
     family = core.GaugeMetricFamily("tickwheel_pull_oldest_due_timestamp_seconds", text, labels=["queue"])
-    for name, figures in told.items():
+    for name, figures in shown.items():
         if figures["oldest_due_at"] is not None:
             family.add_metric([name], figures["oldest_due_at"] / 1000)
     yield family

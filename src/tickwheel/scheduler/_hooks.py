@@ -67,20 +67,20 @@ class Hooks:
         Call *hook* from now on, with the *routine* only if it wants; return what ends that.
         """
 
-        def told(event: Event) -> object:
+        def subscribed(event: Event) -> object:
             return hook(event)
 
         def unsubscribe() -> None:
             with self._lock:
-                self._hooks = tuple(each for each in self._hooks if each is not told)
-                self._curious = tuple(each for each in self._curious if each is not told)
+                self._hooks = tuple(each for each in self._hooks if each is not subscribed)
+                self._curious = tuple(each for each in self._curious if each is not subscribed)
                 self.is_active, self.is_curious = bool(self._hooks), bool(self._curious)
 
         with self._lock:
-            self._hooks = (*self._hooks, told)
+            self._hooks = (*self._hooks, subscribed)
             self.is_active = True
             if routine:
-                self._curious = (*self._curious, told)
+                self._curious = (*self._curious, subscribed)
                 self.is_curious = True
         return unsubscribe
 

@@ -181,7 +181,7 @@ class Migration:
         """
         self._fence()
         try:
-            self._tell_apart()
+            self._check_that_they_differ()
             self._finish()
             while self._pass():
                 pass
@@ -231,7 +231,7 @@ class Migration:
         what = f"{self._source.url}: another owner has taken the source over"
         return StoreInUseError(what, "stop it, and run the migration again: it goes on where it was", is_transient=True)
 
-    def _tell_apart(self) -> None:
+    def _check_that_they_differ(self) -> None:
         """
         Make sure that there are two stores, and that no generation of the first will come again in the second.
         """

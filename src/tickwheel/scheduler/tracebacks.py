@@ -34,8 +34,8 @@ def traceback_text(error: BaseException) -> str | None:
     raises here. Costs some 50 us, and 130 us for 30 frames.
     """
     try:
-        told: str | None = getattr(error, "remote_traceback", None)
-        text = _chain_text(error) if told is None else told
+        remote: str | None = getattr(error, "remote_traceback", None)
+        text = _chain_text(error) if remote is None else remote
     except BaseException:  # noqa: BLE001  its traceback may not decide what becomes of the job
         return None
     if not text:

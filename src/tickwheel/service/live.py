@@ -71,11 +71,11 @@ class Live:
         seen = Seen()
         try:
             yield await self._stats(can_write=can_write)
-            yield _told(self._firings.news(seen, _FIRINGS_MAX), is_snapshot=True)
+            yield _event_of(self._firings.news(seen, _FIRINGS_MAX), is_snapshot=True)
             stats_at = loop.time() + _STATS_EVERY_S
             while not await _is_set_within(self._closed, _LOOK_EVERY_S):
                 if news := self._firings.news(seen, _FIRINGS_MAX):
-                    yield _told(news, is_snapshot=False)
+                    yield _event_of(news, is_snapshot=False)
                 if loop.time() >= stats_at:
                     stats_at = loop.time() + _STATS_EVERY_S
                     yield await self._stats(can_write=can_write)
@@ -100,7 +100,7 @@ async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
         return False
 
 
-def _told(firings: list[FiringRecord], *, is_snapshot: bool) -> bytes:
+def _event_of(firings: list[FiringRecord], *, is_snapshot: bool) -> bytes:
     return _event("firings", {"is_snapshot": is_snapshot, "firings": [firing_document(each) for each in firings]})
 
 

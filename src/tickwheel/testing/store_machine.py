@@ -269,11 +269,11 @@ def run_store_machine(
     return machine.report
 
 
-def dated(pause: Pause | None, told: Pause | None) -> Pause | None:
+def dated(pause: Pause | None, stored: Pause | None) -> Pause | None:
     """
-    Return *pause* with the time at which it was *told* to have begun, which the model cannot know.
+    Return *pause* with the time at which it was *stored* to have begun, which the model cannot know.
     """
-    return pause if pause is None or told is None else replace(pause, at=told.at)
+    return pause if pause is None or stored is None else replace(pause, at=stored.at)
 
 
 def later(found: int, former: int, what: str) -> None:

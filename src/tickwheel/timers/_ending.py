@@ -70,7 +70,7 @@ class Ending:
                 if below is not None:
                     ways.append(below)
             else:
-                _tell(call, reason)
+                _call(call, reason)
         return True
 
     def _take(self, reason: Reason) -> Iterator[Ending | Callable[[Reason], object]] | None:
@@ -88,7 +88,7 @@ class Ending:
         return iter(calls.values())
 
 
-def _tell(call: Callable[[Reason], object], reason: Reason) -> None:
+def _call(call: Callable[[Reason], object], reason: Reason) -> None:
     try:
         call(reason)
     except Exception:  # noqa: BLE001 - the others are to be called as well

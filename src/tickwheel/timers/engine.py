@@ -137,7 +137,7 @@ class WheelEngine(BulkVerbs):
                 raise
             self._counts["sets"] += admitted
             is_earlier = self._is_earlier(min((timer.deadline for timer in timers), default=NEVER))
-        self._tell(is_earlier=is_earlier)
+        self._notify(is_earlier=is_earlier)
 
     def _stand_at_now(self) -> None:
         """
@@ -186,7 +186,7 @@ class WheelEngine(BulkVerbs):
             timer.has_fired = timer.is_due = False
             self._counts[verb] += 1
             is_earlier = self._is_earlier(deadline)
-        self._tell(is_earlier=is_earlier)
+        self._notify(is_earlier=is_earlier)
         return True
 
     def cancel(self, timer: WheelTimer) -> bool:
@@ -235,7 +235,7 @@ class WheelEngine(BulkVerbs):
         self._armed = UNARMED
         return True
 
-    def _tell(self, *, is_earlier: bool) -> None:
+    def _notify(self, *, is_earlier: bool) -> None:
         if is_earlier and self.on_earlier is not None:
             try:
                 self.on_earlier()

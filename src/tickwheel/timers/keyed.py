@@ -146,7 +146,7 @@ class Keyed(Unique):
         """
         self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedStandIn) else None)
 
-    def _end(self, entry: _Entry, tell: Callable[[Any, Any], object] | None) -> object:
+    def _end(self, entry: _Entry, on_end: Callable[[Any, Any], object] | None) -> object:
         failure = None
         with self._lock:
             if not entry.is_live or entry.timer.pending():
@@ -159,7 +159,7 @@ class Keyed(Unique):
             except BaseException as error:  # noqa: BLE001 - a key that raises: what is due is delivered first
                 failure = error
         try:
-            return None if tell is None else tell(entry.key, entry.value)
+            return None if on_end is None else on_end(entry.key, entry.value)
         finally:
             if failure is not None:
                 raise failure

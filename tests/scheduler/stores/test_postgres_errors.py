@@ -12,7 +12,7 @@ import pytest
 
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.postgres._errors import _CLASSES, state_of_refusal, told
+from tickwheel.scheduler.stores.postgres._errors import _CLASSES, state_of_refusal, store_error
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
@@ -108,7 +108,7 @@ def test_every_class_is_known():
     }
     assert known <= set(_CLASSES) == TRANSIENT | PERMANENT
     for prefix in _CLASSES:
-        found = told(error_of(f"{prefix}999"), "db", is_connected=True)
+        found = store_error(error_of(f"{prefix}999"), "db", is_connected=True)
         assert (prefix, found.is_transient) == (prefix, prefix in TRANSIENT)
         assert found.is_unknown is False
 
@@ -120,7 +120,7 @@ def test_states(state, is_connected):
     An error is recognised by its SQLSTATE, whether or not the connection has gone with it.
     """
     is_transient, what = STATES[state]
-    found = told(error_of(state), "db", is_connected=is_connected)
+    found = store_error(error_of(state), "db", is_connected=is_connected)
     assert found.is_transient is is_transient
     assert str(found).startswith(f"db: {what} (")
     assert isinstance(found, StoreFormatError) is (state == "XX001")
@@ -133,7 +133,7 @@ def test_commit_of_unknown_end(state, is_connected, is_unknown):
     """
     A commit whose connection is lost, or whose end the server does not know, may have taken effect.
     """
-    found = told(error_of(state), "db", is_connected=is_connected, is_committing=True)
+    found = store_error(error_of(state), "db", is_connected=is_connected, is_committing=True)
     assert (found.is_transient, found.is_unknown) == (True, is_unknown)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwheel.scheduler.stores.redis._errors import told
+from tickwheel.scheduler.stores.redis._errors import store_error
 
 redis = pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
 
@@ -41,5 +41,5 @@ def test_replies(reply):
     Each answer is transient or not as the table says, and is never of unknown end: the server has said that it refused.
     """
     error = redis._parsers.base.BaseParser.parse_error(reply)
-    found = told(error, "redis", is_sent=True)
+    found = store_error(error, "redis", is_sent=True)
     assert (found.is_transient, found.is_unknown) == (REPLIES[reply], False)

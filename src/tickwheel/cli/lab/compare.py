@@ -74,11 +74,11 @@ def command(
     cases = len(pending) * (len(designs) + 1) + 1
     with click.progressbar(length=cases, show_eta=False, file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
 
-        def tell(words: str) -> None:
+        def show(words: str) -> None:
             bar.label = words
             bar.update(1)
 
-        comparison = compare(name_of(trace), operations, designs, pending, steps=steps, progress=tell)
+        comparison = compare(name_of(trace), operations, designs, pending, steps=steps, progress=show)
     if json_file is not None:
         json_file.write_text(comparison.as_json() + "\n", "utf-8")
     if report is not None:

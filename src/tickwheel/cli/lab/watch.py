@@ -47,10 +47,10 @@ def command(trace: Path, wheels: tuple[str, ...], out: Path, frames: int) -> Non
     is_quiet = not sys.stderr.isatty()
     with click.progressbar(length=len(designs) + 1, show_eta=False, file=sys.stderr, hidden=is_quiet) as bar:
 
-        def tell(words: str) -> None:
+        def report(words: str) -> None:
             bar.label = words
             bar.update(1)
 
-        page = render_watch(name_of(trace), designs, operations, frames, tell)
+        page = render_watch(name_of(trace), designs, operations, frames, report)
     out.write_text(page, "utf-8")
     click.echo(f"{designs[0]} beside {designs[1]} in {out}")

@@ -125,15 +125,15 @@ class _Load:
         before = await self._stats()
         loop = asyncio.get_running_loop()
         tally = Tally(stage.rate, stage.seconds, loop.time())
-        submitted = told = 0
+        submitted = reported = 0
         while submitted < tally.requests:
             due = min(tally.requests, int((loop.time() - tally.begins_at) * stage.rate) + 1)
             for number in range(submitted, due):
                 self._submit(tally, number)
             submitted = due
-            if submitted - told >= stage.rate / 4 or submitted == tally.requests:
-                self._progress(submitted - told, f"{stage}: {submitted - tally.done:,} waiting")
-                told = submitted
+            if submitted - reported >= stage.rate / 4 or submitted == tally.requests:
+                self._progress(submitted - reported, f"{stage}: {submitted - tally.done:,} waiting")
+                reported = submitted
             await asyncio.sleep(tally.intended(submitted) - loop.time())
         await self._drained(tally)
         fired, late_s = lateness_between(before, await self._stats())

@@ -159,10 +159,10 @@ class Dispatcher:
             else:
                 end = _HeldEnd(self, entry)
                 if not call.starts_later:
-                    tell = end.start()
-                    if tell is None:
+                    report_start = end.start()
+                    if report_start is None:
                         continue
-                    tell()
+                    report_start()
                 batch.append((Firing(entry.job, entry.attempt, entry.fired_at or self._clock.now()), end))
         if batch:
             call.function(batch)
@@ -183,13 +183,13 @@ class Dispatcher:
         entry: StagedJob,
         result: object,
         error: BaseException | None,
-        tell: Callable[[Answer | Exception], object] | None,
+        on_answer: Callable[[Answer | Exception], object] | None,
     ) -> bool:
         """
         End an attempt that its target holds; return whether it had not ended before.
         """
         self._held.discard(entry)
-        return self._settler.add(entry, self._judge(entry, entry.begun_at, result, error), tell)
+        return self._settler.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
 
     def _may_start(self, entry: StagedJob) -> bool:
         """
@@ -369,9 +369,9 @@ class _HeldEnd:
         self,
         result: object = None,
         error: BaseException | None = None,
-        tell: Callable[[Answer | Exception], object] | None = None,
+        on_answer: Callable[[Answer | Exception], object] | None = None,
     ) -> bool:
-        return self._dispatcher.end_held(self._entry, result, error, tell)
+        return self._dispatcher.end_held(self._entry, result, error, on_answer)
 
 
 def _expire(limit: asyncio.Timeout) -> None:

@@ -74,10 +74,10 @@ class Settler:
         self._is_posting = False
         self._posted_at = 0.0
         self._pause: Timer | None = None
-        self._tells: dict[StagedJob, Callable[[Answer | Exception], object]] = {}
+        self._on_answer: dict[StagedJob, Callable[[Answer | Exception], object]] = {}
 
     def add(
-        self, entry: StagedJob, verdict: Verdict, tell: Callable[[Answer | Exception], object] | None = None
+        self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None
     ) -> bool:
         """
         Write down that *entry* ended with *verdict*, unless it ended before; return whether it had not.
@@ -85,23 +85,23 @@ class Settler:
         Args:
             entry: What ended.
             verdict: How.
-            tell: Gets the store's answer, on the writer's thread.
+            on_answer: Gets the store's answer, on the writer's thread.
         """
         if not self._staged.end(entry):
             return False
         if verdict.settle.due_at is not None:
             entry.era = self._clock.era
-        self.write(entry, self._recorder.noted(entry, verdict), tell)
+        self.write(entry, self._recorder.noted(entry, verdict), on_answer)
         return True
 
     def write(
-        self, entry: StagedJob, verdict: Verdict, tell: Callable[[Answer | Exception], object] | None = None
+        self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None
     ) -> None:
         """
         Write down that *entry*, which is settling, ended with *verdict*; as `add` otherwise.
         """
-        if tell is not None:
-            self._tells[entry] = tell
+        if on_answer is not None:
+            self._on_answer[entry] = on_answer
         with self._lock:
             self._ended.append((entry, verdict))
             is_urgent = (entry.lane is not None and entry.lane.is_urgent) or len(self._ended) >= _MANY
@@ -157,7 +157,7 @@ class Settler:
         except ClosedError as error:  # a stop ran out of time: the next owner takes these up
             self._staged.settle(entry for entry, _ in batch)
             self._is_posting = False
-            self._tell(batch, [error] * len(batch))
+            self._pass_on(batch, [error] * len(batch))
 
     def _settled(self, batch: list[_Ended], result: list[Answer] | Exception, *, is_again: bool) -> None:
         if isinstance(result, Exception):
@@ -181,8 +181,8 @@ class Settler:
         if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
             self._way.start_over()
         has_trouble = self._figures.settled(batch, result)
-        if self._tells:
-            self._tell(batch, result)
+        if self._on_answer:
+            self._pass_on(batch, result)
         if self._hooks.is_curious or (has_trouble and self._hooks.is_active):
             for (entry, verdict), answer in zip(batch, result, strict=True):
                 self._hooks.emit(ended_event(entry, verdict, answer))
@@ -199,13 +199,13 @@ class Settler:
             self._pacer.call_later(_RETRY_S, partial(self._post, batch, is_again=True))
         except ClosedError:
             self._staged.settle(entry for entry, _ in batch)
-            self._tell(batch, [error] * len(batch))
+            self._pass_on(batch, [error] * len(batch))
 
-    def _tell(self, batch: list[_Ended], answers: Sequence[Answer | Exception]) -> None:
+    def _pass_on(self, batch: list[_Ended], answers: Sequence[Answer | Exception]) -> None:
         for (entry, _), answer in zip(batch, answers, strict=True):
-            tell = self._tells.pop(entry, None)
-            if tell is not None:
-                tell(answer)
+            on_answer = self._on_answer.pop(entry, None)
+            if on_answer is not None:
+                on_answer(answer)
 
 
 def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:

@@ -64,7 +64,7 @@ class Spans:
         """
         self._ended.append((span, outcome, error, self._wall_ns()))
         if len(self._ended) >= _MANY:
-            self._tell()
+            self._emit()
         elif not self._is_timed:
             self._is_timed = True
             try:
@@ -77,9 +77,9 @@ class Spans:
         Report all ends that are noted.
         """
         self._is_timed = False
-        self._tell()
+        self._emit()
 
-    def _tell(self) -> None:
+    def _emit(self) -> None:
         while self._ended:
             try:
                 span, outcome, error, at_ns = self._ended.popleft()

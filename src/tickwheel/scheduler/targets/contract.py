@@ -205,10 +205,10 @@ class End(Protocol):
         self,
         result: object = None,
         error: BaseException | None = None,
-        tell: Callable[[Answer | Exception], object] | None = None,
+        on_answer: Callable[[Answer | Exception], object] | None = None,
     ) -> bool:
         """
-        End it with what a call would return or raise; *tell* gets the store's answer once that is written down.
+        End it with what a call would return or raise; *on_answer* gets the store's answer once that is written down.
 
         Returns:
             Whether it had not ended before; otherwise nothing is reported.

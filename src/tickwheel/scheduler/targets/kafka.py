@@ -154,7 +154,7 @@ class _Producer:
             if not answer.done():  # a stop has cancelled it
                 answer.set_result(error)
 
-        def tell(error: Any, _record: Any) -> None:
+        def delivered(error: Any, _record: Any) -> None:
             with self._wanted:
                 self._waiting -= 1
             loop.call_soon_threadsafe(settle, error)
@@ -169,7 +169,7 @@ class _Producer:
                 job.payload,
                 job.key.encode(),
                 headers=list({"message-id": firing.message_id, **headers(firing)}.items()),
-                on_delivery=tell,
+                on_delivery=delivered,
             )
         except (self._kafka.KafkaException, BufferError) as error:
             with self._wanted:

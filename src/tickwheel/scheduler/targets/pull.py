@@ -64,7 +64,7 @@ class _Held:
     queue: str
     firing: Firing
     end: End
-    tell: Callable[[], object] | None = None
+    report_start: Callable[[], object] | None = None
     timer: _Timer | None = None
     until: int = 0
 
@@ -149,7 +149,7 @@ class PullTarget:
             self._queues.clear()
             self._waiting = 0
             served: _Served = [(worker, [], []) for worker in workers if worker.found.set_running_or_notify_cancel()]
-        _tell(served)
+        _report_starts(served)
 
     # ---- the scheduler's side --------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class PullTarget:
                     queue.ready.append(held)
                 served = self._serve(queue)
         if is_open is not None:
-            _tell(served)
+            _report_starts(served)
 
     def _give_back(self, held: _Held) -> None:
         """
@@ -239,7 +239,7 @@ class PullTarget:
             served = self._serve(queue)
             if not served:
                 worker.timer = wait_timer(max(0.0, wait_s), self._stop_waiting, name, worker)
-        _tell(served)
+        _report_starts(served)
         found.add_done_callback(lambda done: self._stop_waiting(name, worker) if done.cancelled() else None)
         if not served:
             on_demand(name)
@@ -312,7 +312,7 @@ class PullTarget:
             self._waiting -= 1
             self._tidy(name, queue)
             served: _Served = [(worker, [], [])] if worker.found.set_running_or_notify_cancel() else []
-        _tell(served)
+        _report_starts(served)
 
     def figures(self) -> dict[str, dict[str, int]]:
         """
@@ -341,7 +341,9 @@ class PullTarget:
                 while len(granted) < worker.limit and self._start_first(queue):
                     granted.append(queue.ready.popleft())
                 leases = [self._grant(queue, held, worker.seconds) for held in granted]
-                served.append((worker, leases, [held.tell for held in granted if held.tell is not None]))
+                served.append(
+                    (worker, leases, [held.report_start for held in granted if held.report_start is not None])
+                )
         return served
 
     def _start_first(self, queue: _Queue) -> bool:
@@ -350,8 +352,8 @@ class PullTarget:
         """
         while queue.ready:
             held = queue.ready[0]
-            held.tell = held.tell or held.end.start()
-            if held.tell is not None:
+            held.report_start = held.report_start or held.end.start()
+            if held.report_start is not None:
                 return True
             queue.ready.popleft()
             if held.timer is not None:
@@ -392,8 +394,8 @@ class PullTarget:
             self._queues.pop(name, None)
 
 
-def _tell(served: _Served) -> None:
-    for worker, leases, tells in served:
-        for tell in tells:
-            tell()
+def _report_starts(served: _Served) -> None:
+    for worker, leases, reports in served:
+        for report_start in reports:
+            report_start()
         worker.found.set_result(leases)

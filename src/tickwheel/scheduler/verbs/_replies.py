@@ -38,9 +38,9 @@ class _Inbox:
         if not self._is_woken:
             self._is_woken = True
             with suppress(RuntimeError):  # the loop was closed: nobody waits
-                self.loop.call_soon_threadsafe(self._tell)
+                self.loop.call_soon_threadsafe(self._deliver)
 
-    def _tell(self) -> None:
+    def _deliver(self) -> None:
         self._is_woken = False  # before it looks: what comes from here on wakes it again
         while self._answered:
             waiter, answer = self._answered.popleft()

@@ -75,8 +75,8 @@ class InsideTests(DriverTests):
         """
 
         async def scenario() -> None:
-            told: list[object] = []
-            wheel = self.make_wheel(on_error=lambda error, timer: told.append((type(error), timer)))
+            raised: list[object] = []
+            wheel = self.make_wheel(on_error=lambda error, timer: raised.append((type(error), timer)))
             failing: list[Timer] = []
             signal = threading.Event()
 
@@ -88,7 +88,7 @@ class InsideTests(DriverTests):
             self.inside(wheel, act)
             await self.until(signal)
             await self.settle(wheel)
-            assert told == [(ZeroDivisionError, timer) for timer in failing]
+            assert raised == [(ZeroDivisionError, timer) for timer in failing]
             wheel.close()
 
         self.play(scenario())
@@ -99,11 +99,11 @@ class InsideTests(DriverTests):
         """
 
         async def scenario() -> None:
-            told: list[BaseException] = []
-            wheel = self.make_wheel(on_error=lambda error, _: told.append(error))
+            raised: list[BaseException] = []
+            wheel = self.make_wheel(on_error=lambda error, _: raised.append(error))
             wheel.call_later(0, wheel.fire_due)
             await self.settle(wheel)
-            (error,) = told
+            (error,) = raised
             assert isinstance(error, RuntimeError)
             assert isinstance(error, ReentrantError) or "automatically" in str(error)
             wheel.close()

@@ -67,66 +67,66 @@ class ArmTests(EngineTests):
         A timer before the armed deadline is announced, once for each arming; equal and later ones are not.
         """
         rig = self.rig()
-        told: list[str] = []
-        rig.engine.on_earlier = lambda: told.append("told")
+        calls: list[str] = []
+        rig.engine.on_earlier = lambda: calls.append("calls")
         rig.set("before any arming", 100)
-        assert told == []
+        assert calls == []
         rig.engine.arm()
         rig.set("equal", 100)
         rig.set("later", 101)
         rig.engine.call_later(float("inf"), print)
-        assert told == []
+        assert calls == []
         rig.set("earlier", 99)
         rig.set("earlier still", 98)
-        assert told == ["told"]
+        assert calls == ["calls"]
         rig.engine.arm()
         rig.set("once more", 97)
-        assert told == ["told"] * 2
+        assert calls == ["calls"] * 2
 
     def test_the_first_timer_is_earlier_than_nothing(self) -> None:
         """
         On an engine that was armed empty the first timer is announced, one that never fires is not.
         """
         rig = self.rig()
-        told: list[str] = []
-        rig.engine.on_earlier = lambda: told.append("told")
+        calls: list[str] = []
+        rig.engine.on_earlier = lambda: calls.append("calls")
         rig.engine.arm()
         never = rig.engine.call_later(float("inf"), print)
-        assert told == []
+        assert calls == []
         never.restart(5)
-        assert told == ["told"]
+        assert calls == ["calls"]
 
     def test_a_move_to_earlier_is_told(self) -> None:
         """
         A move before the armed deadline is announced, a move to later and a cancel are not.
         """
         rig = self.rig()
-        told: list[str] = []
-        rig.engine.on_earlier = lambda: told.append("told")
+        calls: list[str] = []
+        rig.engine.on_earlier = lambda: calls.append("calls")
         rig.set("a", 100)
         rig.set("b", 200)
         rig.engine.arm()
         rig.timers["b"].reschedule(rig.when(300))
         rig.timers["a"].reschedule(rig.when(150))
         rig.timers["a"].cancel()
-        assert told == []
+        assert calls == []
         rig.timers["b"].reschedule(rig.when(50))
-        assert told == ["told"]
+        assert calls == ["calls"]
 
     def test_a_drain_does_not_disarm(self) -> None:
         """
         A driver that waits through a drain hears of the next timer that is earlier than what it waits for.
         """
         rig = self.rig()
-        told: list[str] = []
-        rig.engine.on_earlier = lambda: told.append("told")
+        calls: list[str] = []
+        rig.engine.on_earlier = lambda: calls.append("calls")
         rig.set("a", 100)
         rig.engine.arm()
         rig.engine.drain()
         rig.set("later", 200)
-        assert told == []
+        assert calls == []
         rig.set("earlier", 50)
-        assert told == ["told"]
+        assert calls == ["calls"]
 
     def test_who_is_told_may_use_the_engine(self) -> None:
         """
@@ -169,13 +169,13 @@ class ArmTests(EngineTests):
         After `on_earlier` has raised, the next set calls it, however late its deadline.
         """
         rig = self.rig()
-        told: list[str] = []
+        calls: list[str] = []
         rig.engine.on_earlier = no_driver
         rig.engine.arm()
         with refused(OSError, "no driver"):
             rig.set("a", 100)
-        rig.engine.on_earlier = lambda: told.append("told")
+        rig.engine.on_earlier = lambda: calls.append("calls")
         rig.set("b", 300)
-        assert told == ["told"]
+        assert calls == ["calls"]
         rig.set("c", 200)
-        assert told == ["told"]
+        assert calls == ["calls"]

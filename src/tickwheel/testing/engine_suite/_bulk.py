@@ -115,17 +115,17 @@ class BulkTests(EngineTests):
         A set or move of many that brings something earlier is announced, once.
         """
         rig = self.rig()
-        told: list[str] = []
-        rig.engine.on_earlier = lambda: told.append("told")
+        calls: list[str] = []
+        rig.engine.on_earlier = lambda: calls.append("calls")
         rig.engine.arm()
         ids = rig.engine.call_later_many([5, 3, 4, math.inf], print)
-        assert told == ["told"]
+        assert calls == ["calls"]
         rig.engine.arm()
         rig.engine.move_many(ids, [6, 7, 8, 9])
         rig.engine.call_later_many([10, 11], print)
-        assert told == ["told"]
+        assert calls == ["calls"]
         rig.engine.move_many(ids, 1)
-        assert told == ["told"] * 2
+        assert calls == ["calls"] * 2
 
     def test_all_or_none(self) -> None:
         """

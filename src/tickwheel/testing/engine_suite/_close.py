@@ -47,15 +47,15 @@ class CloseTests(EngineTests):
         A drained engine is empty, open, and announces the next timer.
         """
         rig = self.rig()
-        told: list[str] = []
-        rig.engine.on_earlier = lambda: told.append("told")
+        calls: list[str] = []
+        rig.engine.on_earlier = lambda: calls.append("calls")
         rig.set("a", 10)
         rig.engine.drain()
         assert rig.engine.drain() == []
         assert not rig.engine.closed()
         rig.engine.arm()
         rig.set("b", 20)
-        assert told == ["told"]
+        assert calls == ["calls"]
         assert rig.turn(20) == ["b"]
 
     def test_after_a_close(self) -> None:

@@ -14,7 +14,7 @@ from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.postgres._arrays import ARRAY_TYPES, Array
-from tickwheel.scheduler.stores.postgres._errors import state_of_refusal, told
+from tickwheel.scheduler.stores.postgres._errors import state_of_refusal, store_error
 from tickwheel.scheduler.stores.postgres._join_check import check
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Connections:
                 connection.execute("COMMIT")
             except self._psycopg.Error as error:
                 is_connected = not connection.closed
-                raise told(error, self._url, is_connected=is_connected, is_committing=True) from error
+                raise store_error(error, self._url, is_connected=is_connected, is_committing=True) from error
 
     def reading(self) -> AbstractContextManager[Connection]:
         """
@@ -209,7 +209,7 @@ class Connections:
         try:
             yield
         except (self._psycopg.Error, UnicodeError, OverflowError) as error:
-            raise told(error, self._url, is_connected=not connection.closed) from error
+            raise store_error(error, self._url, is_connected=not connection.closed) from error
 
     def close(self) -> None:
         """
@@ -226,8 +226,8 @@ class Connections:
         if error.sqlstate is None:
             error.sqlstate = state_of_refusal(text)
         if error.sqlstate is not None:
-            return told(error, self._url, is_connected=False)
+            return store_error(error, self._url, is_connected=False)
         if isinstance(error, self._psycopg.ProgrammingError):
             what = f"{self._url} cannot be understood ({text.strip()})"
             return StoreError(what, "write postgres://user:password@host:port/database")
-        return told(error, self._url, is_connected=False)
+        return store_error(error, self._url, is_connected=False)

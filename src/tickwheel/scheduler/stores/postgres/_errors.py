@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 
-__all__ = ["state_of_refusal", "told"]
+__all__ = ["state_of_refusal", "store_error"]
 
 
 class _Words(NamedTuple):
@@ -126,7 +126,7 @@ def state_of_refusal(text: str) -> str | None:
     return None
 
 
-def told(error: Exception, url: str, *, is_connected: bool, is_committing: bool = False) -> StoreError:
+def store_error(error: Exception, url: str, *, is_connected: bool, is_committing: bool = False) -> StoreError:
     """
     Return the `StoreError` for *error*, which names *url*.
 

@@ -41,14 +41,14 @@ class Notifier:
         self._thread = threading.Thread(target=self._run, name="tickwheel-notifier", daemon=True)
         self._thread.start()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """
         Let it be announced soon.
         """
         self._has_news = True
         self._wanted.set()
 
-    def tell_after(self, number: str) -> None:
+    def notify_after(self, number: str) -> None:
         """
         Let it be announced once the transaction of that *number* has been committed by the session that holds it.
         """
@@ -122,10 +122,10 @@ class PostgresSubscription:
         Take in what has come; return whether a notification was among it.
         """
         self._connection.pgconn.consume_input()
-        told = 0
+        count = 0
         while self._connection.pgconn.notifies():
-            told += 1
-        return told > 0
+            count += 1
+        return count > 0
 
     def close(self) -> None:
         self._connection.close()

@@ -144,7 +144,7 @@ class PostgresStore:
             if batch.has_found is not None:
                 self._sets_new = not batch.has_found
             if batch.has_notes:
-                self._tell()
+                self._notify()
             return answers
         what = f"{self.url}: others keep making jobs of the same keys"
         raise StoreError(what, "try again", is_transient=True)
@@ -154,7 +154,7 @@ class PostgresStore:
         cursor = connections.join(connection, is_async=False)
         with connections.translated(cursor.connection), self._same_server():
             answers, number = run(cursor, joined(writes, self.shard_of, database, self.url))
-        self._tell_after(number)
+        self._notify_after(number)
         return answers
 
     async def join_async(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
@@ -162,7 +162,7 @@ class PostgresStore:
         cursor = connections.join(connection, is_async=True)
         with connections.translated(cursor.connection), self._same_server():
             answers, number = await run_async(cursor, joined(writes, self.shard_of, database, self.url))
-        self._tell_after(number)
+        self._notify_after(number)
         return answers
 
     def get(self, key: str) -> Job | None:
@@ -340,7 +340,7 @@ class PostgresStore:
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         with self._open_connections().writing() as connection:
             unowned = _withdrawals.request(connection, jobs, self._shard_of)
-        self._tell()
+        self._notify()
         return unowned
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
@@ -369,12 +369,12 @@ class PostgresStore:
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 
-    def _tell(self) -> None:
-        self._open_notifier().tell()
+    def _notify(self) -> None:
+        self._open_notifier().notify()
 
-    def _tell_after(self, number: str | None) -> None:
+    def _notify_after(self, number: str | None) -> None:
         if number is not None:
-            self._open_notifier().tell_after(number)
+            self._open_notifier().notify_after(number)
 
     def _open_notifier(self) -> Notifier:
         with self._making:

@@ -14,7 +14,7 @@ from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._leap import leap
 from tickwheel.scheduler.stores._lifetime import Lifetime
-from tickwheel.scheduler.stores.redis._errors import told
+from tickwheel.scheduler.stores.redis._errors import store_error
 from tickwheel.scheduler.stores.redis._scripts import SCRIPTS
 
 __all__ = ["Connection", "Connections"]
@@ -116,7 +116,7 @@ class Connections:
             self._connect(connection)
             yield connection
         except self._redis.RedisError as error:
-            raise told(error, self._url) from error
+            raise store_error(error, self._url) from error
         finally:
             with self._lock:
                 if self.lifetime.is_closed:
@@ -187,7 +187,7 @@ class Connections:
             return connection.read_response()
         except (self._redis.ConnectionError, self._redis.TimeoutError) as error:
             connection.disconnect()
-            raise told(error, self._url, is_sent=is_write) from error
+            raise store_error(error, self._url, is_sent=is_write) from error
         except BaseException as error:
             if not isinstance(error, self._redis.ResponseError):
                 connection.disconnect()  # an answer that nobody read would be taken for that of the next question

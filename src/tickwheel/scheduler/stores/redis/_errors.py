@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 
-__all__ = ["LOST", "told"]
+__all__ = ["LOST", "store_error"]
 
 
 class _Words(NamedTuple):
@@ -89,7 +89,7 @@ _CLASSES: Final = {
 _CODE: Final = re.compile(r"[A-Z]{2,}\b")
 
 
-def told(error: Exception, url: str, *, is_sent: bool = False) -> StoreError:
+def store_error(error: Exception, url: str, *, is_sent: bool = False) -> StoreError:
     """
     Return the `StoreError` for *error*, which names *url*.
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._lifetime import Lifetime
-from tickwheel.scheduler.stores.sqlite._errors import told
+from tickwheel.scheduler.stores.sqlite._errors import store_error
 from tickwheel.scheduler.stores.sqlite._open_file import OpenFile
 
 __all__ = ["Connections"]
@@ -82,7 +82,7 @@ class Connections:
                 connection.execute("COMMIT")
             except sqlite3.Error as error:
                 self._roll_back(connection)
-                raise told(error, self._url, is_committing=True) from error
+                raise store_error(error, self._url, is_committing=True) from error
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreFullError
 
-__all__ = ["told", "translated"]
+__all__ = ["store_error", "translated"]
 
 
 class _Words(NamedTuple):
@@ -63,10 +63,10 @@ def translated(url: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeError, OverflowError) as error:
-        raise told(error, url) from error
+        raise store_error(error, url) from error
 
 
-def told(error: Exception, url: str, *, is_committing: bool = False) -> StoreError:
+def store_error(error: Exception, url: str, *, is_committing: bool = False) -> StoreError:
     """
     Return the `StoreError` for *error*; a disk that fails while it commits may have committed.
     """

@@ -127,11 +127,11 @@ class Follower:
     A thread that notifies the owner when transactions of others have ended, which nothing else announces.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], tell: Callable[[], object]) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], notify: Callable[[], object]) -> None:
         """
-        Start it; it makes its connection with *connect*, and calls *tell* after each commit while it follows.
+        Start it; it makes its connection with *connect*, and calls *notify* after each commit while it follows.
         """
-        self._connect, self._tell = connect, tell
+        self._connect, self._notify = connect, notify
         self._wanted = threading.Event()
         self._until = 0.0
         self._generation = 0
@@ -172,7 +172,7 @@ class Follower:
             version = connection.execute("PRAGMA data_version").fetchone()[0]
             if version != seen:
                 seen = version
-                self._tell()
+                self._notify()
                 if connection.execute(SQL["read_ledger"]).fetchone()[0] >= self._generation:
                     break
             if self._wanted.wait(pause_s):
