@@ -64,7 +64,7 @@ class _Held:
     queue: str
     firing: Firing
     end: End
-    report_start: Callable[[], object] | None = None
+    announce: Callable[[], object] | None = None
     timer: _Timer | None = None
     until: int = 0
 
@@ -149,7 +149,7 @@ class PullTarget:
             self._queues.clear()
             self._waiting = 0
             served: _Served = [(worker, [], []) for worker in workers if worker.found.set_running_or_notify_cancel()]
-        _report_starts(served)
+        _announce(served)
 
     # ---- the scheduler's side --------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class PullTarget:
                     queue.ready.append(held)
                 served = self._serve(queue)
         if is_open is not None:
-            _report_starts(served)
+            _announce(served)
 
     def _give_back(self, held: _Held) -> None:
         """
@@ -239,7 +239,7 @@ class PullTarget:
             served = self._serve(queue)
             if not served:
                 worker.timer = wait_timer(max(0.0, wait_s), self._stop_waiting, name, worker)
-        _report_starts(served)
+        _announce(served)
         found.add_done_callback(lambda done: self._stop_waiting(name, worker) if done.cancelled() else None)
         if not served:
             on_demand(name)
@@ -312,7 +312,7 @@ class PullTarget:
             self._waiting -= 1
             self._tidy(name, queue)
             served: _Served = [(worker, [], [])] if worker.found.set_running_or_notify_cancel() else []
-        _report_starts(served)
+        _announce(served)
 
     def figures(self) -> dict[str, dict[str, int]]:
         """
@@ -341,9 +341,7 @@ class PullTarget:
                 while len(granted) < worker.limit and self._start_first(queue):
                     granted.append(queue.ready.popleft())
                 leases = [self._grant(queue, held, worker.seconds) for held in granted]
-                served.append(
-                    (worker, leases, [held.report_start for held in granted if held.report_start is not None])
-                )
+                served.append((worker, leases, [held.announce for held in granted if held.announce is not None]))
         return served
 
     def _start_first(self, queue: _Queue) -> bool:
@@ -352,8 +350,8 @@ class PullTarget:
         """
         while queue.ready:
             held = queue.ready[0]
-            held.report_start = held.report_start or held.end.start()
-            if held.report_start is not None:
+            held.announce = held.announce or held.end.start()
+            if held.announce is not None:
                 return True
             queue.ready.popleft()
             if held.timer is not None:
@@ -394,8 +392,8 @@ class PullTarget:
             self._queues.pop(name, None)
 
 
-def _report_starts(served: _Served) -> None:
+def _announce(served: _Served) -> None:
     for worker, leases, reports in served:
-        for report_start in reports:
-            report_start()
+        for announce in reports:
+            announce()
         worker.found.set_result(leases)
