@@ -224,7 +224,7 @@ INSERT INTO tickwheel_node (owner, seen_until) VALUES (%s, %s)
 ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until;
 
 -- name: report_figures
-UPDATE tickwheel_node SET figures = %s, heard_at = floor(extract(epoch FROM clock_timestamp()) * 1000) WHERE owner = %s;
+UPDATE tickwheel_node SET figures = %s, heard_at = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint WHERE owner = %s;
 
 -- name: nodes
 SELECT owner, seen_until, heard_at, figures FROM tickwheel_node
