@@ -25,6 +25,7 @@ def proven(run_proof):
     def run(*command):
         done = run_proof([sys.executable, str(HERE / command[0]), *command[1:]], 300)
         assert done.stdout, done.stderr
+        print(done.stdout)  # for a failure
         return done.returncode, done.stdout.strip().splitlines()[-1]
 
     return run

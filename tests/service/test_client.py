@@ -392,6 +392,8 @@ def test_asyncio(server):
             waiting = asyncio.ensure_future(client.lease("slow", wait=60))
             await asyncio.sleep(0.05)
             waiting.cancel()
+            while client.stats()["pull"].get("slow", {"workers": 0})["workers"]:  # noqa: ASYNC110  nobody says when
+                await asyncio.sleep(0.01)
             await client.set("slow", delay=0, target="pull", handler="slow")
             (lease,) = await client.lease("slow")
             await client.ack(lease.fire_id)
