@@ -182,6 +182,8 @@ class Migration:
         self._fence()
         try:
             self._check_that_they_differ()
+            for pause in self._source.scopes():  # before the jobs, which must not start there in the meantime
+                self._target.set_scope(pause.scope, pause, None)
             self._finish()
             while self._pass():
                 pass

@@ -153,16 +153,18 @@ def as_moved(job):
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_all_is_moved(stores):
     """
-    Pending and dead jobs arrive as they were, the source is empty, and generations go on above.
+    Pending and dead jobs arrive as they were, the source is empty, and generations go on above; scopes stay paused.
     """
     source, target, _, _ = stores
     before = fill(source)
+    source.set_scope("handler:h", model.Pause(5, "ops", "the mail server", "handler:h"), None)
     report = Migration(source, target, batch=BATCH).run()
     assert (report.moved, report.left, report.is_complete) == (len(before), 0, True)
     after = {job.key: job for job in everything(target)}
     assert {key: as_moved(job) for key, job in after.items()} == {key: as_moved(job) for key, job in before.items()}
     assert all(after[key].generation > before[key].generation for key in before)
     assert source.count() == {"pending": 0, "running": 0, "dead": 0}
+    assert target.scopes() == source.scopes() != []
     assert target.apply([model.Set(model.Job("new", 0, FAR))])[0].job.generation > max(
         job.generation for job in before.values()
     )
