@@ -36,6 +36,10 @@ Step = tuple[float, float]
 """So many seconds after the beginning the time of day is off by so many."""
 
 HOUR: Final = 3600.0
+PAUSE_S: Final = 0.05
+STALLED_S: Final = 0.15
+"""A run in which two sets and a pause took so much longer than the pause says more of the machine than of us."""
+TRIES: Final = 3
 SETTLED_S: Final = 6.0
 LATE_S: Final = 1.0
 SILENT_S: Final = 2.0
@@ -126,7 +130,7 @@ def live(length: float, folder: Path, seed: int) -> None:
         scheduler.set("cron", cron="* * * * * *", payload="cron", handler="note")
         began = time.monotonic()
         print(began, flush=True)
-        number = 0
+        number, stalled = 0, 0.0
         while (now := time.monotonic() - began) < length:
             number += 1
             wait = dice.uniform(0.0, 4.0)
@@ -136,9 +140,10 @@ def live(length: float, folder: Path, seed: int) -> None:
             key, wall = f"at-{number}", time.time() + wait
             scheduler.set(key, at=wall, payload=key, handler="note")
             asked.append((key, time.monotonic() - began, wall - began_wall(began)))
-            time.sleep(0.05)
+            time.sleep(PAUSE_S)
+            stalled = max(stalled, time.monotonic() - began - now - PAUSE_S)
         time.sleep(4.0 + 2 * LATE_S)
-    print(json.dumps({"runs": runs, "asked": asked}))
+    print(json.dumps({"runs": runs, "asked": asked, "stalled": stalled}))
 
 
 def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - it is meant to be kept
@@ -255,9 +260,13 @@ def main() -> int:
     for name, steps in scenarios(options.trips, seed).items():
         if options.only not in name:
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            told = run(steps, Path(folder), seed)
-        found = judge(told)
+        for _ in range(TRIES):
+            with tempfile.TemporaryDirectory() as folder:
+                told = run(steps, Path(folder), seed)
+            found = judge(told)
+            if not found or told["stalled"] < STALLED_S:
+                break
+            print(f"{name}: the machine stalled for {told['stalled']:.1f} s, so once more: {found[0]}", flush=True)
         count, wrong, jobs = count + 1, wrong + bool(found), jobs + len(told["asked"])
         for line in found[:8]:
             print(f"{name}: {line}", flush=True)
