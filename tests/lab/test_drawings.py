@@ -36,9 +36,14 @@ def test_a_drawing_is_current(name: str) -> None:
 
 def test_every_drawing_is_drawn() -> None:
     """
-    There is no picture in the docs that nothing draws, and each is shown or linked by the page.
+    There is no picture in the docs that nothing draws, but for one by hand that the page of its name shows.
+
+    Those that are drawn are shown or linked by the page on timing wheels.
     """
+    by_hand = {path.name for path in FOLDER.glob("*.svg") if path.with_suffix(".md").exists()}
     names = {path.name for path in FOLDER.iterdir() if path.suffix in {".svg", ".html"}}
-    assert names == set(drawings().DRAWINGS)
+    assert names - by_hand == set(drawings().DRAWINGS)
     page = (FOLDER / "timing-wheels.md").read_text("utf-8")
-    assert all(f"({name})" in page for name in names)
+    assert all(f"({name})" in page for name in names - by_hand)
+    for name in by_hand:
+        assert f"({name})" in (FOLDER / name).with_suffix(".md").read_text("utf-8")
