@@ -1,6 +1,6 @@
 from array import array
 from asyncio import TimerHandle
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
 from contextvars import Context
 from types import TracebackType
 from typing import Any, Self, TypeVar, TypeVarTuple, Unpack, final
@@ -16,6 +16,7 @@ __all__ = [
     "CacheIterator",
     "Deadlines",
     "Engine",
+    "Keys",
     "Timeout",
     "Timer",
     "TimerLoop",
@@ -141,6 +142,15 @@ class Engine:
     def move_many(self, timers: Iterable[Timer | int], delays: Seconds | Iterable[Seconds]) -> int: ...
     def pending(self, limit: int | None = None) -> list[Pending]: ...
     def stats(self) -> dict[str, Any]: ...
+
+@disjoint_base
+class Keys:
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Self: ...
+    def _look(self, entry: Any) -> tuple[Any, float]: ...
+    def _open(self, entries: dict[Any, Any], kind: type[Any]) -> None: ...
+    def _renew(self, entry: Any, value: Any, delay: Seconds) -> tuple[Any] | None: ...
+    def move(self, key: Hashable, delay: Seconds) -> bool: ...
+    def set(self, key: Hashable, value: Any, delay: Seconds) -> None: ...
 
 @final
 class Alarm:

@@ -21,6 +21,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     timers::coroutine::register(module)?;
     timers::timer_methods::register(module)?;
     timers::set::register(module)?;
+    timers::keyed::register(module)?;
     aio::set::register(module)?;
     aio::timeout_type::register(module)?;
     cpython::record::register(module)?;

@@ -10,7 +10,10 @@ from typing import Any, Final
 from tickwheel.timers.keyed import Keyed
 from tickwheel.typing import Seconds
 
-__all__ = ["KeyedVerbs"]
+__all__ = ["HOT_KEYED_VERBS", "KeyedVerbs"]
+
+HOT_KEYED_VERBS: Final = ("move", "set")
+"""What a wheel takes over from its keys as it is, a Python call cheaper."""
 
 _ABSENT: Final = object()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tickwheel import _core
 from tickwheel.clock import Clock, seconds, to_timeout
-from tickwheel.drivers._keyed_verbs import KeyedVerbs
+from tickwheel.drivers._keyed_verbs import HOT_KEYED_VERBS, KeyedVerbs
 from tickwheel.drivers._manual import ManualDriver
 from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._verbs import HOT_VERBS, TimerVerbs
@@ -91,9 +91,13 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         except TypeError:
             driver.stop()
             raise
-        for verb in HOT_VERBS:
-            if getattr(type(self), verb) is getattr(TimerVerbs, verb):  # not so if a subclass has its own
-                self.__dict__[verb] = getattr(engine, verb)
+        self._take_over(HOT_VERBS, TimerVerbs, engine)
+        self._take_over(HOT_KEYED_VERBS, KeyedVerbs, self._keyed)
+
+    def _take_over(self, verbs: tuple[str, ...], base: type, owner: object) -> None:
+        for verb in verbs:
+            if getattr(type(self), verb) is getattr(base, verb):  # not so if a subclass has its own
+                self.__dict__[verb] = getattr(owner, verb)
 
     @classmethod
     def asyncio(cls, *, loop: AbstractEventLoop | None = None, **options: Any) -> Self:

@@ -3,6 +3,8 @@ Timers by key: one for each, with a value, and one function for all that expire.
 
 Keys are looked up under a re-entrant lock, as `functools.lru_cache` does: their `__hash__` and `__eq__` may raise or
 come back in, but must not wait for another thread that uses the same wheel.
+A key that is pending on a native engine is set and moved without the lock, in one native step (`tickwheel._core.Keys`).
+So the holder of the lock must not look at a pending entry twice, and ends its timer before all else.
 
 Internal: other rooms use it, users do not.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from tickwheel._core import Keys
 from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers.contract import Engine, Timer
 from tickwheel.timers.locks import OUTER, new_lock
@@ -21,7 +24,7 @@ from tickwheel.typing import Pending, Seconds, Unique
 __all__ = ["Keyed"]
 
 
-class Keyed(Unique):
+class Keyed(Keys, Unique):
     """
     The keyed timers of an engine; all methods may be called from any thread.
 
@@ -43,20 +46,20 @@ class Keyed(Unique):
         self._engine = engine
         self._on_expire = on_expire
         self._entries: dict[Hashable, _Entry] = {}
+        self._open(self._entries, _Entry)
         self._lock = new_lock(OUTER)
 
-    def set(self, key: Hashable, value: Any, delay: Seconds) -> None:
-        """
-        Let *key* expire with *value* in *delay* seconds; a pending key is moved and takes the new value.
-        """
+    def _set(self, key: Hashable, value: Any, delay: Seconds) -> None:
         if self._on_expire is None:
             message = f"nobody would hear that {key!r} expires: pass on_expire= to the wheel"
             raise TypeError(message)
+        former: tuple[Any] | None = None  # a value goes when the lock is free
         with self._lock:
             entry = self._find(key)
-            if entry is not None and entry.timer.restart(delay):
-                value, entry.value = entry.value, value  # the old one goes when the lock is free
-                return
+            if entry is not None:
+                former = self._renew(entry, value, delay)
+                if former is not None:
+                    return
             entry = _Entry(self, key, value)
             entry.timer = self._engine.call_later(delay, entry)
             try:
@@ -66,10 +69,7 @@ class Keyed(Unique):
                 entry.timer.cancel()
                 raise
 
-    def move(self, key: Hashable, delay: Seconds) -> bool:
-        """
-        Let *key* expire in *delay* seconds from now, with the value it has; return whether it was pending.
-        """
+    def _move(self, key: Hashable, delay: Seconds) -> bool:
         with self._lock:
             entry = self._find(key)
             return entry is not None and entry.timer.restart(delay)
@@ -82,8 +82,8 @@ class Keyed(Unique):
             entry = self._find(key)
             if entry is None:
                 return False
-            entry.is_live = False
             entry.timer.cancel()
+            entry.is_live = False
             self._entries.pop(key, None)
             return True
 
@@ -101,7 +101,7 @@ class Keyed(Unique):
         """
         with self._lock:
             entry = self._find(key)
-            return None if entry is None else (entry.value, entry.timer.when())
+            return None if entry is None else self._look(entry)
 
     def listed(self, limit: int | None) -> list[Pending]:
         """
@@ -121,7 +121,8 @@ class Keyed(Unique):
         """
         with self._lock:
             pending = end()
-            entries, self._entries = self._entries, {}
+            entries = self._entries.copy()
+            self._entries.clear()
             ended = listed(pending)
             for each in pending:
                 if isinstance(each.callback, StandIn):

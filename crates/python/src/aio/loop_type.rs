@@ -14,6 +14,7 @@ use crate::aio::handle::{
 };
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{plain, FastMethods};
+use crate::cpython::member::offset_of_member;
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
 
 /// None, with a reference for the caller.
@@ -118,13 +119,7 @@ static ATTRIBUTES: Table<ffi::PyGetSetDef, 3> = Table([
 
 /// Where the objects of a class with slots keep a member.
 fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
-    let member = class.getattr("__dict__")?.get_item(name).map_err(|_| unknown_layout(name))?;
-    if member.get_type().name()? != "member_descriptor" {
-        return Err(unknown_layout(name));
-    }
-    // SAFETY: the type was checked; its structure is public.
-    let offset = unsafe { (*(*member.as_ptr().cast::<ffi::PyMemberDescrObject>()).d_member).offset };
-    usize::try_from(offset).map_err(|_| unknown_layout(name))
+    offset_of_member(class, name)?.ok_or_else(|| unknown_layout(name))
 }
 
 /// Derive the type, once for all loops.

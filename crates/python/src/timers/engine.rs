@@ -104,30 +104,44 @@ impl Engine {
     /// The caller has a reference to `timer`, which is one of this engine's.
     #[inline]
     pub(crate) unsafe fn shift(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
+        // SAFETY: the caller keeps a timer of this engine.
+        let moved = unsafe { self.refile(py, timer, deadline)? };
+        if moved == Some(true) {
+            self.wake(py)?;
+        }
+        Ok(moved.is_some())
+    }
+
+    /// The same without a wake, and so without running Python: whether the driver has to be notified, None for a timer that has ended.
+    ///
+    /// # Safety
+    ///
+    /// The caller has a reference to `timer`, which is one of this engine's.
+    #[inline]
+    pub(crate) unsafe fn refile(
+        &self,
+        py: Python<'_>,
+        timer: *mut TimerObject,
+        deadline: u64,
+    ) -> PyResult<Option<bool>> {
         // SAFETY: the caller's reference keeps the timer; its state is read after the clock was, with no Python in between.
-        let is_earlier = unsafe {
+        unsafe {
             if (*timer).is_pending() {
                 (*timer).deadline = deadline;
                 let id = Id::from_u64((*timer).id);
-                self.state.with(py, |state| {
+                return Ok(Some(self.state.with(py, |state| {
                     state.wheel.reschedule(id, deadline);
                     state.is_earlier(deadline)
-                })
-            } else if (*timer).id == FIRING && !(*timer).call.is_none() {
-                if self.state.with(py, |state| state.is_closed) {
-                    return Ok(false);
-                }
-                let is_earlier = self.file(py, timer, deadline)?;
-                ffi::Py_INCREF(timer.cast());
-                is_earlier
-            } else {
-                return Ok(false);
+                })));
             }
-        };
-        if is_earlier {
-            self.wake(py)?;
+            let is_firing = (*timer).id == FIRING && !(*timer).call.is_none();
+            if !is_firing || self.state.with(py, |state| state.is_closed) {
+                return Ok(None);
+            }
+            let is_earlier = self.file(py, timer, deadline)?;
+            ffi::Py_INCREF(timer.cast());
+            Ok(Some(is_earlier))
         }
-        Ok(true)
     }
 
     /// Notify the driver that something earlier has come. If that raises, the next set notifies it again.

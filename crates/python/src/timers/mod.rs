@@ -7,6 +7,7 @@ pub(crate) mod engine_methods;
 pub(crate) mod firing;
 pub(crate) mod handle;
 pub(crate) mod id_array;
+pub(crate) mod keyed;
 pub(crate) mod latch;
 pub(crate) mod payload;
 pub(crate) mod pending;

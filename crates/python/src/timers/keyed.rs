@@ -1,0 +1,288 @@
+//! `Keys`: what `tickwheel.timers.keyed` builds on. It sets and moves a key that is pending, in one step and without a lock; all else
+//! is said in Python, under one.
+//!
+//! A key is found by Python, which may do anything meanwhile. From then on nothing else runs: the entry's timer is looked at, moved, and
+//! its value replaced. The holder of the lock sees a pending entry as it was before or as it is after. What is not pending is left to it.
+
+use std::mem::replace;
+use std::sync::OnceLock;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple, PyType};
+use tickwheel_core::NEVER;
+
+use crate::clock::{seconds, to_ns};
+use crate::cpython::cell::guard;
+use crate::cpython::fast_methods::{fast, FastMethods};
+use crate::cpython::member::offset_of_member;
+use crate::cpython::type_builder::Table;
+use crate::timers::engine::Engine;
+use crate::timers::handle::TimerObject;
+use crate::timers::timer::TYPE;
+
+/// The keyed timers of an engine, as far as they are native.
+#[pyclass(frozen, subclass, module = "tickwheel._core")]
+pub(crate) struct Keys {
+    place: OnceLock<Place>,
+}
+
+/// Where the entries are, and where an entry has its timer and its value.
+struct Place {
+    entries: Py<PyDict>,
+    kind: Py<PyType>,
+    timer: usize,
+    value: usize,
+}
+
+/// What came of a move.
+enum Moved {
+    /// It was done; the driver may have to be notified.
+    Done { is_earlier: bool },
+    /// The timer has ended, or is firing where it had to be pending.
+    Ended,
+}
+
+/// A timer in an entry, and its engine, both kept.
+struct Filed<'py> {
+    timer: Bound<'py, PyAny>,
+    engine: Bound<'py, Engine>,
+}
+
+impl<'py> Filed<'py> {
+    /// The timer of an entry, if that is a native one that has not ended.
+    fn of(place: &Place, entry: &Bound<'py, PyAny>) -> Option<Self> {
+        // SAFETY: a slot of an entry is an object or null; the type of what is in it is checked, and a timer names its engine until it ends.
+        unsafe {
+            let timer = Bound::from_borrowed_ptr_or_opt(entry.py(), *place.word(entry, place.timer))?;
+            let object = timer.as_ptr().cast::<TimerObject>();
+            if !TYPE.is_of(&timer) || (*object).engine.is_null() {
+                return None;
+            }
+            let engine = (*object).engine(entry.py()).to_owned();
+            Some(Self { timer, engine })
+        }
+    }
+
+    fn object(&self) -> *mut TimerObject {
+        self.timer.as_ptr().cast()
+    }
+
+    fn is_pending(&self) -> bool {
+        // SAFETY: the timer is kept, and its state is a number.
+        unsafe { (*self.object()).is_pending() }
+    }
+
+    /// Move the timer; runs no Python after the clock was read, unless there is an error.
+    fn shift(&self, delay: &Bound<'py, PyAny>, of_pending_only: bool) -> PyResult<Moved> {
+        let (py, engine) = (delay.py(), self.engine.get());
+        // SAFETY: the delay is the caller's.
+        let delay = unsafe { to_ns(py, delay.as_ptr(), "delay") }?;
+        let deadline = engine.now(py)?.saturating_add(delay).min(NEVER);
+        if of_pending_only && !self.is_pending() {
+            return Ok(Moved::Ended);
+        }
+        // SAFETY: the timer is kept, and is this engine's.
+        let moved = unsafe { engine.refile(py, self.object(), deadline)? };
+        Ok(moved.map_or(Moved::Ended, |is_earlier| Moved::Done { is_earlier }))
+    }
+}
+
+impl Place {
+    /// One of the words of an entry.
+    fn word(&self, entry: &Bound<'_, PyAny>, offset: usize) -> *mut *mut ffi::PyObject {
+        assert!(entry.get_type().is(&self.kind), "an entry is of the class that was given");
+        // SAFETY: the offset is that of a slot of this very class.
+        unsafe { entry.as_ptr().byte_add(offset).cast() }
+    }
+
+    /// Replace the value of an entry; the caller drops the former one, which runs Python.
+    fn exchange<'py>(&self, entry: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+        // SAFETY: the slot owns a reference, which is taken over, and gets one of its own.
+        unsafe {
+            let former = replace(&mut *self.word(entry, self.value), value.clone().into_ptr());
+            Bound::from_owned_ptr_or_opt(entry.py(), former)
+        }
+    }
+}
+
+impl Keys {
+    fn place(&self) -> PyResult<&Place> {
+        self.place.get().ok_or_else(|| PyTypeError::new_err("the keys were never opened"))
+    }
+
+    /// Set or move a pending key; false: it is for the one that takes the lock.
+    #[inline]
+    fn renew_pending<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        value: Option<&Bound<'py, PyAny>>,
+        delay: &Bound<'py, PyAny>,
+    ) -> PyResult<bool> {
+        let (py, place) = (key.py(), self.place()?);
+        let Some(entry) = place.entries.bind(py).get_item(key)? else {
+            return Ok(false);
+        };
+        let Some(filed) = Filed::of(place, &entry).filter(Filed::is_pending) else {
+            return Ok(false);
+        };
+        let Moved::Done { is_earlier } = filed.shift(delay, true)? else {
+            return Ok(false);
+        };
+        let former = value.and_then(|value| place.exchange(&entry, value));
+        if is_earlier {
+            filed.engine.get().wake(py)?;
+        }
+        drop(former);
+        Ok(true)
+    }
+}
+
+#[pymethods]
+impl Keys {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
+        Self { place: OnceLock::new() }
+    }
+
+    /// Begin with *entries*, a dict of objects of the class *kind*, which has slots `timer` and `value`: for `__init__`.
+    fn _open(&self, entries: Py<PyDict>, kind: &Bound<'_, PyType>) -> PyResult<()> {
+        let slot = |name: &str| {
+            let no_slot = || PyTypeError::new_err(format!("{kind} has no slot {name}"));
+            offset_of_member(kind, name)?.ok_or_else(no_slot)
+        };
+        let place = Place { entries, kind: kind.clone().unbind(), timer: slot("timer")?, value: slot("value")? };
+        self.place.set(place).map_err(|_| PyTypeError::new_err("the keys were opened before"))
+    }
+
+    /// Move the timer of *entry*, also one that is firing, and give it *value*, in one step; returns `(former value,)`.
+    ///
+    /// None: the timer has ended, and nothing was changed.
+    fn _renew<'py>(
+        &self,
+        entry: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+        delay: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<(Option<Bound<'py, PyAny>>,)>> {
+        let (py, place) = (entry.py(), self.place()?);
+        let Some(filed) = Filed::of(place, entry) else {
+            let timer = entry.getattr(intern!(py, "timer"))?; // an engine in Python, whose keys are all under the lock
+            let is_moved = timer.call_method1(intern!(py, "restart"), (delay,))?.is_truthy()?;
+            return Ok(is_moved.then(|| (place.exchange(entry, value),)));
+        };
+        let Moved::Done { is_earlier } = filed.shift(delay, false)? else {
+            return Ok(None);
+        };
+        let former = place.exchange(entry, value);
+        if is_earlier {
+            filed.engine.get().wake(py)?;
+        }
+        Ok(Some((former,)))
+    }
+
+    /// Return the value of *entry* and when it expires, in seconds, both of one moment.
+    fn _look<'py>(&self, entry: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (py, place) = (entry.py(), self.place()?);
+        let value = || entry.getattr(intern!(py, "value"));
+        let Some(filed) = Filed::of(place, entry) else {
+            let when = entry.getattr(intern!(py, "timer"))?.call_method0(intern!(py, "when"))?;
+            return Ok((value()?, when));
+        };
+        // SAFETY: the timer is kept, and its deadline is copied.
+        let deadline = unsafe { (*filed.object()).deadline };
+        Ok((value()?, seconds(deadline).into_pyobject(py)?.into_any()))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // A cycle through the entries is broken by their dict.
+        self.place.get().map_or(Ok(()), |place| visit.call(&place.entries))
+    }
+}
+
+unsafe extern "C" fn set(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the method's descriptor lets the interpreter call it on `Keys` only, with `count` words that are the caller's.
+    unsafe {
+        guard(|py| {
+            let keys = Borrowed::from_ptr(py, slf).cast_unchecked::<Keys>();
+            if count == 3 && names.is_null() {
+                let word = |at: usize| Borrowed::from_ptr(py, *args.add(at));
+                if keys.get().renew_pending(&word(0), Some(&word(1)), &word(2))? {
+                    return Ok(py.None().into_ptr());
+                }
+            }
+            by_python(py, slf, intern!(py, "_set").as_ptr(), args, count as usize, names)
+        })
+    }
+}
+
+unsafe extern "C" fn shift(
+    slf: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by the interpreter on `Keys`, with `count` words at `args` and one more for each name.
+    unsafe {
+        guard(|py| {
+            let keys = Borrowed::from_ptr(py, slf).cast_unchecked::<Keys>();
+            if count == 2 && names.is_null() {
+                let word = |at: usize| Borrowed::from_ptr(py, *args.add(at));
+                if keys.get().renew_pending(&word(0), None, &word(1))? {
+                    return Ok(true.into_pyobject(py)?.to_owned().into_any().into_ptr());
+                }
+            }
+            by_python(py, slf, intern!(py, "_move").as_ptr(), args, count as usize, names)
+        })
+    }
+}
+
+/// Call a method of the subclass with the same arguments.
+unsafe fn by_python(
+    py: Python<'_>,
+    slf: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: usize,
+    names: *mut ffi::PyObject,
+) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: there are as many words as `count` and `names` say; the interpreter keeps none of them.
+    unsafe {
+        let all = count + if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) as usize };
+        let mut words = Vec::with_capacity(all + 1);
+        words.push(slf);
+        words.extend_from_slice(std::slice::from_raw_parts(args, all));
+        let result = ffi::PyObject_VectorcallMethod(name, words.as_ptr(), count + 1, names);
+        Ok(Bound::from_owned_ptr_or_err(py, result)?.into_ptr())
+    }
+}
+
+static METHODS: FastMethods<2> = Table([
+    fast(
+        c"set",
+        set,
+        c"set($self, key, value, delay)\n--\n\n\
+            Let *key* expire with *value* in *delay* seconds; a pending key is moved and takes the new value.",
+    ),
+    fast(
+        c"move",
+        shift,
+        c"move($self, key, delay)\n--\n\n\
+            Let *key* expire in *delay* seconds from now, with the value it has; return whether it was pending.",
+    ),
+]);
+
+/// Put the type into the module, with its fast methods.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let kind = module.py().get_type::<Keys>();
+    METHODS.add_to(&kind)?;
+    module.add("Keys", kind)
+}

@@ -1,0 +1,138 @@
+"""
+Keyed timers that several threads set at once, with and without the lock of the keys.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+
+import pytest
+
+from tickwheel import TimerWheel
+from tickwheel.testing import ManualClock
+
+
+@pytest.fixture
+def busy_switching():
+    """
+    Let threads take turns as often as they can.
+    """
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("busy_switching")
+def test_threads_that_set_one_key_leave_one_timer(make_rig):
+    """
+    Threads that set a key by place, by name and after a cancel leave one timer, with the value of its own delay.
+    """
+    rig = make_rig()
+    start = rig.wheel.time()
+    rig.wheel.set("a", 1, 1)
+    ways = (
+        lambda number: rig.wheel.set("a", number, number),
+        lambda number: rig.wheel.set("a", value=number, delay=number),
+        lambda number: rig.wheel.cancel("a") and rig.wheel.set("a", number, number),
+    )
+
+    def set_often(way: int) -> None:
+        for number in range(way + 1, 1_500, 3):
+            ways[way](number)
+
+    threads = [threading.Thread(target=set_often, args=(way,)) for way in range(3)]
+    for thread in threads:
+        thread.start()
+    wrong = []
+    while any(thread.is_alive() for thread in threads):
+        value, when = rig.wheel.find("a") or (None, None)
+        if value is not None and round(when - start) != value:
+            wrong.append((value, when - start))
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    value, when = rig.wheel.find("a")
+    assert (round(when - start), len(rig.wheel)) == (value, 1)
+    assert rig.advance(2_000) == [("a", value)]
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_set_from_inside_a_set_wins_whole(by_name):
+    """
+    A set that comes while the driver is notified of an earlier one is the last: its value and its deadline stay.
+    """
+    wheel = TimerWheel(on_expire=print, clock=ManualClock())
+    start = wheel.time()
+    wheel.set("a", 1, 60)
+    wheel._engine.on_earlier = lambda: wheel.set("a", 3, 90)
+    wheel._engine.arm()
+    if by_name:
+        wheel.set(key="a", value=2, delay=30)
+    else:
+        wheel.set("a", 2, 30)
+    value, when = wheel.find("a")
+    assert (value, round(when - start)) == (3, 90)
+
+
+def test_a_pending_key_is_set_while_another_thread_has_the_lock():
+    """
+    A native wheel sets and moves a pending key without waiting for who is busy with another.
+    """
+    wheel = TimerWheel(on_expire=print)
+    wheel.set("a", 1, 60)
+    answers = []
+
+    def use() -> None:
+        wheel.set("a", 2, 90)
+        answers.append(wheel.move("a", 120))
+
+    thread = threading.Thread(target=use, daemon=True)
+    with wheel._keyed._lock:
+        thread.start()
+        thread.join(30)
+        assert answers == [True]
+    assert wheel.get("a") == 2
+    wheel.close()
+
+
+def test_a_subclass_keeps_its_own_set():
+    """
+    A subclass with a `set` of its own has it called, and reaches the wheel's.
+    """
+
+    class Loud(TimerWheel):
+        def set(self, key, value, delay):
+            super().set(key, value.upper(), delay)
+
+    with Loud(on_expire=print) as wheel:
+        for text in ("a", "b"):
+            wheel.set("key", text, 60)
+        assert wheel.get("key") == "B"
+
+
+def test_a_value_that_was_replaced_is_let_go():
+    """
+    A pending key keeps its new value alone, and a cycle from a value to its wheel is collected.
+    """
+
+    class Value:
+        wheel: TimerWheel
+
+    wheel = TimerWheel(on_expire=print)
+    values = [Value() for _ in range(3)]
+    seen = [weakref.ref(value) for value in values]
+    for value in values:
+        value.wheel = wheel
+        wheel.set("a", value, 60)
+    del value
+    values.clear()
+    gc.collect()
+    assert [each() is not None for each in seen] == [False, False, True]
+    wheel.close()
+    del wheel
+    gc.collect()
+    assert seen[-1]() is None
