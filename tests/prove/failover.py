@@ -1,12 +1,13 @@
 """
-The proof of the failover: a PostgreSQL primary is lost under load, and its standby promoted.
+The proof of the failover: a primary is lost under load, and another server takes its place.
 
-    python tests/prove/failover.py [--mode sync | async] [--seconds 12]
+    python tests/prove/failover.py [--mode sync | async | cluster | sentinels] [--seconds 12]
 
-Two owners fire while this process sets and cancels jobs; midway the primary is killed (SIGQUIT) and the standby
-promoted. With `sync` every commit waits for the standby, and nothing may be lost. With `async` the standby is cut off
-two seconds before, so that it lacks what was answered in that window: what is missing must be from there, and no
-generation may be given, and no attempt begin, twice.
+Two owners fire while this process sets and cancels jobs; midway the primary is killed. In PostgreSQL its standby is
+promoted: with `sync` every commit waits for it, and nothing may be lost; with `async` it is cut off two seconds before,
+so that it lacks what was answered in that window. A Redis `cluster` promotes one of two replicas, of which one must
+have each write that is answered: nothing may be lost. `sentinels` promote a replica that nobody waits for. What is
+missing must be from the window, and no generation may be given, and no attempt begin, twice.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from servers import postgres_pair
+from servers import postgres_pair, redis_group
 from sigstop import append, is_empty, until
 
 from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, StoreError
@@ -54,6 +55,14 @@ def own(folder: Path, url: str, name: str) -> None:
     signal.sigwait({signal.SIGTERM})
     with suppress(StoreError):
         scheduler.stop(timeout=5.0)
+
+
+GROUPS = {
+    "sync": lambda: postgres_pair(is_synchronous=True),
+    "async": lambda: postgres_pair(is_synchronous=False),
+    "cluster": lambda: redis_group("RedisCluster", replicas=2),
+    "sentinels": lambda: redis_group("RedisSentinels"),
+}
 
 
 @dataclass(slots=True)
@@ -120,8 +129,8 @@ def prove(mode: str, seconds: float, seed: int) -> Result:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for name in ("fired", "up"):
             (folder / name).touch()
-        pair = stack.enter_context(postgres_pair(is_synchronous=mode == "sync"))
-        url = f"{pair.url}lease_s=1"
+        group = stack.enter_context(GROUPS[mode]())
+        url = f"{group.url}lease_s=1{'&replicas=1' if mode == 'cluster' else ''}"
         client = Scheduler(url)
         stack.callback(client.stop)
         client.stats()  # makes the store
@@ -130,12 +139,13 @@ def prove(mode: str, seconds: float, seed: int) -> Result:
         try:
             until(lambda: len((folder / "up").read_text().split()) == len(nodes))
             ask(client, dice, told, time.time() + seconds / 2)
-            cut = time.time()
+            cut = time.time() - 0.2  # what was answered a moment before may be on its way yet
             if mode == "async":
-                pair.detach()
-                cut = time.time() - 0.2  # what was answered a moment before may be on its way yet
+                group.detach()
                 ask(client, dice, told, time.time() + LAG_S)
-            pair.fail_over()
+            group.fail_over()
+            if mode in {"cluster", "sentinels"}:
+                group.await_successor()
             over = time.time()
             ask(client, dice, told, time.time() + seconds / 2)
             until(lambda: is_empty(client))
@@ -145,7 +155,7 @@ def prove(mode: str, seconds: float, seed: int) -> Result:
                 process.terminate()
                 process.wait(60)
         lines = [line.split() for line in (folder / "fired").read_text().splitlines()]
-    window = (cut, over) if mode == "async" else (over, over)
+    window = (cut, over) if mode in {"async", "sentinels"} else (over, over)
     return judge(told, [(each[0], float(each[1]), float(each[2])) for each in lines], window, over, left)
 
 
@@ -197,7 +207,7 @@ def main() -> int:
     Read the command line, prove, print one line.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mode", choices=("sync", "async"), default="sync")
+    parser.add_argument("--mode", choices=tuple(GROUPS), default="sync")
     parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--store", default="", help=argparse.SUPPRESS)

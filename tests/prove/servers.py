@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["postgres", "postgres_pair", "redis_url"]
+__all__ = ["postgres", "postgres_pair", "redis_group", "redis_url"]
 
 
 @contextmanager
@@ -65,12 +66,32 @@ def redis_url() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-def _module() -> Any:
+@contextmanager
+def redis_group(kind: str, **options: Any) -> Iterator[Any]:
     """
-    Return the tests' own conftest, which starts servers.
+    Lend a `RedisCluster` or `RedisSentinels`, whose servers are stopped in the end.
     """
-    place = Path(__file__).parents[1] / "scheduler" / "stores" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("store_servers", place)
+    module, made = _module(), []
+
+    def make(*settings: str) -> Any:
+        made.append(module.Redis(Path(tempfile.mkdtemp(prefix="tickwheel-")), *settings))
+        made[-1].start()
+        return made[-1]
+
+    try:
+        yield getattr(_module("redis_groups"), kind)(make, **options)
+    finally:
+        for server in made:
+            server.stop(signal.SIGKILL)
+            shutil.rmtree(server.folder)
+
+
+def _module(name: str = "conftest") -> Any:
+    """
+    Return what starts servers for the tests of stores.
+    """
+    place = Path(__file__).parents[1] / "scheduler" / "stores" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"store_servers_{name}", place)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

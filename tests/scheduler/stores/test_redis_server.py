@@ -16,7 +16,7 @@ from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.redis import _connections
+from tickwheel.scheduler.stores.redis import _connections, _route
 
 NUMBERS = itertools.count()
 PATIENCE_S = 30.0
@@ -64,6 +64,17 @@ def test_nobody_listens():
         with pytest.raises(StoreError, match="the connection failed") as caught:
             open_store(f"redis://127.0.0.1:{free.getsockname()[1]}/0")
     assert (caught.value.is_transient, caught.value.is_unknown) == (True, False)
+
+
+def test_many_connections(redis_server):
+    """
+    However many connections were made before, another one can be made: some drivers count to a hundred.
+    """
+    connections = _connections.Connections(redis_server.url(), "redis", "{many}")
+    for _ in range(150):
+        connections.subscribe("{many}:news").disconnect()
+    assert connections.call("PING") == b"PONG"
+    connections.close()
 
 
 def test_missing_driver(make, monkeypatch):
@@ -224,7 +235,7 @@ def test_server_that_stands_still(server, make, monkeypatch, until):
     """
     A server that does not answer in time leaves it unknown whether a write took effect, and says so.
     """
-    monkeypatch.setattr(_connections, "_ANSWER_S", 0.2)
+    monkeypatch.setattr(_route, "_ANSWER_S", 0.2)
     store = make("", server)
     job = set_one(store)
     server.pause()
@@ -262,7 +273,7 @@ def test_server_that_loads(server, make, until):
 
 def test_node_of_a_cluster(make_redis, until):
     """
-    In a cluster the node that holds the store's slot can be used; another names the one to connect to.
+    In a cluster the node that holds the store's slot can be used; another names the holder, and what to write.
     """
     ports = [free_port(), free_port()]
     holder, other = (make_redis("--cluster-enabled", "yes", "--cluster-port", port) for port in ports)
@@ -277,7 +288,7 @@ def test_node_of_a_cluster(make_redis, until):
     store.close()
     refusal = until(lambda: refused_by(other))
     assert f"127.0.0.1:{holder.port}" in refusal
-    assert "connect to the node that is named here" in refusal
+    assert "open it by redis+cluster://" in refusal
 
 
 def free_port():

@@ -169,3 +169,15 @@ def test_loss_window_of_any_settings():
         facts = {"appendonly": aof, "appendfsync": fsync, "save": save}
         window = loss_window({name: value for name, value in facts.items() if value is not None})
         assert (window == "") is (fsync == "always" and aof != "no"), facts
+
+
+@pytest.mark.parametrize(
+    ("connected", "replicas", "loses"), [(0, 0, ""), (1, 0, "the replica"), (1, 1, ""), (2, 1, "1 of 2")]
+)
+def test_loss_window_of_replicas(connected, replicas, loses):
+    """
+    A write that all replicas must have is not lost with the primary; one that some have may be.
+    """
+    facts = {"appendonly": "yes", "appendfsync": "always", "connected_slaves": str(connected)}
+    window = loss_window(facts, replicas)
+    assert (bool(window), loses in window) == (bool(loses), True)

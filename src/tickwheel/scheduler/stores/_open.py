@@ -18,7 +18,9 @@ __all__ = ["make_store", "masked", "open_store"]
 
 _PASSWORD: Final = re.compile(r"(?<=://)(?P<user>[^:@/?]*):.*@", re.DOTALL)
 _POSTGRES: Final = re.compile(r"postgres(ql)?://", re.IGNORECASE)
-_PASSWORD_OPTION: Final = re.compile(r"(?<=[?&]password=)[^&]*|(?<=[?&]listen=)postgres[^&]*", re.IGNORECASE)
+_PASSWORD_OPTION: Final = re.compile(
+    r"(?<=[?&]password=)[^&]*|(?<=[?&]sentinel_password=)[^&]*|(?<=[?&]listen=)postgres[^&]*", re.IGNORECASE
+)
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
@@ -41,7 +43,9 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
     `?synchronous=normal` makes SQLite faster and less safe. `postgres://user:password@host:port/database`, with
     `shards=` for how many it has at least, `lease_s=`, `pooler=transaction` behind a pooler of transactions, `listen=`
     poll or the URL of the server itself, and whatever else libpq knows. `redis://user:password@host:port/database`,
-    `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`, `shards=`, `lease_s=`.
+    `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`, `shards=`, `lease_s=`, and `replicas=` for how
+    many replicas must have a write before it is answered; `redis+cluster://host:port,host:port` for some nodes of a
+    cluster, `redis+sentinel://host:port,host:port/database?master=name` for some sentinels, `rediss+...` with TLS.
 
     Args:
         url: Its scheme says which store.
@@ -130,6 +134,7 @@ def _number(url: str, text: str, name: str, largest: int) -> int:
 
 
 _REDIS_TLS: Final = ("ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile")
+_SENTINELS: Final = ("master", "sentinel_username", "sentinel_password")
 
 
 def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) -> Store:
@@ -141,15 +146,26 @@ def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) 
     if not prefix or not prefix.isprintable() or set(prefix) & set("{}"):
         what = f"prefix is {prefix!r} in {masked(url)!r}"
         raise StoreError(what, "write some printable characters without braces")
-    # What else the driver understands would change how it answers.
-    _refuse_unknown(url, options, ("shards", "lease_s", "prefix", "db", "username", "password", *_REDIS_TLS))
+    replicas = _number(url, options.pop("replicas", "0"), "replicas", 16)
     scheme, _, rest = url.partition("?")[0].partition("://")
+    sentinels = _SENTINELS if scheme.lower().endswith("sentinel") else ()
+    # What else the driver understands would change how it answers.
+    known = ("shards", "lease_s", "prefix", "replicas", "db", "username", "password", *_REDIS_TLS, *sentinels)
+    _refuse_unknown(url, options, known)
+    if sentinels and not options.get("master"):
+        what = f"{masked(url)!r} does not name the primary that the sentinels watch"
+        raise StoreError(what, "add ?master=name")
     database = rest.rpartition("@")[2].partition("/")[2] if scheme.lower() != "unix" else options.get("db", "")
     if database and not database.isdecimal():
         what = f"{masked(url)!r} names the database {database!r}"
         raise StoreError(what, "write its number")
+    if scheme.lower().endswith("cluster") and int(database or 0):
+        what = f"{masked(url)!r} names the database {database}, and a cluster has database 0 only"
+        raise StoreError(what, "leave it out")
     location = f"{scheme.lower()}://{rest}{'?' if options else ''}{urlencode(options)}"
-    return RedisStore(location, url=masked(url), shards=shards or None, lease_s=lease_s, prefix=prefix)
+    return RedisStore(
+        location, url=masked(url), shards=shards or None, lease_s=lease_s, prefix=prefix, replicas=replicas
+    )
 
 
 _MAKERS: Final[dict[str, Callable[[str, str, dict[str, str], Clock | None], Store]]] = {
@@ -157,7 +173,11 @@ _MAKERS: Final[dict[str, Callable[[str, str, dict[str, str], Clock | None], Stor
     "postgres": _postgres,
     "postgresql": _postgres,
     "redis": _redis,
+    "redis+cluster": _redis,
+    "redis+sentinel": _redis,
     "rediss": _redis,
+    "rediss+cluster": _redis,
+    "rediss+sentinel": _redis,
     "sqlite": _sqlite,
     "unix": _redis,
 }

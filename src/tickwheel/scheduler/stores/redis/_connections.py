@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from tickwheel.errors import MissingExtraError
@@ -15,44 +15,50 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores._leap import leap
 from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.redis._errors import store_error
+from tickwheel.scheduler.stores.redis._route import Connection, route_of
 from tickwheel.scheduler.stores.redis._scripts import SCRIPTS
 
 __all__ = ["Connection", "Connections"]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 
-Connection = Any
-"""The driver's; its class depends on the URL."""
+_REDIRECTIONS: Final = 2
+_REPLICAS_MS: Final = 5_000
+"""How long a write waits for replicas; after that its end counts as unknown."""
+_CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
+"""The scripts that write what callers are answered."""
 
-_CONNECT_S: Final = 5.0
-_ANSWER_S: Final = 10.0
-"""A server that does not answer within this time counts as unreachable: the owner must not wait past its lease."""
+
+class _MovedError(StoreError):
+    """
+    Another node holds the store, and is asked from now on; nothing was done.
+    """
 
 
 class Connections:
     """
     As many connections as there are threads that ask at once. Safe from any thread.
 
-    A connection that is lost is replaced by the next call; nothing is ever sent twice.
+    A connection that is lost is replaced by the next call; nothing is ever sent twice, except to
+    another node of a cluster after one that refused it.
     """
 
-    def __init__(self, location: str, url: str, base: str) -> None:
+    def __init__(self, location: str, url: str, base: str, replicas: int = 0) -> None:
         """
         Understand *location*, and connect once.
 
         Args:
-            location: What the driver understands: a URL.
+            location: What the driver understands: a URL; or one with several hosts.
             url: What errors show.
             base: Where all keys of the store begin.
+            replicas: How many replicas must have a write before it is answered.
 
         Raises:
             MissingExtraError: If the driver is not installed.
             StoreError: If the server cannot be reached, or refuses.
         """
         try:
-            import redis  # noqa: PLC0415 - on use
-            from redis.backoff import NoBackoff  # noqa: PLC0415 on use: the extra is optional
-            from redis.retry import Retry  # noqa: PLC0415 on use: the extra is optional
+            import redis  # noqa: PLC0415 on use: the extra is optional
         except ImportError as error:
             raise MissingExtraError("redis", "redis") from error
         self._redis = redis
@@ -60,21 +66,8 @@ class Connections:
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self.lifetime = Lifetime(url)
-        try:
-            self._pool = redis.ConnectionPool.from_url(
-                location,
-                protocol=2,
-                retry=Retry(NoBackoff(), 0),
-                socket_connect_timeout=_CONNECT_S,
-                socket_timeout=_ANSWER_S,
-                client_name="tickwheel",
-                **({} if location.startswith("unix") else {"socket_keepalive": True}),
-            )
-            connection = self._pool.make_connection()
-        except (ValueError, TypeError) as error:
-            what = f"{url} cannot be understood ({error})"
-            raise StoreError(what, "write redis://user:password@host:port/database") from error
-        self._idle.append(connection)
+        self._route = route_of(redis, location, url, base)
+        self._replicas = replicas
         self.call("PING")
 
     def call(self, *words: bytes | str | int) -> Any:
@@ -84,8 +77,7 @@ class Connections:
         Raises:
             StoreError: If it fails.
         """
-        with self.lent() as connection:
-            return self._ask(connection, words)
+        return self._redirected(lambda connection: self._ask(connection, words))
 
     def run(self, name: str, *arguments: bytes | str | int, is_write: bool = False) -> Any:
         """
@@ -96,12 +88,18 @@ class Connections:
         """
         script = SCRIPTS[name]
         words = ("EVALSHA", script.digest, 1, self._base, *arguments)
-        with self.lent() as connection:
+
+        def ask(connection: Connection) -> Any:
             try:
-                return self._ask(connection, words, is_write=is_write)
+                reply = self._ask(connection, words, is_write=is_write)
             except self._redis.exceptions.NoScriptError:
                 self._ask(connection, ("SCRIPT", "LOAD", script.text))
-            return self._ask(connection, words, is_write=is_write)
+                reply = self._ask(connection, words, is_write=is_write)
+            if self._replicas and name in _CONFIRMED:
+                self._confirm(connection)
+            return reply
+
+        return self._redirected(ask)
 
     @contextmanager
     def lent(self) -> Iterator[Connection]:
@@ -111,34 +109,58 @@ class Connections:
         self.lifetime.check()
         with self._lock:
             connection = self._idle.pop() if self._idle else None
-        connection = connection or self._pool.make_connection()
         try:
+            if connection is None or not self._route.leads_to(connection):
+                if connection is not None:
+                    connection.disconnect()
+                connection = self._route.connection()
             self._connect(connection)
             yield connection
+        except self._redis.exceptions.MovedError as error:
+            if not self._route.follow(error.host, error.port):
+                raise store_error(error, self._url) from error
+            what = f"{self._url}: the cluster has moved this store ({error})"
+            raise _MovedError(what, "try again", is_transient=True) from error
         except self._redis.RedisError as error:
+            self._route.lose()
             raise store_error(error, self._url) from error
+        except StoreError:
+            self._route.lose()
+            raise
         finally:
             with self._lock:
-                if self.lifetime.is_closed:
-                    connection.disconnect()
-                else:
+                if connection is not None and not self.lifetime.is_closed:
                     self._idle.append(connection)
+                elif connection is not None:
+                    connection.disconnect()
 
-    def connect(self) -> Connection:
+    def subscribe(self, channel: str) -> Connection:
         """
-        Make a connection for the caller alone, whose errors are the driver's.
+        Make a connection for the caller alone, on which *channel* is heard.
+
+        Raises:
+            RedisError: If it fails; the next time it may lead to another node.
         """
         self.lifetime.check()
-        connection: Connection = self._pool.make_connection()
-        connection.connect()
+        connection = self._route.connection()
+        try:
+            connection.connect()
+            connection.send_command("SSUBSCRIBE", channel)
+            connection.read_response()
+        except BaseException as error:
+            connection.disconnect()
+            if isinstance(error, self._redis.exceptions.MovedError):
+                self._route.follow(error.host, error.port)
+            else:
+                self._route.lose()
+            raise
         return connection
 
     def notice_server(self) -> None:
         """
         Look whether the server is that of the last time, and let the sequences leap if it is not.
         """
-        with self.lent() as connection:
-            self._notice_server(connection)
+        self._redirected(self._notice_server)
 
     def close(self) -> None:
         """
@@ -149,6 +171,25 @@ class Connections:
             for connection in self._idle:
                 connection.disconnect()
             self._idle.clear()
+
+    def _redirected(self, ask: Callable[[Connection], Any]) -> Any:
+        """
+        Return what *ask* returns, of the node that holds the store: one that does not has done nothing.
+        """
+        for _ in range(_REDIRECTIONS):
+            with suppress(_MovedError), self.lent() as connection:
+                return ask(connection)
+        with self.lent() as connection:
+            return ask(connection)
+
+    def _confirm(self, connection: Connection) -> None:
+        """
+        Wait until enough replicas have what was written last.
+        """
+        count = self._ask(connection, ("WAIT", self._replicas, _REPLICAS_MS), is_write=True)
+        if count < self._replicas:
+            what = f"{self._url}: {count} of {self._replicas} replicas have the write within {_REPLICAS_MS / 1000:g} s"
+            raise StoreError(what, "see to the replicas, or lower replicas=", is_transient=True, is_unknown=True)
 
     def _connect(self, connection: Connection) -> None:
         is_new = connection._sock is None  # noqa: SLF001 - the driver shows it nowhere else
@@ -175,6 +216,9 @@ class Connections:
         except self._redis.exceptions.NoPermissionError:
             return  # the documentation says so to users without the right to ask
         if facts.get("role") != "master":
+            if self._route.is_searched:
+                what = f"{self._url}: a replica answers where the primary was said to be"
+                raise StoreError(what, "try again when another has taken over", is_transient=True)
             return
         script = SCRIPTS["server"]
         identity = f"{facts.get('run_id')}:{facts.get('master_replid')}"

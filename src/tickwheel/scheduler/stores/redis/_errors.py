@@ -51,7 +51,7 @@ _CODES: Final = {
     "DENIED": _Words("the server takes connections from its own machine only", "set a password there, or bind it"),
     "CLUSTERDOWN": _CLUSTER,
     "MOVED": _Words(
-        "another node of the cluster holds this store", "connect to the node that is named here; it is not followed"
+        "another node of the cluster holds this store", "open it by redis+cluster:// and some of the cluster's nodes"
     ),
     "ASK": _Words("the cluster is moving this store", "try again when it has been moved", is_transient=True),
     "WRONGTYPE": _Words(

@@ -4,27 +4,22 @@ Hears what the script `apply` announces to others.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.stores.redis._connections import Connection
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores.redis._route import Connection
 
 __all__ = ["RedisSubscription"]
 
 
 class RedisSubscription:
     """
-    Hears one channel.
+    Hears one channel, which is in the slot of the store's keys: in a cluster only the nodes of that slot pass it on.
     """
 
-    def __init__(self, connection: Connection, channel: str) -> None:
+    def __init__(self, connection: Connection) -> None:
         """
-        Hear on *connection*, which is closed in the end, or at once if that cannot be.
+        Hear on *connection*, which is closed in the end.
         """
         self._connection = connection
-        try:
-            connection.send_command("SUBSCRIBE", channel)
-            connection.read_response()
-        except BaseException:
-            connection.disconnect()
-            raise
 
     def fileno(self) -> int:
         number: int = self._connection._sock.fileno()  # noqa: SLF001 - the driver shows it nowhere else
@@ -32,10 +27,15 @@ class RedisSubscription:
 
     def receive(self) -> bool:
         """
-        Take in what has come: whatever it is, it came from this channel.
+        Take in what has come from this channel.
+
+        Raises:
+            StoreError: If the server hears it no longer, since another node of its cluster does.
         """
         while self._connection.can_read():
-            self._connection.read_response()
+            if self._connection.read_response()[0] == b"sunsubscribe":
+                what = "the channel is at another node"
+                raise StoreError(what, "subscribe there", is_transient=True)
         return True
 
     def close(self) -> None:

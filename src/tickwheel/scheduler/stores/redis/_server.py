@@ -32,9 +32,10 @@ _UNKNOWN: Final = (
 _SNAPSHOT: Final = "answered writes since the last snapshot, when the server crashes: set appendonly yes"
 _EVERYTHING: Final = "everything, when the server stops: set appendonly yes"
 _LAG: Final = "answered writes that the replica has not yet received when it takes over"
+_SOME_LAG: Final = "answered writes, of which {} of {} replicas have each, when another replica takes over"
 
 
-def check_server(connections: Connections, url: str) -> str:
+def check_server(connections: Connections, url: str, replicas: int = 0) -> str:
     """
     Refuse a server that would drop jobs, and return what it may lose of them.
 
@@ -52,18 +53,25 @@ def check_server(connections: Connections, url: str) -> str:
         what = f"{url} has maxmemory-policy {policy}, by which a full server may throw jobs away"
         raise StoreError(what, "CONFIG SET maxmemory-policy noeviction, and in its configuration file")
     connections.run("probe")
-    return loss_window(facts)
+    return loss_window(facts, replicas)
 
 
-def loss_window(facts: dict[str, str]) -> str:
+def loss_window(facts: dict[str, str], replicas: int = 0) -> str:
     """
     Return what a server with these settings may lose of what it answered, or "" where it is nothing.
+
+    Args:
+        facts: What the server reports about itself.
+        replicas: How many replicas each write waits for.
     """
     aof = facts.get("appendonly") or {"0": "no", "1": "yes"}.get(facts.get("aof_enabled", ""), "")
     loss = _AOF_LOSSES.get(facts.get("appendfsync", ""), _UNKNOWN)
     if aof == "no":
         loss = _SNAPSHOT if facts.get("save", "?") else _EVERYTHING
-    lag = _LAG if facts.get("connected_slaves", "0") != "0" else ""
+    connected = int(facts.get("connected_slaves", "0"))
+    lag = ""
+    if connected > replicas:
+        lag = _LAG if not replicas else _SOME_LAG.format(replicas, connected)
     return "; ".join(filter(None, (loss, lag)))
 
 

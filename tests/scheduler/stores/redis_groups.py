@@ -1,0 +1,158 @@
+"""
+Several Redis servers that are one store: a cluster, and a primary that sentinels watch.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+
+MASTERS = 3
+PATIENCE_S = 60.0
+
+
+class RedisCluster:
+    """
+    Three masters, and *replicas* of each.
+    """
+
+    def __init__(self, make_redis, *settings, replicas=1):
+        self._replicas = replicas
+        own = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000")
+        self.lost = None
+        fast = ("--repl-diskless-sync-delay", "0", "--cluster-replica-validity-factor", "0")
+        self.nodes = [
+            make_redis(*own, *fast, "--cluster-port", free_port(), *settings) for _ in range((1 + replicas) * MASTERS)
+        ]
+        hosts = [f"127.0.0.1:{node.port}" for node in self.nodes]
+        command = ["redis-cli", "--cluster", "create", *hosts, "--cluster-replicas", f"{replicas}", "--cluster-yes"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
+        wait_for(lambda: all(self._is_whole(node) for node in self.nodes))
+        self.url = f"redis+cluster://{','.join(hosts)}?"
+
+    def holder(self, prefix="tickwheel"):
+        """
+        Return the master of the slot of the store of *prefix*, as those that run see it.
+        """
+        asked = self._running()
+        slot = asked.execute("CLUSTER", "KEYSLOT", f"{{{prefix}}}")
+        ports = [master[1] for first, last, master, *_ in asked.execute("CLUSTER", "SLOTS") if first <= slot <= last]
+        return next(node for node in self.nodes if node.port in ports)
+
+    def masters(self):
+        """
+        Return the masters, as those that run see it.
+        """
+        ports = [master[1] for _, _, master, *_ in self._running().execute("CLUSTER", "SLOTS")]
+        return [node for node in self.nodes if node.port in ports]
+
+    def begin_move(self, slot, source, target):
+        """
+        Begin to move *slot* from one master to another, as an operator does.
+        """
+        target.execute("CLUSTER", "SETSLOT", slot, "IMPORTING", source.execute("CLUSTER", "MYID"))
+        source.execute("CLUSTER", "SETSLOT", slot, "MIGRATING", target.execute("CLUSTER", "MYID"))
+
+    def end_move(self, slot, source, target):
+        """
+        Move the keys of *slot* one by one, and let all know.
+        """
+        while names := source.execute("CLUSTER", "GETKEYSINSLOT", slot, 1):
+            source.execute("MIGRATE", "127.0.0.1", target.port, names[0], 0, 60_000)
+        for node in (target, source, *self.masters()):
+            node.execute("CLUSTER", "SETSLOT", slot, "NODE", target.execute("CLUSTER", "MYID"))
+
+    def fail_over(self):
+        """
+        Lose the master that holds the store; its replica takes over.
+        """
+        self.lost = self.holder()
+        self.lost.stop(signal.SIGKILL)
+
+    def await_successor(self):
+        """
+        Return once the others see who has taken over.
+        """
+        wait_for(lambda: self.holder() is not self.lost)
+
+    def stop(self):
+        """
+        Stop all.
+        """
+        for node in self.nodes:
+            node.stop(signal.SIGKILL)
+
+    def _running(self):
+        return next(node for node in self.nodes if node is not self.lost)
+
+    def _is_whole(self, node):
+        facts, linked = node.execute("CLUSTER", "INFO"), node.execute("INFO", "replication")
+        is_linked = (
+            linked["connected_slaves"] == self._replicas
+            if linked["role"] == "master"
+            else linked["master_link_status"] == "up"
+        )
+        return is_linked and b"cluster_state:ok" in facts and b"cluster_known_nodes:%d" % len(self.nodes) in facts
+
+
+class RedisSentinels:
+    """
+    A primary, its replica, and three sentinels that put the replica in its place when it is lost.
+    """
+
+    def __init__(self, make_redis, *settings):
+        self.primary = make_redis(*settings)
+        replica_of = ("--replicaof", f"127.0.0.1 {self.primary.port}", "--repl-diskless-sync-delay", "0")
+        self.replica = make_redis(*replica_of, *settings)
+        wait_for(lambda: self.replica.execute("INFO", "replication")["master_link_status"] == "up")
+        self.sentinels = [make_redis("--sentinel") for _ in range(3)]
+        for each in self.sentinels:
+            each.execute("SENTINEL", "MONITOR", "jobs", "127.0.0.1", self.primary.port, 2)
+            each.execute("SENTINEL", "SET", "jobs", "down-after-milliseconds", 500, "failover-timeout", 2000)
+        hosts = ",".join(f"127.0.0.1:{each.port}" for each in self.sentinels)
+        self.url = f"redis+sentinel://{hosts}/0?master=jobs&"
+        wait_for(lambda: all(self._sees_all(each) for each in self.sentinels))
+
+    def fail_over(self):
+        """
+        Lose the primary; the sentinels promote the replica.
+        """
+        self.primary.stop(signal.SIGKILL)
+
+    def await_successor(self):
+        """
+        Return once the replica has taken over.
+        """
+        wait_for(lambda: self.replica.execute("INFO", "replication")["role"] == "master")
+
+    def stop(self):
+        """
+        Stop all.
+        """
+        for node in (self.primary, self.replica, *self.sentinels):
+            node.stop(signal.SIGKILL)
+
+    def _sees_all(self, sentinel):
+        facts = sentinel.execute("INFO", "sentinel")["master0"]
+        return (facts["slaves"], facts["sentinels"]) == (1, 3)
+
+
+def free_port():
+    """
+    Return a port that nobody listens on.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def wait_for(is_so):
+    """
+    Return once *is_so*: servers say nowhere else that they have found each other.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)

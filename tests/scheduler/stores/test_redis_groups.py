@@ -1,0 +1,223 @@
+"""
+One Redis store on several servers: a cluster, and a primary that sentinels watch.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tickwheel.scheduler import Scheduler, model
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores import masked, open_store
+
+SPEC = importlib.util.spec_from_file_location("redis_groups", Path(__file__).with_name("redis_groups.py"))
+redis_groups = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(redis_groups)
+
+ACKNOWLEDGED_S = 10.0
+"""How long after the loss of a master until a write is acknowledged again."""
+
+
+@pytest.fixture
+def cluster(make_redis):
+    """
+    Return three masters with a replica each.
+    """
+    cluster = redis_groups.RedisCluster(make_redis)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(params=["cluster", "sentinels"])
+def group(request, make_redis):
+    """
+    Return servers that are one store, of each kind in turn.
+    """
+    kind = redis_groups.RedisCluster if request.param == "cluster" else redis_groups.RedisSentinels
+    group = kind(make_redis)
+    yield group
+    group.stop()
+
+
+def set_one(store, key="key", due_at=0):
+    """
+    Set a job and return it.
+    """
+    return store.apply([model.Set(model.Job(key, 0, due_at))])[0].job
+
+
+def test_a_lost_primary(group, until):
+    """
+    Its replica is found by the store itself, with all that the replica had; a write is acknowledged within ten seconds.
+
+    Every error before is transient, and no generation comes again.
+    """
+    careful, store = open_store(f"{group.url}replicas=1"), open_store(group.url)
+    jobs = [set_one(careful, f"key {number}") for number in range(100)]
+    group.fail_over()
+    lost_at = time.monotonic()
+    job = until(lambda: set_one(store, "after"))
+    assert time.monotonic() - lost_at < ACKNOWLEDGED_S
+    assert [store.get(each.key) for each in jobs] == jobs
+    assert job.generation > max(each.generation for each in jobs) + 100
+    until(lambda: careful.get("key 0"))
+    with pytest.raises(StoreError, match="0 of 1 replicas"):
+        set_one(careful, "alone")  # whose only replica is the primary now
+    for each in (careful, store):
+        each.close()
+
+
+def test_another_store_object_finds_it_at_once(group, until):
+    """
+    A store that is opened after a failover finds the new primary by the same URL, though some hosts of it are gone.
+    """
+    store = open_store(group.url)
+    set_one(store, "before")
+    group.fail_over()
+    assert until(lambda: set_one(store, "after"))
+    other = until(lambda: open_store(group.url))
+    assert {job.key for job in other.page(model.JobQuery()).jobs} >= {"after"}
+    for each in (store, other):
+        each.close()
+
+
+def test_a_slot_that_moves(cluster):
+    """
+    While the keys of a slot are on their way, calls are refused as transient and not done; then they find the new node.
+    """
+    store = open_store(cluster.url)
+    before = {key: set_one(store, key) for key in ("one", "two")}
+    source = cluster.holder()
+    slot = source.execute("CLUSTER", "KEYSLOT", "{tickwheel}")
+    target = next(node for node in cluster.masters() if node is not source)
+    cluster.begin_move(slot, source, target)
+    with pytest.raises(StoreError, match="the cluster is moving this store") as caught:
+        set_one(store, "between")
+    assert (caught.value.is_transient, caught.value.is_unknown) == (True, False)
+    with pytest.raises(StoreError):
+        store.get("one")
+    cluster.end_move(slot, source, target)
+    assert set_one(store, "after").generation > before["two"].generation
+    assert {job.key: job for job in store.page(model.JobQuery()).jobs if job.key in before} == before
+    assert cluster.holder() is target
+    assert store.get("between") is None
+    store.close()
+
+
+def test_news_from_another_process(cluster, until):
+    """
+    What another process sets wakes the owner, before and after the slot has moved: its nodes alone pass news on.
+    """
+    url = f"{cluster.url}prefix=news"
+    owner, other = open_store(url), open_store(url)
+    owner.acquire("owner")
+    source = cluster.holder("news")
+    slot = source.execute("CLUSTER", "KEYSLOT", "{news}")
+    target = next(node for node in cluster.masters() if node is not source)
+    assert is_heard(owner, other, until)
+    cluster.begin_move(slot, source, target)
+    cluster.end_move(slot, source, target)
+    while owner.wait_for_change(1.5):
+        pass  # it hears that the channel has gone, and subscribes at the new node
+    owner.acquire("owner")  # another server answers, so that all leases are over
+    assert is_heard(owner, other, until)
+    for each in (owner, other):
+        each.close()
+
+
+def is_heard(owner, other, until):
+    """
+    Return whether *owner* hears, while it waits, that *other* sets jobs.
+    """
+    heard = threading.Event()
+    listening = threading.Thread(target=lambda: owner.wait_for_change(30) and heard.set())
+    listening.start()
+    until(lambda: set_one(other) and heard.wait(0.5))
+    listening.join()
+    return heard.is_set()
+
+
+def test_jobs_over_a_failover(group, until):
+    """
+    A scheduler goes on: what was set before and after the loss fires, and nothing early.
+    """
+    fired = {}
+    done = threading.Event()
+    with Scheduler(f"{group.url}lease_s=1") as scheduler:
+
+        @scheduler.handler("work")
+        def work(payload, firing):
+            fired.setdefault(payload, time.time() - firing.job.due_at / 1000)
+            if payload == "last":
+                done.set()
+
+        scheduler.start()
+        scheduler.set("first", delay=0.2, handler="work", payload="first")
+        scheduler.set("later", delay=4.0, handler="work", payload="later")
+        time.sleep(0.5)  # replication is asynchronous: what it had not sent yet is another test's
+        group.fail_over()
+        until(lambda: scheduler.set("last", delay=4.5, handler="work", payload="last"))
+        assert done.wait(redis_groups.PATIENCE_S)
+    assert set(fired) == {"first", "later", "last"}
+    assert min(fired.values()) >= 0
+
+
+def test_replicas_that_are_missing(make_redis):
+    """
+    A write that too few replicas have is refused as not known to be kept, with what to do; it is at the primary.
+    """
+    server = make_redis()
+    store = open_store(server.url("?replicas=1&prefix=alone"))
+    with pytest.raises(StoreError, match="0 of 1 replicas have the write within 5 s: see to the replicas") as caught:
+        set_one(store)
+    assert (caught.value.is_transient, caught.value.is_unknown) == (True, True)
+    assert store.get("key").key == "key"
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("redis+cluster://", "'' is not a host.*: write redis\\+cluster://user:password@host:port,host:port"),
+        ("redis+cluster://a:1,,b:2", "'' is not a host"),
+        ("redis+cluster://a:x", "'a:x' is not a host"),
+        ("redis+cluster://a/3", "a cluster has database 0 only"),
+        ("redis+sentinel://a,b", r"does not name the primary .*: add \?master=name"),
+        ("redis+cluster://a?master=b", "has the option 'master'"),
+        ("redis://a?replicas=many", "replicas is 'many'"),
+    ],
+)
+def test_wrong_urls(url, message):
+    """
+    A URL that cannot be understood says what to write.
+    """
+    pytest.importorskip("redis")
+    with pytest.raises(StoreError, match=message):
+        open_store(url)
+
+
+def test_nobody_listens():
+    """
+    If no host answers that is transient, and the password of no kind is shown.
+    """
+    pytest.importorskip("redis")
+    ports = [redis_groups.free_port() for _ in range(2)]
+    url = f"redis+sentinel://u:secret@127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}?master=m&sentinel_password=secret"
+    with pytest.raises(StoreError, match="the connection failed") as caught:
+        open_store(url)
+    assert caught.value.is_transient
+    assert "secret" not in f"{caught.value} {masked(url)}"
+
+
+def test_no_sentinel_knows_it(make_redis):
+    """
+    A name that no sentinel watches is named.
+    """
+    sentinel = make_redis("--sentinel")
+    with pytest.raises(StoreError, match="no sentinel knows a master named 'nosuch'"):
+        open_store(f"redis+sentinel://127.0.0.1:{sentinel.port}?master=nosuch")
