@@ -295,6 +295,13 @@ def takes_a_thread_for_started() -> Any:
     return mock.patch.multiple(Starter, start=careless, _retry=lambda *_: None)
 
 
+def samples_the_clock_once() -> Any:
+    """
+    A process that only sets jobs reads the store's clock when it begins, and then goes by its own.
+    """
+    return mock.patch.object(_storeclock.StoreClock, "is_stale", new=False)
+
+
 def loses_an_end() -> Any:
     """
     One in fifty ends is never written.
@@ -431,6 +438,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "skips_a_run": (skips_a_run, {"series"}),
     "ends_with_its_thread": (ends_with_its_thread, {"lost", "late", "silent"}),
     "takes_a_thread_for_started": (takes_a_thread_for_started, {"lost", "late", "silent"}),
+    "samples_the_clock_once": (samples_the_clock_once, {"short"}),
     "loses_an_end": (loses_an_end, {"lost"}),
     "starts_what_is_armed": (starts_what_is_armed, {"overtaken"}),
     "starts_what_is_queued": (starts_what_is_queued, {"overtaken"}),

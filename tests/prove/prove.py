@@ -75,6 +75,8 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     yield Proof("clock trips, SQLite", (str(HERE / "clock_trips.py"),))
     yield Proof("failover, synchronous standby", (str(HERE / "failover.py"), "--mode", "sync"))
     yield Proof("failover, lagging standby", (str(HERE / "failover.py"), "--mode", "async"))
+    yield Proof("failover, Redis Cluster", (str(HERE / "failover.py"), "--mode", "cluster"))
+    yield Proof("failover, Redis Sentinel", (str(HERE / "failover.py"), "--mode", "sentinels"))
     yield Proof("clock steps, SQLite", clock)
     yield Proof("clock steps, PostgreSQL", clock, "clocks")
     yield Proof("cron lines and zones", (str(HERE / "crons.py"),))

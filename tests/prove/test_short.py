@@ -114,12 +114,15 @@ def test_clock_trips(proven, scenario):
 
 @pytest.mark.realtime
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("mode", ["sync", "async", "cluster", "sentinels"])
 def test_failover(proven, mode):
     """
     A standby that is promoted under load goes on without giving an id twice, and lacks only what never reached it.
     """
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+    if mode in {"sync", "async"}:
+        pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+    else:
+        pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
     code, line = proven("failover.py", "--mode", mode, "--seconds", "6", "--seed", "1")
     assert code == 0, line
 

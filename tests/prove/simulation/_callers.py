@@ -14,6 +14,8 @@ from tickwheel.scheduler.model import Answer, Cancel, Move, Outcome, Replay, Res
 
 __all__ = ["Callers"]
 
+_BEHIND_MS: Final = 250.0
+"""By how much the store's clock may be ahead of what a process computes that is close to it, and sampled it lately."""
 _VERBS: Final[dict[str, type]] = {
     "set": Set,
     "move": Move,
@@ -56,6 +58,18 @@ class Callers:
         set_ = (Outcome.CREATED, Outcome.REPLACED, Outcome.KEPT)
         if isinstance(event.write, Set) and event.answer.outcome in set_:
             self._set_by.add(decode_payload(event.write.job.payload)["call"])
+
+    def due_too_soon(self, event: Committed) -> str | None:
+        """
+        Return what is wrong if a job was set for sooner than it was asked for, by the clock of its store.
+        """
+        write = event.write
+        asked = decode_payload(write.job.payload) if isinstance(write, Set) else {}
+        if not isinstance(write, Set) or "delay" not in asked:
+            return None
+        called_ms = event.store_ms - (event.at - self._called[asked["call"]].at) / 1e6
+        missing = called_ms + asked["delay"] * 1e3 - write.job.due_at
+        return f"{write.job.key!r} is due {missing:.0f} ms before its delay is over" if missing > _BEHIND_MS else None
 
     def key_of(self, call: int) -> str:
         """

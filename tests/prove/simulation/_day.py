@@ -13,12 +13,14 @@ from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
 from tickwheel.scheduler.model import Answer
 
 __all__ = [
+    "FROM_AFAR",
     "QUEUEING",
     "VERSIONED",
     "Ask",
     "Break",
     "asks",
     "breaks",
+    "from_afar",
     "hangs",
     "pauses",
     "races",
@@ -42,6 +44,8 @@ QUEUEING: Final = ("single", "hung")
 """Handlers whose jobs wait for one another."""
 VERSIONED: Final = ("first", "second")
 """Handlers of which a node has one or the other."""
+FROM_AFAR: Final = "afar/"
+"""How the keys begin that a process sets which fires nothing."""
 HERD: Final = 220
 """How many jobs hang: on a file, more than one node may have begun."""
 _SCOPES: Final = (
@@ -96,6 +100,17 @@ def asks(dice: random.Random, length: float, count: int) -> list[Ask]:
             found.append(_ask(dice, at, dice.choice(keys)))
             at += dice.choice((0.0, 0.0, 0.001, 0.1))
     return sorted(found, key=lambda each: each.at)
+
+
+def from_afar(dice: random.Random, length: float, count: int) -> list[Ask]:
+    """
+    Return *count* requests of a process that fires nothing, and is silent for long in between.
+    """
+    found: list[Ask] = []
+    for number in range(count):
+        key, delay = f"{FROM_AFAR}{number}", dice.choice((0.5, 5.0, 60.0)) * dice.random()
+        found.append(Ask(dice.uniform(1.0, length), "set", key, _setter(key, [], asked=delay, delay=delay)))
+    return found
 
 
 def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
@@ -267,10 +282,10 @@ def _ask(dice: random.Random, at: float, key: str) -> Ask:
 
 
 def _setter(
-    key: str, plan: list[str], takes: float = 0, handler: str = "work", **fields: Any
+    key: str, plan: list[str], takes: float = 0, handler: str = "work", asked: float | None = None, **fields: Any
 ) -> Callable[[Scheduler, int], Answer]:
     def call(scheduler: Scheduler, number: int) -> Answer:
-        payload = {"call": number, "plan": plan, "takes": takes}
+        payload = {"call": number, "plan": plan, "takes": takes} | ({} if asked is None else {"delay": asked})
         request = SetRequest(key, handler=handler, payload=payload, retry=RETRY, **fields)
         return scheduler.set_many([request])[0]
 

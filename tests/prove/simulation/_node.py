@@ -62,11 +62,21 @@ class Surroundings:
 
 class Node:
     """
-    One node, through all its lives.
+    One node, through all its lives; a client has handlers for none, and fires nothing.
     """
 
-    def __init__(self, number: int, around: Surroundings, *, drift_ppm: int, start_ns: int, skew_ns: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        around: Surroundings,
+        *,
+        drift_ppm: int,
+        start_ns: int,
+        skew_ns: int,
+        is_client: bool = False,
+    ) -> None:
         self._number = number
+        self._is_client = is_client
         self.name = f"n{number}"
         self.line = Line()
         self._around = around
@@ -109,7 +119,8 @@ class Node:
             random.Random(around.dice.random()),
             (around.calls_made, around.failing),
         )
-        around.history.add(Deployed(around.run.now_ns, name, (*_EVERYWHERE, self.version)))
+        handlers = () if self._is_client else (*_EVERYWHERE, self.version)
+        around.history.add(Deployed(around.run.now_ns, name, handlers))
         options = SchedulerOptions(
             owner=f"{self.name}:1", horizon_s=10.0, workers=24, retry=RETRY, running_max=RUNNING_MAX
         )
@@ -204,7 +215,7 @@ class Node:
             else:
                 break
         self.scheduler = scheduler
-        if not _fails_to_start(scheduler):
+        if self._is_client or not _fails_to_start(scheduler):
             return
         history, fault = self._around.history, f"start {self.name}"  # the first is the line's, the next is the engine's
         history.add(Fault(run.now_ns, fault))

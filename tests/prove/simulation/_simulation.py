@@ -16,7 +16,21 @@ from pathlib import Path
 from typing import Final
 
 from simulation._cluster import Cluster
-from simulation._day import Ask, Break, asks, breaks, hangs, pauses, races, scopes, series, storms, versions
+from simulation._day import (
+    FROM_AFAR,
+    Ask,
+    Break,
+    asks,
+    breaks,
+    from_afar,
+    hangs,
+    pauses,
+    races,
+    scopes,
+    series,
+    storms,
+    versions,
+)
 from simulation._interleaver import Interleaver, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
@@ -30,6 +44,7 @@ __all__ = ["Plan", "simulate"]
 
 _S: Final = 10**9
 _RACES: Final = 3
+_AFAR: Final = 12
 _SCOPE: Final = "scope "
 """What a break begins with that pauses a scope."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -152,6 +167,8 @@ class _Day:
         around = Surroundings(run, self.world, history, fate, chance=chance, failing=plan.failing)
         self.calls_made = around.calls_made
         self.nodes = [self._node(number, around) for number in range(3 if plan.is_cluster else 2)]
+        # A process that only sets jobs, far from the database, with a slow clock. Nothing else befalls it.
+        self._afar = Node(9, around, drift_ppm=-100, start_ns=10**12, skew_ns=-(10**11), is_client=True)
 
     def _node(self, number: int, around: Surroundings) -> Node:
         if not self.plan.is_cluster:  # one machine, one clock
@@ -164,7 +181,8 @@ class _Day:
         """
         Let the day pass.
         """
-        for node in self.nodes:
+        everybody = [*self.nodes, self._afar] if self.plan.is_cluster else self.nodes
+        for node in everybody:
             node.start()
         length = self.plan.hours * 3600
         broken = list(breaks(self.dice, length, self.plan.breaks, is_cluster=self.plan.is_cluster))
@@ -182,6 +200,7 @@ class _Day:
             *hangs(self.dice, length, racing, broken),
             *broken,
             *scopes(self.dice, length, self.plan.breaks // 2),
+            *(from_afar(self.dice, length, _AFAR) if self.plan.is_cluster else ()),
         ]
         for event in sorted(events, key=lambda each: each.at):
             self.run.sleep(int(event.at * _S) - self.run.now_ns)
@@ -193,7 +212,7 @@ class _Day:
         self._mend()
         self._wait()
         self.history.add(Finished(self.run.now_ns, self.world.now_ms()))
-        for node in self.nodes:
+        for node in everybody:
             node.stop()
         running, _ = self._waiting()
         if running:
@@ -203,7 +222,7 @@ class _Day:
         """
         Let go of everything.
         """
-        for node in self.nodes:
+        for node in (*self.nodes, self._afar):
             if node.machine is not None:
                 node.machine.kill()
         for _ in range(_UNWINDING):  # what is left unwinds, and requests that are still on their way arrive
@@ -217,7 +236,8 @@ class _Day:
         self.world.close()
 
     def _ask(self, ask: Ask) -> None:
-        up = [node for node in self.nodes if node.is_up]
+        among = [self._afar] if ask.key.startswith(FROM_AFAR) else self.nodes
+        up = [node for node in among if node.is_up]
         if up:
             self.dice.choice(up).ask(ask.verb, ask.key, ask.call)
 

@@ -155,11 +155,10 @@ class SimulatedStore:
             self._run.sleep(int(2 * _MS * self._dice.random()))
 
     def _fail(self, name: str, *, is_unknown: bool) -> None:
-        is_write = name == "apply"
         what = f"{name} failed"
         if self._line.tripping and self._dice.random() < self._line.tripping:
             raise TripError(what)
-        raise StoreError(what, "try again", is_transient=True, is_unknown=is_unknown and is_write)
+        raise StoreError(what, "try again", is_transient=True, is_unknown=is_unknown and name == "apply")
 
     def _give_up(self, name: str, *, is_unknown: bool) -> None:
         self._run.sleep(int(1e9 * (1 + 4 * self._dice.random())))
@@ -207,6 +206,12 @@ class SimulatedStore:
         found: Job | None = self._read("get", key)
         return found
 
+    def last_generation(self) -> int:
+        """
+        Read the last one.
+        """
+        return int(self._read("last_generation"))
+
     def page(self, query: JobQuery) -> Page:
         """
         Read a page.
@@ -218,8 +223,7 @@ class SimulatedStore:
         """
         Count.
         """
-        found: dict[str, int] = self._read("count")
-        return found
+        return dict(self._read("count"))
 
     def shard_of(self, key: str) -> int:
         """
@@ -231,15 +235,13 @@ class SimulatedStore:
         """
         Read what is due.
         """
-        found: list[Job] = self._read("due", shard, until, after, limit)
-        return found
+        return list(self._read("due", shard, until, after, limit))
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         """
         Read what is overdue.
         """
-        found: dict[int, list[Job]] = self._read("overdue", shards, until, limit)
-        return found
+        return dict(self._read("overdue", shards, until, limit))
 
     def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
         """
@@ -253,22 +255,25 @@ class SimulatedStore:
         """
         Read the next ones.
         """
-        found: list[Job] = self._read("upcoming", since, until, limit)
-        return found
+        return list(self._read("upcoming", since, until, limit))
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         """
         Count those that are due.
         """
-        found: list[int] = self._read("count_due", since, step_ms, steps)
-        return found
+        return list(self._read("count_due", since, step_ms, steps))
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         """
         Read what happened to one.
         """
-        found: list[HistoryRecord] = self._read("history", key, before, limit)
-        return found
+        return list(self._read("history", key, before, limit))
+
+    def latest_dead(self, limit: int) -> list[Job]:
+        """
+        Read the dead letters that were due last.
+        """
+        return list(self._read("latest_dead", limit))
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         """
@@ -287,15 +292,13 @@ class SimulatedStore:
         """
         Read what was set aside.
         """
-        found: list[Aside] = self._read("aside")
-        return found
+        return list(self._read("aside"))
 
     def count_paused(self) -> int:
         """
         Count what is paused.
         """
-        found: int = self._read("count_paused")
-        return found
+        return int(self._read("count_paused"))
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         """
@@ -310,8 +313,7 @@ class SimulatedStore:
         """
         Read what is paused as a whole.
         """
-        found: list[Pause] = self._read("scopes")
-        return found
+        return list(self._read("scopes"))
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         """
@@ -378,8 +380,7 @@ class SimulatedStore:
         """
         Read who owns what.
         """
-        found: list[Shard] = self._read("shards")
-        return found
+        return list(self._read("shards"))
 
     def wait_for_change(self, timeout_s: float) -> bool:
         """

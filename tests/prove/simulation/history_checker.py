@@ -17,6 +17,7 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     handler     an attempt was begun where its handler is missing
     scope       a node began, or was given, what had been paused by its scope since it last could not know
     clock       a delay was not counted in elapsed time by the owner that knew it
+    short       a process that fires nothing set a job for sooner than it was asked
 """
 
 from __future__ import annotations
@@ -283,6 +284,8 @@ class _Checker:
         if outcome is Outcome.RESUMED:
             self._paused.pop(_key(write), None)
         self._callers.committed(event, _key(write))
+        if what := self._callers.due_too_soon(event):
+            self._add("short", event.at, what)
         if isinstance(write, Begin) and outcome is Outcome.BEGUN:
             job = write.job
             self._counted[event.machine, job.key, job.generation, job.attempt + 1, job.due_at] += 1
