@@ -4,29 +4,36 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import click
 
 from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.scheduler import checks
 
 __all__ = ["command"]
+
+_VALID_MAX_S = 100 * 365.25 * 86_400
 
 
 @click.command("token")
 @click.argument("access", type=click.Choice(["read", "write"]))
 @click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Add its hash to this file of tokens.")
 @click.option("--comment", default="", help="Whose token it is; written after the hash.")
-def command(access: str, file: Path | None, comment: str) -> None:
+@click.option("--prefix", default="", help="Only for keys that begin with this; it sees nothing of the others.")
+@click.option("--expires", metavar="DURATION", help="How long it is valid, as 90d or 12h; without an end if not given.")
+def command(*, access: str, file: Path | None, comment: str, prefix: str, expires: str | None) -> None:
     """
     Make a token that allows to read, or to read and write.
 
     It is printed once. The service gets only its hash: a line in the file that 'serve --tokens FILE' reads.
     """
-    from tickwheel.service.tokens import digest_of, new_token  # noqa: PLC0415  the service's libraries are an extra
+    from tickwheel.service.tokens import Access, Token, digest_of, new_token  # noqa: PLC0415  the service's libraries are an extra
 
     token = new_token()
-    line = f"{access} {digest_of(token)}" + (f"  # {' '.join(comment.split())}" if comment else "")
+    until = None if expires is None else time.time() + _valid_s(expires)
+    line = Token(Access[access.upper()], digest_of(token), " ".join(comment.split()), prefix, until).line()
     if file is not None:
         try:
             file.touch(mode=0o600)  # write access is enough to add tokens
@@ -39,3 +46,11 @@ def command(access: str, file: Path | None, comment: str) -> None:
     click.echo(token)
     if file is None:
         click.echo(f"add this line to the file of tokens:\n{line}", err=True)
+
+
+def _valid_s(text: str) -> float:
+    valid_s = checks.seconds("expires", text)
+    if not 0 < valid_s <= _VALID_MAX_S:
+        message = f"--expires is {text!r}: give more than 0 and at most 100 years"
+        raise click.UsageError(message)
+    return valid_s

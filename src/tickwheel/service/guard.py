@@ -4,26 +4,35 @@ The guard lets requests in before anything else is looked at: the Host header, t
 * Without tokens the service trusts everything that reaches loopback. A web page reaches it too, through the user's
   browser: by a name that resolves to 127.0.0.1 (so the Host header must be one of ours), or across origins (so a write
   with a foreign Origin is refused).
-* With tokens every call of the API needs one; the page's files and the health checks do not, they hold no data.
+* With tokens every call of the API needs one that has not expired; the page's files and the health checks do not, they
+  hold no data. What a token with a prefix reaches is decided where the keys are known: see `reach`.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import logging
+import time
 from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
 from tickwheel.scheduler.model import Actor
 from tickwheel.scheduler.verbs.jobs import ACTOR
+from tickwheel.service.denials import Denials
 from tickwheel.service.http import Request
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.rate import Rate
-from tickwheel.service.tokens import Access, digest_of
+from tickwheel.service.reach import REACH, Reach
+from tickwheel.service.tokens import Access, Token, instant
 
-__all__ = ["Guard", "caller"]
+__all__ = ["Guard", "caller", "expired", "remaining_s"]
 
+UNTIL: Final = "tickwheel.until"
+"""Under this name the scope of a request has when its token expires, if it does."""
+
+_LOG: Final = logging.getLogger("tickwheel.service")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN: Final = ("/static/", "/problems/", "/docs")
 _HEALTH: Final = frozenset({"/healthz", "/readyz"})
@@ -36,10 +45,11 @@ class Guard:
     Decides by the head of a request.
     """
 
-    def __init__(self, options: ServiceOptions) -> None:
+    def __init__(self, options: ServiceOptions, denials: Denials) -> None:
         """
-        Let in whom *options* let in.
+        Let in whom *options* let in, and count the others in *denials*.
         """
+        self._denials = denials
         self._tokens = options.tokens
         self._hosts = frozenset({"localhost"}) | options.allow_hosts
         self._rate = None if options.rate_per_s is None else Rate(options.rate_per_s)
@@ -49,18 +59,49 @@ class Guard:
         Raise the problem of a request that is not let in.
         """
         _check_one_host(call)
-        token = _token(call) if self._tokens else ""
-        access = self._tokens.access(token)
+        text = _token(call) if self._tokens else ""
+        token = self._tokens.find(text) if text else None
+        is_good = token is not None and (token.until is None or token.until > time.time())
         if self._rate is not None and call.path not in _HEALTH:
-            self._rate.check(_client(call) if access is Access.NONE else digest_of(token))
+            self._rate.check(token.digest if token is not None and is_good else _client(call))
         if call.method not in _SAFE:
             _check_origin(call)
         if self._tokens:
-            _check_access(call, token, access)
+            if call.path in _OPEN_PATHS or call.path.startswith(_OPEN):
+                return
+            if token is None or not is_good:
+                raise self._unauthorized(call, token, is_sent=bool(text))
+            self._check_access(call, token)
             if call.method not in _SAFE:
-                ACTOR.set(Actor(self._tokens.name_of(token), is_always=True))  # each request has a context of its own
+                ACTOR.set(Actor(token.name, is_always=True))  # each request has a context of its own
+                _LOG.debug("%s %s by the token %s", call.method, show(call.path), show(token.name))
         else:
             self._check_host(call)
+
+    def _unauthorized(self, call: Request, token: Token | None, *, is_sent: bool) -> ProblemError:
+        if token is not None:
+            self._denials.note("expired", _client(call), token.name)
+            return expired(token.until or 0.0)
+        self._denials.note("unknown" if is_sent else "missing", _client(call))
+        what = "the token is not one of this service" if is_sent else "there is no token"
+        return ProblemError("unauthorized", what, headers={"www-authenticate": "Bearer"})
+
+    def _check_access(self, call: Request, token: Token) -> None:
+        """
+        Refuse what only a write token may do, and note what else the operation has to know of the token.
+        """
+
+        def refused() -> None:
+            self._denials.note("forbidden", _client(call), token.name)
+
+        call.scope["tickwheel.access"] = token.access
+        if token.until is not None:
+            call.scope[UNTIL] = token.until
+        if token.prefix:
+            call.scope[REACH] = Reach(token.prefix, refused)
+        if token.access is Access.READ and (call.method not in _SAFE or call.path.startswith("/debug/")):
+            refused()
+            raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")
 
     def _check_host(self, call: Request) -> None:
         host = call.header(b"host") or ""
@@ -77,6 +118,23 @@ def caller(call: Request, options: ServiceOptions) -> str:
     return options.tokens.name_of(_token(call)) or "http"
 
 
+def remaining_s(call: Request) -> float | None:
+    """
+    Return for how many more seconds the token of *call* is valid, or None if it does not expire.
+    """
+    until: float | None = call.scope.get(UNTIL)
+    return None if until is None else max(0.0, until - time.time())
+
+
+def expired(until: float) -> ProblemError:
+    """
+    Return the problem of a token that expired then.
+    """
+    remedy = "send a token that is still valid: 'tickwheel token' makes one"
+    headers = {"www-authenticate": 'Bearer error="invalid_token"'}
+    return ProblemError("unauthorized", f"the token expired at {instant(until)}", remedy=remedy, headers=headers)
+
+
 def _token(call: Request) -> str:
     scheme, _, token = (call.header(b"authorization") or "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
@@ -88,17 +146,6 @@ def _client(call: Request) -> str:
     """
     address: str = (call.scope.get("client") or ("", 0))[0]
     return address
-
-
-def _check_access(call: Request, token: str, access: Access) -> None:
-    if call.path in _OPEN_PATHS or call.path.startswith(_OPEN):
-        return
-    call.scope["tickwheel.access"] = access
-    if access is Access.NONE:
-        what = "the token is not one of this service" if token else "there is no token"
-        raise ProblemError("unauthorized", what, headers={"www-authenticate": "Bearer"})
-    if access is Access.READ and (call.method not in _SAFE or call.path.startswith("/debug/")):
-        raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")
 
 
 def _check_one_host(call: Request) -> None:

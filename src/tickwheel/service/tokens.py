@@ -2,7 +2,9 @@
 Rights to read and to write: tokens, kept as hashes, compared in constant time.
 
 A file of tokens has one on each line, as `tickwheel token` prints it: `read HASH` or `write HASH`, where HASH is the
-hexadecimal SHA-256 of the token. A plain hash is enough: a token is 256 random bits, which no dictionary has.
+hexadecimal SHA-256 of the token. A plain hash is enough: a token is 256 random bits, which no dictionary has. Behind it
+there may be `until=2030-01-01T09:00:00Z`, when the token expires, and `prefix=team/a/`, percent-encoded: the keys that
+it may touch begin with that, and it sees nothing of the others.
 """
 
 from __future__ import annotations
@@ -11,17 +13,18 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from tickwheel.service.errors import TokenFileError
 
-__all__ = ["Access", "Tokens", "digest_of", "new_token"]
+__all__ = ["Access", "Token", "Tokens", "digest_of", "instant", "new_token"]
 
 _NAME_MAX = 60
-_LINE = re.compile(r"(read|write)\s+([0-9a-f]{64})")
+_LINE = re.compile(r"(read|write)\s+([0-9a-f]{64})((?:\s+\S+)*)")
 
 
 class Access(IntEnum):
@@ -35,43 +38,102 @@ class Access(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class Token:
     """
-    The hashes of all tokens, each with what it allows.
+    One token, without itself.
 
     Attributes:
-        hashes: Of each token what it allows, and its hash.
-        names: By the hash, the comment behind it: whose token it is.
+        access: What it allows.
+        digest: Its hash.
+        comment: Whose token it is.
+        prefix: How the keys begin that it may touch; "" for all keys, and all else that the service has.
+        until: When it expires, in seconds since the epoch; None for never.
     """
 
-    hashes: tuple[tuple[Access, str], ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    access: Access
+    digest: str
+    comment: str = ""
+    prefix: str = ""
+    until: float | None = None
+
+    @property
+    def name(self) -> str:
+        """
+        The comment, or else how the hash begins.
+        """
+        return self.comment or f"token {self.digest[:8]}"
+
+    def line(self) -> str:
+        """
+        Return the line of a file that has it.
+        """
+        parts = [self.access.name.lower(), self.digest]
+        if self.until is not None:
+            parts.append(f"until={instant(self.until)}")
+        if self.prefix:
+            parts.append(f"prefix={quote(self.prefix, safe='/:@,')}")
+        return " ".join(parts) + (f"  # {self.comment}" if self.comment else "")
+
+    @classmethod
+    def from_line(cls, text: str) -> Token | None:
+        """
+        Read a line; None if there is no token on it.
+
+        Raises:
+            ValueError: If it has another form.
+        """
+        text, _, comment = text.partition("#")
+        if not text.strip():
+            return None
+        match = _LINE.fullmatch(text.strip())
+        if match is None:
+            message = "is not a token"
+            raise ValueError(message)
+        fields: dict[str, str] = {}
+        for part in match[3].split():
+            name, _, value = part.partition("=")
+            if name not in {"until", "prefix"} or name in fields or not value:
+                message = "has behind its hash something else than one until=TIME and one prefix=KEYS"
+                raise ValueError(message)
+            fields[name] = value
+        until = _until(fields["until"]) if "until" in fields else None
+        prefix = unquote(fields.get("prefix", ""), errors="strict")
+        return cls(Access[match[1].upper()], match[2], comment.strip()[:_NAME_MAX], prefix, until)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """
+    All tokens.
+
+    Attributes:
+        known: They, without themselves.
+    """
+
+    known: tuple[Token, ...] = ()
 
     def __bool__(self) -> bool:
         """
         Return whether there is any token: without one, nobody is asked for it.
         """
-        return bool(self.hashes)
+        return bool(self.known)
 
-    def access(self, token: str) -> Access:
+    def find(self, token: str) -> Token | None:
         """
-        Return what *token* allows; takes the same time whichever it is.
+        Return what is known of *token*, expired or not; takes the same time whichever it is.
+
+        Of one that is there twice, that which allows more, or else the first.
         """
         digest = digest_of(token)
-        found = Access.NONE
-        for access, known in self.hashes:
-            if hmac.compare_digest(digest, known):
-                found = max(found, access)
-        return found
+        found = [each for each in self.known if hmac.compare_digest(digest, each.digest)]
+        return max(found, key=lambda each: each.access, default=None)
 
     def name_of(self, token: str) -> str:
         """
         Return whose *token* is: its comment, or else how its hash begins; "" for a token that is not one of these.
         """
-        digest = digest_of(token)
-        if not any(digest == known for _, known in self.hashes):
-            return ""
-        return self.names.get(digest) or f"token {digest[:8]}"
+        found = self.find(token)
+        return "" if found is None else found.name
 
     @classmethod
     def of(cls, *, read: str | None = None, write: str | None = None) -> Tokens:
@@ -79,7 +141,7 @@ class Tokens:
         Return the tokens given in the clear, as from the environment.
         """
         given = ((Access.READ, read), (Access.WRITE, write))
-        return cls(tuple((access, digest_of(token)) for access, token in given if token))
+        return cls(tuple(Token(access, digest_of(token)) for access, token in given if token))
 
     @classmethod
     def from_file(cls, path: str) -> Tokens:
@@ -87,30 +149,47 @@ class Tokens:
         Read a file of tokens; empty lines and those that begin with # are left out.
 
         Raises:
-            TokenFileError: If it cannot be read, or has a line of another form.
+            TokenFileError: If it cannot be read, or has a line of another form, or a token twice.
         """
         try:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise TokenFileError(path, f"it cannot be read ({error})") from None
-        hashes, names = [], {}
+        known: dict[str, Token] = {}
         for number, line in enumerate(lines, 1):
-            text, _, comment = line.partition("#")
-            text = text.strip()
-            if not text:
-                continue
-            match = _LINE.fullmatch(text)
-            if match is None:
-                raise TokenFileError(path, f"line {number} is not a token")
-            hashes.append((Access[match[1].upper()], match[2]))
-            names[match[2]] = comment.strip()[:_NAME_MAX]
-        return cls(tuple(hashes), names)
+            try:
+                token = Token.from_line(line)
+            except ValueError as error:
+                raise TokenFileError(path, f"line {number} {error}") from None
+            if token is not None and token.digest in known:
+                raise TokenFileError(path, f"line {number} has the token of a line before it")
+            if token is not None:
+                known[token.digest] = token
+        return cls(tuple(known.values()))
 
     def __add__(self, other: Tokens) -> Tokens:
         """
         Return the tokens of both.
         """
-        return Tokens(self.hashes + other.hashes, {**self.names, **other.names})
+        return Tokens(self.known + other.known)
+
+
+def instant(seconds: float) -> str:
+    """
+    Return *seconds* since the epoch as RFC 3339 in UTC.
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _until(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        message = "has an until= that is not a time with an offset, as 2030-01-01T09:00:00Z"
+        raise ValueError(message)
+    return moment.timestamp()
 
 
 def digest_of(token: str) -> str:

@@ -1,0 +1,58 @@
+"""
+Requests that were refused for their token: counted by reason, and logged, but not often, and never with the token.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+
+from tickwheel.service.problems import show
+
+__all__ = ["REASONS", "Denials", "Reason"]
+
+Reason: TypeAlias = Literal["missing", "unknown", "expired", "forbidden"]
+REASONS: Final[tuple[Reason, ...]] = ("missing", "unknown", "expired", "forbidden")
+_LOG: Final = logging.getLogger("tickwheel.service")
+_EVERY_S: Final = 10.0
+"""How long the log is silent about a reason after each line: a flood fills no disk."""
+
+
+class Denials:
+    """
+    The refusals of one service. Everything runs on its loop.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """
+        Space the lines of the log by *monotonic*.
+        """
+        self._monotonic = monotonic
+        self._counts = dict.fromkeys(REASONS, 0)
+        self._logged: dict[Reason, tuple[float, int]] = {}
+
+    def counts(self) -> dict[Reason, int]:
+        """
+        Return how many requests were refused so far, by reason.
+        """
+        return dict(self._counts)
+
+    def note(self, reason: Reason, client: str, name: str = "") -> None:
+        """
+        Count one, and log it unless that was done a moment ago; *client* is its address, *name* that of its token.
+
+        A missing token is counted and not logged: every page asks once without.
+        """
+        self._counts[reason] += 1
+        if reason == "missing":
+            return
+        now, count = self._monotonic(), self._counts[reason]
+        last, counted = self._logged.get(reason, (now - _EVERY_S, 0))
+        if now - last < _EVERY_S:
+            return
+        self._logged[reason] = now, count
+        more = f", and {count - counted - 1} others since the last such line" if count - counted > 1 else ""
+        whose = f" {show(name)}" if name else ""
+        _LOG.warning("a request from %s was refused: its token%s is %s%s", show(client), whose, reason, more)

@@ -1,0 +1,299 @@
+"""
+Tokens that expire, and tokens for some keys: what they reach, what is refused, and what is noted of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service import Service, ServiceOptions, TokenFileError, Tokens
+from tickwheel.service.denials import Denials
+from tickwheel.service.tokens import Access, Token, digest_of
+
+WRITE, TEAM, READER, TRICK, OLD = (name * 10 for name in ("rite", "team", "read", "tric", "oldt"))
+FAR = {"delay": 3600, "target": "log"}
+KEYS = ("team/1", "team/2", "team", "teal/1", "other", "a", "a:run")
+NARROWED = {"jobs_list", "schedules_list", "schedules_next", "incidents_list"}
+"""Lists that show a token with a prefix its own jobs alone."""
+OPEN = {"figures_healthz", "figures_readyz"}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory, server):
+    """
+    Return a server with a token for all keys, some for `team/`, one for `a:run` and one that has expired.
+    """
+    folder = tmp_path_factory.mktemp("tokens")
+    tokens = (
+        Token(Access.WRITE, digest_of(WRITE), "all"),
+        Token(Access.WRITE, digest_of(TEAM), "the team", "team/"),
+        Token(Access.READ, digest_of(READER), "a reader", "team/"),
+        Token(Access.WRITE, digest_of(TRICK), "", "a:run"),
+        Token(Access.WRITE, digest_of(OLD), "old", until=900_000_000.0),
+    )
+    (folder / "tokens").write_text("\n".join(token.line() for token in tokens))
+    guarded = type(server)(folder, "--tokens", "tokens", "--log-level", "debug")
+    for key in KEYS:
+        assert guarded.job("PUT", key, FAR, bearer(WRITE)).status == 201
+    yield guarded
+    assert guarded.stop() == 0
+
+
+def bearer(token: str) -> dict[str, str]:
+    """
+    Return the headers that carry *token*.
+    """
+    return {"authorization": f"Bearer {token}"}
+
+
+def ask(server, path: str, body=None, token: str = TEAM, method: str | None = None):
+    """
+    Ask for *path* with *token*: GET, or POST with a body.
+    """
+    return server.ask(method or ("GET" if body is None else "POST"), path, body, bearer(token))
+
+
+def test_every_operation_out_of_reach(document, bodies, guarded):
+    """
+    A token with a prefix is refused by every operation, with a key out of its reach, but for lists that it narrows.
+    """
+    statuses = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            name = operation["operationId"]
+            query = "?every=60" if name == "schedules_next" else ""
+            address = path.replace("{key}", "other") + query
+            answer = ask(guarded, address, bodies.get(name), method=method.upper())
+            statuses[name] = answer.status
+            if answer.status == 403:
+                assert "team/" in answer.json["detail"], name
+                assert "job" not in answer.json, name
+    assert len(statuses) > 30
+    assert {name for name, status in statuses.items() if status == 200} == NARROWED | OPEN
+    assert {status for name, status in statuses.items() if name not in NARROWED | OPEN} == {403}
+    assert guarded.job("GET", "other", headers=bearer(WRITE)).json["state"] == "pending"
+
+
+def test_within_reach(guarded):
+    """
+    With keys of its prefix such a token does everything, and its name is noted; a read token only reads.
+    """
+    headers = bearer(TEAM)
+    assert guarded.job("PUT", "team/new", FAR, headers).status == 201
+    assert guarded.job("PATCH", "team/new", {"delay": 60}, headers).status == 200
+    assert guarded.job("POST", "team/new", {"note": "wait"}, headers, ":pause").json["job"]["pause"]["by"] == "the team"
+    records = guarded.job("GET", "team/new", None, headers, ":history").json["records"]
+    assert [(each["outcome"], each["by"]) for each in records] == [
+        (outcome, "the team") for outcome in ("paused", "moved", "created")
+    ]
+    assert guarded.job("DELETE", "team/new", None, headers).status == 200
+    assert "DELETE '/v1/jobs/team/new' by the token 'the team'" in "".join(guarded.errors)
+    assert guarded.job("GET", "team/1", None, bearer(READER)).status == 200
+    assert guarded.job("DELETE", "team/1", None, bearer(READER)).status == 403
+
+
+def test_lists(guarded):
+    """
+    A list has the keys of the prefix alone, whatever prefix and cursor are asked for.
+    """
+
+    def keys(query: str) -> list[str]:
+        return [job["key"] for job in ask(guarded, f"/v1/jobs?{query}").json["jobs"]]
+
+    own = ["team/1", "team/2"]
+    for query in ("", "prefix=", "prefix=team/", "cursor=a", "state=pending", "cursor=team", "handler="):
+        assert keys(query) == own, query
+    assert keys("prefix=team/2") == ["team/2"]
+    assert keys("cursor=zzz") == []
+    for query in ("prefix=t", "prefix=other", "prefix=team", "order=due", "order=due&limit=5"):
+        assert ask(guarded, f"/v1/jobs?{query}").status == 403, query
+    assert ask(guarded, "/v1/schedules?prefix=t").status == 403
+    assert ask(guarded, "/v1/incidents?prefix=t").status == 403
+    assert ask(guarded, "/v1/incidents").json["looked_at"] == 0
+
+
+def test_batches(guarded):
+    """
+    One key out of reach refuses a batch before anything of it is done; a filter, which may choose any key, is refused.
+    """
+    inside = {"do": "set", "key": "team/batch", **FAR}
+    for item in (
+        {"do": "set", "key": "other", **FAR},
+        *({"do": verb, "key": "other"} for verb in ("cancel", "replay", "pause", "resume")),
+        {"do": "move", "key": "other", "delay": 1},
+    ):
+        for refuse_all in (False, True):
+            answer = ask(guarded, "/v1/jobs:batch", {"items": [inside, item], "refuse_all": refuse_all})
+            assert (answer.status, answer.json["value"]) == (403, "'other'")
+    assert guarded.job("GET", "team/batch", headers=bearer(WRITE)).status == 404
+    assert ask(guarded, "/v1/jobs:batch", {"items": [inside]}).json["results"][0]["status"] == 201
+    for prefix in ("t", "team/"):
+        assert ask(guarded, "/v1/jobs:bulk", {"do": "cancel", "prefix": prefix}).status == 403
+    assert ask(guarded, "/v1/jobs:batch", {"items": [{"do": "cancel", "key": "team/batch"}]}).status == 200
+
+
+def test_a_key_that_ends_like_an_action(guarded):
+    """
+    A prefix is compared with the key, not with the address: `a:run` reaches the key of that name, and does not run `a`.
+    """
+    assert ask(guarded, "/v1/jobs/a:run", {}, TRICK).status == 403
+    assert ask(guarded, "/v1/jobs/a%3Arun", token=TRICK).status == 200
+    assert ask(guarded, "/v1/jobs/a%3Arun:run", {}, TRICK).status == 200
+
+
+def test_a_kept_answer_is_its_own(guarded):
+    """
+    An Idempotency-Key that another token used brings nobody its answer.
+    """
+    key = {"idempotency-key": "one"}
+    assert guarded.job("PUT", "other", FAR, bearer(WRITE) | key).status == 200
+    assert guarded.job("PUT", "other", FAR, bearer(TEAM) | key).status == 403
+
+
+def test_expired(guarded):
+    """
+    An expired token is refused as such, counted and logged by its name; no log shows a token.
+    """
+    answer = guarded.job("GET", "team/1", headers=bearer(OLD))
+    assert answer.status == 401
+    assert answer.json["detail"] == "the token expired at 1998-07-09T16:00:00Z"
+    for _ in range(5):
+        assert guarded.job("GET", "team/1", headers=bearer("guess" * 8)).status == 401
+    assert guarded.job("GET", "team/1").status == 401
+    text = guarded.ask("GET", "/metrics", headers=bearer(WRITE)).body.decode()
+    counts = {
+        line.split('"')[1]: float(line.split()[1])
+        for line in text.splitlines()
+        if line.startswith("tickwheel_denials_total{")
+    }
+    assert counts.keys() == {"missing", "unknown", "expired", "forbidden"}
+    assert (counts["expired"], counts["unknown"]) == (1.0, 5.0)
+    assert counts["missing"] >= 1
+    log = "".join(guarded.errors + guarded.lines)
+    assert log.count("its token is unknown") == 1
+    assert "its token 'old' is expired" in log
+    assert not any(token in log for token in (WRITE, TEAM, READER, OLD, "guess" * 8))
+
+
+def test_what_is_open_ends_with_its_token():
+    """
+    A live stream and a worker's wait end when their token expires, and neither before.
+    """
+    token = Token(Access.WRITE, digest_of(WRITE), until=time.time() + 4)
+
+    async def ask_both() -> list[tuple[int, bytes]]:
+        async with AsyncScheduler("memory://") as scheduler:
+            service = Service(scheduler, ServiceOptions(tokens=Tokens((token,))))
+            lease = b'{"queue":"scans","wait":60}'
+            return await asyncio.gather(
+                answer_of(service, "GET", "/v1/live"), answer_of(service, "POST", "/v1/pull:lease", lease)
+            )
+
+    (live, events), (lease, problem) = asyncio.run(asyncio.wait_for(ask_both(), 60))
+    assert token.until is not None
+    assert time.time() >= token.until
+    assert (live, events[:13]) == (200, b"event: stats\n")
+    assert (lease, b"expired" in problem) == (401, True)
+
+
+async def answer_of(service: Service, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+    """
+    Return the status and the body that *service* answers to a client that stays to the end.
+    """
+    sent: list[Any] = []
+    asked = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:
+        return asked.pop() if asked else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        await asyncio.sleep(0)
+        sent.append(message)
+
+    headers = {"host": "localhost", "content-type": "application/json", **bearer(WRITE)}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+    }
+    await service(scope, receive, send)
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
+
+
+def test_lines():
+    """
+    A line of a file holds all of a token but itself, and is read as it was written.
+    """
+    tokens = (
+        Token(Access.READ, "0" * 64),
+        Token(Access.WRITE, "1" * 64, "whose", "a b#c/é%=", 2_000_000_000.0),
+        Token(Access.WRITE, "2" * 64, prefix="team/"),
+    )
+    assert [Token.from_line(token.line()) for token in tokens] == list(tokens)
+    assert tokens[2].line() == f"write {'2' * 64} prefix=team/"
+    assert Token.from_line("  # nothing") is None
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "prefix=",
+        "prefix",
+        "until=",
+        "until=2030-01-01T09:00:00",
+        "until=soon",
+        "prefix=a prefix=b",
+        "scope=x",
+        "prefix=%ff",
+        "x",
+    ],
+)
+def test_bad_lines(tmp_path, rest):
+    """
+    A line with anything else behind the hash is refused: what was meant to bound a token never opens it.
+    """
+    (tmp_path / "tokens").write_text(f"# tokens\nread {'0' * 64} {rest}\n")
+    with pytest.raises(TokenFileError, match="line 2"):
+        Tokens.from_file(str(tmp_path / "tokens"))
+
+
+def test_a_token_twice(tmp_path):
+    """
+    A token that is there twice is refused: which line would count?
+    """
+    (tmp_path / "tokens").write_text(f"read {'0' * 64}\nwrite {'0' * 64} prefix=a\n")
+    with pytest.raises(TokenFileError, match="line 2"):
+        Tokens.from_file(str(tmp_path / "tokens"))
+
+
+def test_denials_are_logged_seldom(caplog):
+    """
+    Of many refusals of one reason one line is logged in ten seconds, which says how many there were between.
+    """
+    now = [100.0]
+    denials = Denials(lambda: now[0])
+    with caplog.at_level(logging.WARNING):
+        for _ in range(1000):
+            denials.note("unknown", "127.0.0.1")
+        denials.note("forbidden", "127.0.0.1", "the\nboard")
+        denials.note("missing", "127.0.0.1")
+        now[0] += 10
+        denials.note("unknown", "::1")
+    assert caplog.messages == [
+        "a request from '127.0.0.1' was refused: its token is unknown",
+        "a request from '127.0.0.1' was refused: its token 'the\\nboard' is forbidden",
+        "a request from '::1' was refused: its token is unknown, and 999 others since the last such line",
+    ]
+    assert denials.counts() == {"missing": 1, "unknown": 1001, "expired": 0, "forbidden": 1}
