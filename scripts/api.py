@@ -26,6 +26,7 @@ Written by `make reference` from the document that the service has at `/openapi.
 * `Idempotency-Key: ANYTHING` on a write: the same request again brings the first answer again.
 * `Accept: application/msgpack`: any JSON document comes as MessagePack; problems stay JSON.
 * With tokens, `Authorization: Bearer TOKEN`: GET needs a read token, everything else and `/debug/` a write token.
+* A token for the keys under a prefix gets a 403 for all others, and for what is about all jobs.
 * A key in an address is percent-encoded; a slash may be written as it is.
 """
 

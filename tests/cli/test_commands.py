@@ -320,6 +320,36 @@ def test_no_command(run):
     assert "explode" in answer.stderr
 
 
+def test_all_that_a_filter_chooses(run):
+    """
+    Jobs are chosen by the same options in each command, counted by a dry run, and changed.
+    """
+    for key in ("tea/1", "tea/2", "coffee"):
+        run("set", key, "--delay", "1h", "--target", "log")
+    before = instants(run)
+    assert run("cancel", "--contains", "ea/", "--dry-run").stdout == "2 jobs to be cancelled\n"
+    assert run("move", "--target", "log", "--contains", "ea/", "--by", "-10m").stdout == "moved 2 jobs\n"
+    assert run("move", "--prefix", "coffee", "--over", "10m", "--at", before["coffee"]).stdout == "moved 1 job\n"
+    after = instants(run)
+    assert after["tea/1"] < before["tea/1"]
+    assert after["coffee"] >= before["coffee"]
+    assert run("pause", "--contains", "2", "--note", "why").stdout == "paused 1 job\n"
+    assert [line.split("\t")[0] for line in run("list", "--paused").stdout.splitlines()] == ["tea/2"]
+    assert run("resume", "--prefix", "").stdout == "resumed 1 job\n"
+    assert run("run", "--contains", "1", "--due-from", before["coffee"]).stdout == "run now 0 jobs\n"
+    assert run("run", "--prefix", "tea/1").stdout == "run now 1 job\n"
+    for wrong in (("tea/1", "--by", "1h"), ("--prefix", "t", "--delay", "1h"), ("--prefix", "t")):
+        assert run("move", *wrong).returncode == 2
+
+
+def instants(run):
+    """
+    Return when each job is due, by key.
+    """
+    documents = (json.loads(line) for line in run("list", "--json").stdout.splitlines())
+    return {document["key"]: document["due_at"] for document in documents}
+
+
 def test_cancel_all_under_a_prefix(run):
     """
     All pending jobs under a prefix are cancelled and counted, and others stay.
@@ -327,9 +357,9 @@ def test_cancel_all_under_a_prefix(run):
     for key in ("tea/1", "tea/2", "coffee"):
         run("set", key, "--delay", "1h", "--target", "log")
     assert run("cancel", "--prefix", "tea/").stdout == "cancelled 2 jobs\n"
-    assert run("cancel", "--prefix", "tea/", "--json").stdout == '{"cancelled": 0}\n'
+    assert json.loads(run("cancel", "--prefix", "tea/", "--json").stdout)["changed"] == 0
     assert [line.split("\t")[0] for line in run("list").stdout.splitlines()] == ["coffee"]
-    for wrong in ((), ("coffee", "--prefix", ""), ("--prefix", "", "--if-generation", "1")):
+    for wrong in ((), ("coffee", "--prefix", ""), ("--prefix", "", "--if-generation", "1"), ("--dry-run",)):
         refused = run("cancel", *wrong)
         assert refused.returncode == 2
-        assert "name one job, or all pending ones by --prefix" in refused.stderr
+        assert "name one job; or choose jobs by --prefix" in refused.stderr

@@ -53,6 +53,24 @@ def test_dead_letters(run, dead):
     assert len(run("list", "--state", "pending").stdout.splitlines()) == 3
 
 
+def test_incidents(run, dead):
+    """
+    Dead jobs are listed by what went wrong, searched, and replayed by incident, the latest first and at a rate.
+    """
+    (line,) = run("dead", "incidents").stdout.splitlines()
+    fingerprint, letters, _, _, places, error = line.split("\t")
+    assert (letters, places, error) == ("3", "handler fails", "RuntimeError: no luck")
+    assert run("dead", "incidents", "nothing").stdout == ""
+    (found,) = map(json.loads, run("dead", "incidents", "DEAD/", "--json").stdout.splitlines())
+    assert (found["count"], sorted(found["keys"]), found["fingerprint"]) == (2, dead[:2], fingerprint)
+    answer = run("dead", "replay", "--incident", fingerprint, "--limit", "2", "--rate", "0.01")
+    assert answer.stdout == "replayed 2 jobs\n"
+    assert len(run("list", "--state", "pending").stdout.splitlines()) == 2
+    unknown = run("dead", "replay", "--incident", "none")
+    assert (unknown.returncode, "'none'" in unknown.stderr) == (3, True)
+    assert run("dead", "replay", "--prefix", "", "--rate", "0").returncode == 2
+
+
 def test_replay_needs_names(run, dead):
     """
     A replay without names and prefix, or with both, is refused.
@@ -116,8 +134,9 @@ def test_token(run, tmp_path):
     assert read not in text
     assert write not in text
     tokens = Tokens.from_file(str(file))
-    assert [tokens.access(token) for token in (read, write, "other", "")] == [Access.READ, Access.WRITE, 0, 0]
-    assert len(tokens.hashes) == 2
+    found = [tokens.find(token) for token in (read, write, "other", "")]
+    assert [token and token.access for token in found] == [Access.READ, Access.WRITE, None, None]
+    assert len(tokens.known) == 2
 
 
 def test_token_without_a_file(run):

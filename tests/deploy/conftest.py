@@ -35,6 +35,7 @@ def exported() -> dict[str, set[str]]:
     stats["targets"] = {"webhook": {"https://example.com": {"state": "open"}}}
     stats["pull"] = {"scans": {"waiting": 3, "oldest_due_at": 5, "ready": 0, "leased": 1, "workers": 2}}
     stats["waiting_for_handler"] = [{"target": "handler", "handler": "mail", "count": 1, "since": 0}]
+    stats["paused_scopes"] = [{"scope": "handler:mail", "count": 3}]
     stats["leaked"] = [{"target": "handler", "handler": "mail", "executor": "thread", "count": 2}]
     stats["by_handler"] = [{"target": "handler", "handler": "mail", "succeeded": 1}]
     families = text_string_to_metric_families(exposition(stats)[1].decode())

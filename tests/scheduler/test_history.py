@@ -132,7 +132,7 @@ def test_expired(url, make, events):
     scheduler.handler("h")(print)
     expires_at = scheduler.set("k", delay=0, expires=0.001, handler="h").job.expires_at
     while time.time() * 1000 <= expires_at:
-        time.sleep(0.001)
+        time.sleep(0.001)  # nothing signals that an instant has passed
     scheduler.start()
     told.of(JobExpired)
     (record,) = scheduler.history("k")

@@ -5,6 +5,7 @@ Recurring jobs, on a clock that is moved by hand.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -209,6 +210,27 @@ def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
     done = ends(told, JobSucceeded, 3)
     assert [each.next_at - first for each in done] == [60_000, 120_000, 180_000]
     assert "run_at" not in scheduler.get("k").recurrence
+
+
+@pytest.mark.parametrize(("misfire", "followed"), [("once", [180]), ("skip", [180]), ("all", [60, 120, 180])])
+def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, misfire, followed):
+    """
+    A series never runs beside itself: the next run is chosen when one ends, by policy.
+    """
+    told = events(scheduler)
+    is_over = threading.Event()
+    scheduler.handler("h")(lambda _: is_over.wait())
+    first = scheduler.set("k", every=60, misfire=misfire, handler="h").job.due_at
+    clock.advance(60)
+    ends(told, JobFired, 1)
+    clock.advance(150)
+    scheduler.set("other", delay=0, handler="h")
+    told.wait_for(lambda: any(isinstance(each, JobFired) and each.key == "other" for each in told.items))
+    assert [each.key for each in told.items if isinstance(each, JobFired)] == ["k", "other"]
+    is_over.set()
+    told.wait_for(lambda: any(getattr(each, "next_at", None) == first + 180_000 for each in told.items))
+    done = [each for each in told.items if isinstance(each, JobSucceeded) and each.key == "k"]
+    assert [(each.next_at - first) // 1000 for each in done] == followed
 
 
 def test_failures_do_not_end_a_series(scheduler, clock, events):

@@ -108,8 +108,37 @@ def test_ten_thousand(server):
     results = batch(server, [FAR | {"key": f"many/{n:05}"} for n in range(10_000)]).json["results"]
     assert [result["key"] for result in results] == [f"many/{n:05}" for n in range(10_000)]
     assert {result["status"] for result in results} == {201}
-    assert server.ask("POST", "/v1/jobs:cancel", {"prefix": "many/"}).json == {"cancelled": 10_000}
+    assert server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "many/"}).json["changed"] == 10_000
     assert server.ask("GET", "/v1/jobs?prefix=many/").json["jobs"] == []
+
+
+def test_a_bulk_change_in_parts(server):
+    """
+    A bulk change is counted first, and goes on by cursors; the same run sent twice changes nothing twice.
+    """
+    batch(server, [FAR | {"key": f"late/{n}", "handler": f"h{n % 2}", "target": "pull"} for n in range(6)])
+    due = due_at(server, "late/1")
+    body = {"do": "move", "prefix": "late/", "handler": "h1", "shift": "1h"}
+    dry = server.ask("POST", "/v1/jobs:bulk", body | {"dry_run": True}).json
+    assert (dry["matched"], dry["changed"], due_at(server, "late/1")) == (3, 0, due)
+    for _ in range(2):
+        cursor, matched = dry["start"], 0
+        while cursor is not None:
+            answer = server.ask("POST", "/v1/jobs:bulk", body | {"limit": 2, "cursor": cursor}).json
+            cursor, matched = answer["cursor"], matched + answer["matched"]
+    assert matched == 0
+    assert due_at(server, "late/1") == due + timedelta(hours=1)
+    paused = server.ask("POST", "/v1/jobs:bulk", {"do": "pause", "contains": "ate/", "note": "why"}).json
+    assert (paused["matched"], paused["changed"], paused["refused"], paused["cursor"]) == (6, 6, 0, None)
+    assert server.job("GET", "late/0").json["pause"]["note"] == "why"
+    assert len(server.ask("GET", "/v1/jobs?contains=ate%2F&target=pull&handler=h0").json["jobs"]) == 3
+
+
+def due_at(server, key):
+    """
+    Return when the job of *key* is due.
+    """
+    return instant_of(server.job("GET", key).json["due_at"])
 
 
 @pytest.mark.parametrize(
@@ -133,13 +162,27 @@ def test_batches_that_are_none(server, body, status):
     assert server.job("GET", "a").status == 404
 
 
-@pytest.mark.parametrize("body", [{}, {"prefix": ""}, {"prefix": 5}, {"prefix": "a\0"}, {"prefix": "k" * 513}])
-def test_prefixes_that_are_none(server, body):
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"prefix": ""},
+        {"prefix": 5},
+        {"prefix": "a\0"},
+        {"prefix": "k" * 513},
+        {"do": "move", "prefix": "s"},
+        {"prefix": "s", "shift": 5},
+        {"prefix": "s", "cursor": "stays"},
+        {"prefix": "s", "surprise": 1},
+        {"paused": False},
+    ],
+)
+def test_bulk_changes_that_are_none(server, body):
     """
-    Nothing is cancelled by an empty prefix, or one that no key can begin with.
+    Nothing is changed without a filter, by one that cannot be, or by what does not go with the verb.
     """
     server.job("PUT", "stays", {"delay": 3600, "target": "log"})
-    assert server.ask("POST", "/v1/jobs:cancel", body).status == 422
+    assert server.ask("POST", "/v1/jobs:bulk", {"do": "cancel"} | body).status == 422
     assert server.job("DELETE", "stays").status == 200
 
 

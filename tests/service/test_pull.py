@@ -175,7 +175,7 @@ def test_jobs_that_nobody_pulls_hold_nothing_up(server):
         server.job("PUT", "beside", {"delay": 0, "handler": "works"})
         live.firing("beside", "succeeded")
     assert server.job("GET", "idle/0").json["attempt"] == 0
-    assert server.ask("POST", "/v1/jobs:cancel", {"prefix": "idle/"}).json == {"cancelled": 2000}
+    assert server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "idle/"}).json["changed"] == 2000
 
 
 def test_the_example_of_a_worker(server):

@@ -44,7 +44,7 @@ def test_schedules(server):
     assert "fires once" in missing.json["detail"]
     server.job("PUT", "s/century", {"every": 36_525 * 86_400, "target": "log"})
     assert 70 < len(server.ask("GET", "/v1/schedules/s%2Fcentury?count=1000").json["runs"]) < 90
-    server.ask("POST", "/v1/jobs:cancel", {"prefix": "s/"})
+    server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "s/"})
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_list_of_what_comes_back(server):
         assert [job["key"] for job in page["jobs"]] == keys
     answer = server.ask("GET", "/v1/jobs?recurring=yes")
     assert (answer.status, "give true or false" in str(answer.json)) == (422, True)
-    server.ask("POST", "/v1/jobs:cancel", {"prefix": "l/"})
+    server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "l/"})
 
 
 def test_counts_and_shards(server):
@@ -131,7 +131,7 @@ def test_counts_and_shards(server):
     shards = server.ask("GET", "/v1/shards").json
     assert shards["shards"] == [{"shard": 0, "owner": shards["owner"], "epoch": shards["epoch"], "until": None}]
     assert shards["epoch"] >= 1
-    server.ask("POST", "/v1/jobs:cancel", {"prefix": "c"})
+    server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "c"})
 
 
 def packed(server, document, accept=PACKED, kind=PACKED):
@@ -156,7 +156,7 @@ def test_ten_thousand_in_messagepack(server):
     assert msgspec.msgpack.decode(job.body) == server.job("GET", "p/00007").json
     assert job.headers["etag"] == server.job("GET", "p/00007").headers["etag"]
     assert packed(server, {"items": []}, accept="application/json").json == {"results": []}
-    assert server.ask("POST", "/v1/jobs:cancel", {"prefix": "p/"}).json == {"cancelled": 10_000}
+    assert server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "p/"}).json["changed"] == 10_000
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
 import click
 
-from tickwheel.cli.documents import job_document
+from tickwheel.cli.bulk import bulk_options, change_all, is_bulk
+from tickwheel.cli.documents import incident_document, job_document
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import complete_key, json_option, opened, store_option
 from tickwheel.cli.output import counted, local_time, print_json, print_rows
-from tickwheel.scheduler import Outcome
+from tickwheel.cli.values import DURATION
+from tickwheel.scheduler import Incident, Outcome, Scheduler
 
 __all__ = ["command"]
+
+_COLUMNS = ("fingerprint", "letters", "first due", "last due", "went to", "error")
+_PLACES = 3
 
 
 @click.group("dead")
@@ -44,20 +51,59 @@ def list_dead(prefix: str, limit: int | None, store: str, as_json: bool) -> None
             print_rows(("key", "was due", "attempts", "error"), rows, right=("attempts",))
 
 
+@command.command("incidents")
+@click.argument("search", default="")
+@store_option
+@json_option
+def list_incidents(search: str, store: str, as_json: bool) -> None:
+    """
+    List dead letters by what went wrong: one line for all whose errors differ only in numbers, names and identifiers.
+
+    With SEARCH only letters that have it in their key, error, target or handler. The latest 10,000 are looked at.
+    """
+    with opened(store) as scheduler:
+        found = scheduler.incidents(search)
+    if as_json:
+        for incident in found.incidents:
+            print_json(incident_document(incident))
+    else:
+        print_rows(_COLUMNS, map(_row, found.incidents), right=("letters",))
+    if not found.is_all:
+        click.echo(f"these are the latest {found.looked_at} dead letters; there are more", err=True)
+
+
 @command.command("replay")
 @click.argument("keys", nargs=-1, metavar="[KEY]...", shell_complete=complete_key)
-@click.option("--prefix", help="All that begin with this; an empty prefix means all.")
+@click.option("--incident", metavar="FINGERPRINT", help="All of this incident: see 'dead incidents'.")
+@click.option("--limit", type=click.IntRange(min=1), help="How many at most; the latest of an incident.")
+@click.option("--rate", type=float, metavar="N", help="So many a second, one after the other; at once, if not given.")
+@click.option("--over", type=DURATION, help="With a filter: spread them over so long from now on, as in 10m.")
+@bulk_options
 @store_option
-def replay_dead(keys: tuple[str, ...], prefix: str | None, store: str) -> None:
+def replay_dead(
+    *,
+    keys: tuple[str, ...],
+    incident: str | None,
+    limit: int | None,
+    rate: float | None,
+    over: float | None,
+    store: str,
+    **chosen: Any,
+) -> None:
     """
-    Make dead jobs pending again, due now, with all their attempts.
+    Make dead jobs pending again, due now, with all their attempts: those named, or all that a filter chooses.
     """
-    if bool(keys) == (prefix is not None):
-        message = "name the jobs, or all of them by --prefix"
+    many = is_bulk(chosen, *keys, incident)
+    if (keys and incident) or (over is not None and (rate is not None or not many)) or (rate is not None and many):
+        message = "name the jobs, or one --incident, with --rate; or choose them by a filter, with --over"
         raise click.UsageError(message)
     with opened(store) as scheduler:
-        wanted = keys if prefix is None else [job.key for job in jobs_of(scheduler, prefix, state="dead")]
-        answers = scheduler.replay_many(wanted)
+        if many:
+            change_all(scheduler, "replay", chosen, over=over, limit=limit)
+            return
+        wanted: Sequence[str] = _keys_of(scheduler, incident) if incident is not None else keys
+        wanted = wanted[:limit]
+        answers = scheduler.replay_many(wanted, rate=rate)
     missing = [key for key, answer in zip(wanted, answers, strict=True) if answer.outcome is not Outcome.REPLAYED]
     click.echo(f"replayed {counted(len(answers) - len(missing), 'job')}")
     if missing:
@@ -65,3 +111,18 @@ def replay_dead(keys: tuple[str, ...], prefix: str | None, store: str) -> None:
             ExitCode.NOT_FOUND,
             f"{counted(len(missing), 'job')} of these not dead, {missing[0]!r} first: see 'dead list'",
         )
+
+
+def _keys_of(scheduler: Scheduler, fingerprint: str) -> Sequence[str]:
+    for incident in scheduler.incidents().incidents:
+        if incident.fingerprint == fingerprint:
+            return incident.keys
+    message = f"no incident has the fingerprint {fingerprint!r}: see 'dead incidents'"
+    raise Refused(ExitCode.NOT_FOUND, message)
+
+
+def _row(incident: Incident) -> tuple[object, ...]:
+    places = ", ".join(f"{target} {handler}".rstrip() for target, handler, _ in incident.places[:_PLACES])
+    more = f", and {len(incident.places) - _PLACES} more" if len(incident.places) > _PLACES else ""
+    first, last = local_time(incident.first_at), local_time(incident.last_at)
+    return incident.fingerprint, incident.count, first, last, places + more, incident.error

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from tickwheel.scheduler import HistoryRecord, Job
+from tickwheel.scheduler import HistoryRecord, Incident, Job
 from tickwheel.scheduler.model import Pause
 
-__all__ = ["instant", "job_document", "pause_document", "record_document", "schedule_document"]
+__all__ = ["incident_document", "instant", "job_document", "pause_document", "record_document", "schedule_document"]
 
 
 def instant(ms: float) -> str:
@@ -26,7 +26,6 @@ def job_document(job: Job) -> dict[str, Any]:
     """
     Return *job* as `GET /v1/jobs/{key}` does.
     """
-    retry = job.retry
     return {
         "key": job.key,
         "generation": job.generation,
@@ -36,14 +35,7 @@ def job_document(job: Job) -> dict[str, Any]:
         "handler": job.handler,
         "payload": json.loads(job.payload),
         "attempt": job.attempt,
-        "retry": {
-            "attempts": retry.attempts,
-            "kind": retry.kind,
-            "base_s": retry.base_ms / 1000,
-            "max_s": retry.max_ms / 1000,
-            "jitter": retry.jitter,
-            "waits_s": [wait / 1000 for wait in retry.waits_ms],
-        },
+        "retry": job.retry.in_seconds(),
         "expires_at": None if job.expires_at is None else instant(job.expires_at),
         "recurrence": None if job.recurrence is None else json.loads(job.recurrence),
         "error": job.error,
@@ -76,6 +68,25 @@ def record_document(record: HistoryRecord) -> dict[str, Any]:
         "error": record.error,
         "traceback": record.traceback,
         "trace": record.trace,
+    }
+
+
+def incident_document(incident: Incident) -> dict[str, Any]:
+    """
+    Return *incident* as `GET /v1/incidents` does, with all its keys.
+    """
+    return {
+        "fingerprint": incident.fingerprint,
+        "error": incident.error,
+        "example": incident.example,
+        "count": incident.count,
+        "first_at": instant(incident.first_at),
+        "last_at": instant(incident.last_at),
+        "by_hour": incident.by_hour,
+        "places": [
+            {"target": target, "handler": handler, "count": count} for target, handler, count in incident.places
+        ],
+        "keys": incident.keys,
     }
 
 

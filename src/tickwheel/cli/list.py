@@ -4,16 +4,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from itertools import islice
+from typing import Any
 
 import click
 
+from tickwheel.cli.bulk import filter_options
 from tickwheel.cli.documents import job_document
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import local_time, print_json, print_rows
-from tickwheel.cli.values import MOMENT
 from tickwheel.scheduler import Job
 
 __all__ = ["command"]
@@ -23,33 +23,16 @@ _COLUMNS = ("key", "state", "due", "target", "handler", "attempt")
 
 @click.command("list")
 @click.argument("prefix", default="")
-@click.option("--state", type=click.Choice(["pending", "running", "dead"]), help="Only those in this state.")
-@click.option("--handler", metavar="NAME", help="Only those of this handler.")
-@click.option("--paused", is_flag=True, help="Only pending ones that are paused.")
-@click.option("--due-from", type=MOMENT, help="Only those due from this time on.")
-@click.option("--due-until", type=MOMENT, help="Only those due before this time.")
+@filter_options
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
 @click.option("--all", "has_all", is_flag=True, help="All of them, whatever the limit.")
 @store_option
 @json_option
-def command(
-    *,
-    prefix: str,
-    state: str | None,
-    handler: str | None,
-    paused: bool,
-    due_from: datetime | float | None,
-    due_until: datetime | float | None,
-    limit: int,
-    has_all: bool,
-    store: str,
-    as_json: bool,
-) -> None:
+def command(*, prefix: str, limit: int, has_all: bool, store: str, as_json: bool, **filters: Any) -> None:
     """
     List the jobs whose key begins with PREFIX, in the order of their keys.
     """
     with opened(store) as scheduler:
-        filters = {"state": state, "handler": handler, "paused": paused, "due_from": due_from, "due_until": due_until}
         jobs = islice(jobs_of(scheduler, prefix, **filters), None if has_all else limit)
         if as_json:
             for job in jobs:

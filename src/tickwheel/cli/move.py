@@ -1,14 +1,16 @@
 """
-`tickwheel move`: give a pending job another instant.
+`tickwheel move`: give a pending job another instant, or shift or spread all that a filter chooses.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import click
 
-from tickwheel.cli.options import generation_option, json_option, key_argument, opened, store_option
+from tickwheel.cli.bulk import bulk_options, change_all, is_bulk
+from tickwheel.cli.options import complete_key, generation_option, json_option, opened, store_option
 from tickwheel.cli.output import print_answer
 from tickwheel.cli.values import DURATION, MOMENT
 
@@ -16,18 +18,38 @@ __all__ = ["command"]
 
 
 @click.command("move")
-@key_argument
+@click.argument("key", required=False, shell_complete=complete_key)
 @click.option("--delay", type=DURATION, help="How long from now, as in 3, 10m, 2h30m.")
 @click.option("--at", type=MOMENT, help="When, as in 2030-01-01T09:00; local time unless it has an offset.")
+@click.option("--by", "shift", type=DURATION, help="With a filter: by how much, as in 1h, or -30m for earlier.")
+@click.option("--over", type=DURATION, help="With a filter: spread them over so long, from --at or from now on.")
+@bulk_options
 @generation_option
 @store_option
 @json_option
 def command(
-    *, key: str, delay: float | None, at: datetime | float | None, if_generation: int | None, store: str, as_json: bool
+    *,
+    key: str | None,
+    delay: float | None,
+    at: datetime | float | None,
+    shift: float | None,
+    over: float | None,
+    if_generation: int | None,
+    store: str,
+    as_json: bool,
+    **chosen: Any,
 ) -> None:
     """
-    Give the pending job KEY another instant.
+    Give the pending job KEY another instant; or move all jobs that a filter chooses by a length of time or over one.
     """
+    many = is_bulk(chosen, key, if_generation)
+    if many == (shift is None and over is None) or (many and delay is not None):
+        message = "move one job by --delay or --at, and those of a filter with --by or --over"
+        raise click.UsageError(message)
     with opened(store) as scheduler:
-        answer = scheduler.move(key, delay=delay, at=at, if_generation=if_generation)
-        print_answer(key, answer, as_json=as_json)
+        if many:
+            more = {"shift": shift} if over is None else {"over": over, "since": at}
+            change_all(scheduler, "move" if over is None else "spread", chosen, as_json=as_json, **more)
+            return
+        answer = scheduler.move(key or "", delay=delay, at=at, if_generation=if_generation)
+        print_answer(key or "", answer, as_json=as_json)

@@ -1,11 +1,14 @@
 """
-`tickwheel pause`: keep a pending job, or all jobs of a handler, a queue or a target, from starting.
+`tickwheel pause`: keep a job, those that a filter chooses, or all of a handler, a queue or a target from starting.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from tickwheel.cli.bulk import bulk_options, change_all, is_bulk
 from tickwheel.cli.documents import pause_document
 from tickwheel.cli.options import (
     check_scope,
@@ -24,20 +27,34 @@ __all__ = ["command"]
 @click.command("pause")
 @click.argument("key", required=False, shell_complete=complete_key)
 @scope_option
+@bulk_options
 @click.option("--note", default="", help="Why it is paused, for others to read.")
 @generation_option
 @store_option
 @json_option
 def command(
-    *, key: str | None, scope: str | None, note: str, if_generation: int | None, store: str, as_json: bool
+    *,
+    key: str | None,
+    scope: str | None,
+    note: str,
+    if_generation: int | None,
+    store: str,
+    as_json: bool,
+    **chosen: Any,
 ) -> None:
     """
     Keep the pending job KEY from being due until it is resumed; one that recurs, also while it runs.
 
+    With a filter, all that it chooses are paused as they are now.
     With --scope, all jobs of a handler, a queue or a target wait on all nodes, and what runs goes on.
     """
-    check_scope(key, scope, if_generation)
+    many = is_bulk(chosen, key, scope, if_generation)
+    if not many:
+        check_scope(key, scope, if_generation)
     with opened(store, has_targets=scope is not None) as scheduler:
+        if many:
+            change_all(scheduler, "pause", chosen, as_json=as_json, note=note)
+            return
         if scope is None:
             print_answer(key or "", scheduler.pause(key or "", note=note, if_generation=if_generation), as_json=as_json)
             return

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from tickwheel.cli.bulk import bulk_options, change_all, is_bulk
 from tickwheel.cli.options import (
     check_scope,
     complete_key,
@@ -23,17 +26,26 @@ __all__ = ["command"]
 @click.command("resume")
 @click.argument("key", required=False, shell_complete=complete_key)
 @scope_option
+@bulk_options
 @generation_option
 @store_option
 @json_option
-def command(*, key: str | None, scope: str | None, if_generation: int | None, store: str, as_json: bool) -> None:
+def command(
+    *, key: str | None, scope: str | None, if_generation: int | None, store: str, as_json: bool, **chosen: Any
+) -> None:
     """
     End the pause of the job KEY, which is due at its instant again, or at once if that has passed.
 
+    With a filter, the pauses of all that it chooses end.
     With --scope, the jobs of a handler, a queue or a target start again.
     """
-    check_scope(key, scope, if_generation)
+    many = is_bulk(chosen, key, scope, if_generation)
+    if not many:
+        check_scope(key, scope, if_generation)
     with opened(store) as scheduler:
+        if many:
+            change_all(scheduler, "resume", chosen, as_json=as_json)
+            return
         if scope is None:
             print_answer(key or "", scheduler.resume(key or "", if_generation=if_generation), as_json=as_json)
             return

@@ -178,6 +178,7 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     for each in stats["leaked"]:
         leaked.add_metric([each["target"], each["handler"], each["executor"]], each["count"])
     yield leaked
+    yield from _denials(core, stats.get("denials"))
     yield from _pull(core, stats["pull"])
     due_at = stats["next_due_at"]
     if due_at is not None:
@@ -220,6 +221,21 @@ def _commit(core: Any, commit: Mapping[str, Any]) -> Iterator[Metric]:
     yield _durations(core, "tickwheel_commit_seconds", text, commit["times"], _COMMIT_EDGES_MS)
     text = "How many writes shared a commit."
     yield _histogram(core, "tickwheel_commit_size", text, buckets(commit["sizes"], _SIZE_EDGES), commit["writes"])
+
+
+def _denials(core: Any, counts: Mapping[str, int] | None) -> Iterator[Metric]:
+    """
+    Yield what a service has refused, which a scheduler alone does not.
+    """
+    if counts is not None:
+        denials = core.CounterMetricFamily(
+            "tickwheel_denials",
+            "Requests that were refused for their token, or for want of one.",
+            labels=["reason"],
+        )
+        for reason, count in counts.items():
+            denials.add_metric([reason], count)
+        yield denials
 
 
 def _circuits(core: Any, targets: Mapping[str, Mapping[str, Any]]) -> Metric:

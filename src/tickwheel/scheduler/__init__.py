@@ -31,6 +31,7 @@ from tickwheel.scheduler.errors import (
     TransactionError,
     UnsupportedError,
 )
+from tickwheel.scheduler.incidents import Incident, Incidents
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Outcome, Page, RetryPolicy, SetMode, State
 from tickwheel.scheduler.recurrence import Misfire, Recurrence
 from tickwheel.scheduler.stores import Node, Shard
@@ -38,6 +39,7 @@ from tickwheel.scheduler.targets import USUAL, DeadLetter, Firing, Retry, Snooze
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._async import AsyncScheduler
 from tickwheel.scheduler.verbs._scheduler import Scheduler
+from tickwheel.scheduler.verbs.bulk import BulkAnswer
 from tickwheel.scheduler.verbs.requests import SetRequest
 
 __all__ = [
@@ -45,11 +47,14 @@ __all__ = [
     "AccessError",
     "Answer",
     "AsyncScheduler",
+    "BulkAnswer",
     "DeadLetter",
     "Firing",
     "HandlerNotFoundError",
     "HistoryOptions",
     "HistoryRecord",
+    "Incident",
+    "Incidents",
     "InvalidJobError",
     "InvalidRecurrenceError",
     "Job",

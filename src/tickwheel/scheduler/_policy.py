@@ -4,7 +4,7 @@ The retry policy of a job.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tickwheel.scheduler._record import record
 
@@ -31,6 +31,19 @@ class RetryPolicy:
     max_ms: int = 3_600_000
     jitter: float = 0.1
     waits_ms: tuple[int, ...] = ()
+
+    def in_seconds(self) -> dict[str, Any]:
+        """
+        Return the fields as the HTTP API has them: `base_s`, `max_s` and `waits_s` for those in ms.
+        """
+        return {
+            "attempts": self.attempts,
+            "kind": self.kind,
+            "base_s": self.base_ms / 1000,
+            "max_s": self.max_ms / 1000,
+            "jitter": self.jitter,
+            "waits_s": [wait / 1000 for wait in self.waits_ms],
+        }
 
 
 USUAL_RETRY: Final = RetryPolicy()

@@ -34,6 +34,7 @@ __all__ = [
     "check_handler",
     "check_key",
     "check_keys",
+    "check_rate",
     "check_text",
     "check_trace",
     "choice",
@@ -47,6 +48,7 @@ __all__ = [
 
 KEY_BYTES_MAX = 512
 PAYLOAD_BYTES_MAX = 1 << 20
+_RATES = (0.001, 1_000_000.0)
 NUMBER_MAX = (1 << 53) - 1
 """The largest number of a record: what JSON carries exactly."""
 FAR_MS = 36_525 * 86_400_000
@@ -133,6 +135,15 @@ def check_count(name: str, count: object, most: int) -> int:
     if type(count) is not int or not 1 <= count <= most:
         raise InvalidJobError(name, count, f"pass an integer in 1..{most}")
     return count
+
+
+def check_rate(rate: object) -> float:
+    """
+    Return *rate*, so many a second, if it is a number from one in a thousand seconds to a million.
+    """
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not _RATES[0] <= rate <= _RATES[1]:
+        raise InvalidJobError("rate", rate, f"pass how many a second, {_RATES[0]:g} to {_RATES[1]:g}")
+    return rate
 
 
 def choice(name: str, value: str, kind: type[_Choice]) -> _Choice:

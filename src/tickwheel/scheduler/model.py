@@ -14,6 +14,7 @@ from tickwheel.scheduler._history import CUT_OFF, Actor, HistoryRecord
 from tickwheel.scheduler._outcome import Outcome
 from tickwheel.scheduler._pause import EVERYTHING, Pause, Resume, SetPause, scope_over
 from tickwheel.scheduler._policy import USUAL_RETRY, RetryPolicy
+from tickwheel.scheduler._query import JobQuery, Page
 from tickwheel.scheduler._record import record
 
 __all__ = [
@@ -356,35 +357,3 @@ class Answer:
 
     outcome: Outcome
     job: Job | None = None
-
-
-@record
-class JobQuery:
-    """
-    A query for jobs, by the code points of their keys, from just after *cursor*.
-
-    A job which changes meanwhile is still met exactly once. *recurring* leaves out those that fire once, *paused* all
-    but pending ones that are paused.
-    """
-
-    prefix: str = ""
-    state: State | None = None
-    due_from: int | None = None
-    due_until: int | None = None
-    handler: str | None = None
-    cursor: str | None = None
-    limit: int = 100
-    recurring: bool = False
-    paused: bool = False
-
-
-@record
-class Page:
-    """
-    One page of a list; *cursor* is None on the last.
-
-    A page may hold fewer jobs than asked for, even none, and still have a cursor: a store bounds its search.
-    """
-
-    jobs: tuple[Job, ...]
-    cursor: str | None = None

@@ -15,12 +15,14 @@ from tickwheel.observe.tracing import TRACE
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.batch import Batches
 from tickwheel.service.debug import Debug
+from tickwheel.service.denials import Denials
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
 from tickwheel.service.fleet import Fleet
 from tickwheel.service.guard import Guard
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.idempotency import IdempotencyKeys
+from tickwheel.service.incidents import Incidents
 from tickwheel.service.intake import incoming_trace
 from tickwheel.service.jobs import PREFIX, Jobs
 from tickwheel.service.live import Live
@@ -30,6 +32,7 @@ from tickwheel.service.options import ServiceOptions
 from tickwheel.service.pages import Files, page, problem_page
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.pull import Pulls
+from tickwheel.service.reach import bounded
 from tickwheel.service.replies import document_reply, problem_reply
 from tickwheel.service.routes import Endpoint, operations
 from tickwheel.service.schedules import PREFIX as SCHEDULES
@@ -49,7 +52,8 @@ class Service:
         Serve *scheduler* as *options* say.
         """
         self._scheduler = scheduler
-        self._guard = Guard(options)
+        denials = Denials()
+        self._guard = Guard(options, denials)
         self._firings = Firings(scheduler)
         figures = Figures(scheduler, self._firings)
         self._live = Live(self._firings, figures, options.watchers_max)
@@ -61,18 +65,20 @@ class Service:
             batches=Batches(scheduler, options, figures),
             schedules=Schedules(scheduler),
             scopes=Scopes(scheduler, options),
+            incidents=Incidents(scheduler),
             pulls=self._pulls,
             figures=figures,
             live=self._live,
             fleet=Fleet(scheduler, figures),
             debug=self._debug,
+            denials=denials,
         )
         self.document = openapi(table)
         """The OpenAPI document."""
         document = document_reply(self.document)
         by_path: dict[str, dict[str, Endpoint]] = {}
         for operation in table:
-            by_path.setdefault(operation.path, {})[operation.method] = operation.run
+            by_path.setdefault(operation.path, {})[operation.method] = bounded(operation.run, is_open=operation.is_open)
         methods = {path: Methods(idempotency, **found) for path, found in by_path.items()}
         # Jobs are not left to the router: it costs as much as setting one, and knows no key with a line end in it.
         self._job = KeyMethods("/v1/jobs/{key}", methods)

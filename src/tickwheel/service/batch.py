@@ -1,5 +1,5 @@
 """
-Many jobs with one request: a batch of sets, moves and cancels, and a cancel of all under a prefix.
+Many jobs with one request: a batch of sets, moves and cancels, or the same for all that a filter chooses.
 
 Items are done in their order, and each has its own result: one that is refused stops no other. Sets that follow each
 other share a commit; if one of them cannot be, they are set one by one, and it alone is refused.
@@ -18,7 +18,7 @@ from tickwheel.scheduler import Answer, AsyncScheduler, Outcome, SetRequest
 from tickwheel.service import msgpack
 from tickwheel.service.bodies import (
     BatchBody,
-    CancelBody,
+    BulkBody,
     CancelItem,
     Item,
     MoveItem,
@@ -27,7 +27,7 @@ from tickwheel.service.bodies import (
     ResumeItem,
     SetItem,
 )
-from tickwheel.service.documents import BatchDocument, CancelledDocument, ResultDocument, instant, job_document
+from tickwheel.service.documents import BatchDocument, BulkDocument, ResultDocument, instant, job_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.guard import caller
 from tickwheel.service.http import Reply, Request
@@ -35,6 +35,7 @@ from tickwheel.service.intake import read_body
 from tickwheel.service.msgpack import is_msgpack
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError
+from tickwheel.service.reach import check_key, heeds_prefix, is_bounded
 from tickwheel.service.refusals import check_set
 from tickwheel.service.replies import REFUSALS, document_reply, problem_of, refusal_of
 from tickwheel.service.strict_json import decode
@@ -47,7 +48,7 @@ _CHUNKS_AT_ONCE: Final = 64
 """How many chunks of all batches may wait for the store: well below the writes that it lets wait."""
 _BATCH: Final = msgspec.json.Decoder(BatchBody)
 _PACKED: Final = msgspec.msgpack.Decoder(BatchBody)
-_CANCEL: Final = msgspec.json.Decoder(CancelBody)
+_BULK: Final = msgspec.json.Decoder(BulkBody)
 
 
 class Batches:
@@ -64,16 +65,21 @@ class Batches:
         self._options = options
         self._turns = asyncio.Semaphore(_CHUNKS_AT_ONCE)
 
+    @heeds_prefix
     async def apply(self, call: Request) -> Reply:
         """
         Set, move, cancel, pause and resume many jobs, in their order.
 
         Each item has its own result. The batch as a whole is not atomic. With `refuse_all`, which goes with sets alone,
-        one that no job can have is answered with its problem, and nothing is set.
+        one that no job can have is answered with its problem, and nothing is set. A token with a prefix does all or
+        nothing: one key that is out of its reach refuses the batch.
         """
         is_packed = is_msgpack(call)
         data = await read_body(call, self._options.batch_bytes_max, is_json=not is_packed)
         body = msgpack.decode(data, _PACKED) if is_packed else decode(data, _BATCH)
+        if is_bounded(call):
+            for item in body.items:
+                check_key(call, item.key)
         if any(isinstance(item, SetItem) for item in body.items):
             await self._figures.check_room(self._options.pending_max)
         if body.refuse_all:
@@ -85,13 +91,17 @@ class Batches:
                 results += await self._chunk(body.items[start : start + _CHUNK], by, with_jobs=body.with_jobs)
         return document_reply(BatchDocument(results))
 
-    async def cancel(self, call: Request) -> Reply:
+    async def bulk(self, call: Request) -> Reply:
         """
-        Cancel every pending job whose key begins with the prefix.
+        Do the same to all jobs that a filter chooses, at most 10,000 a request; or only count them.
+
+        Go on with the cursor of the answer until that is null. A job that others change meanwhile is left alone.
         """
-        body = decode(await read_body(call, self._options.body_bytes_max), _CANCEL)
-        cancelled = await self._scheduler.drain(body.prefix)
-        return document_reply(CancelledDocument(len(cancelled)))
+        body = decode(await read_body(call, self._options.body_bytes_max), _BULK)
+        fields = body.fields()
+        by = caller(call, self._options) if body.do == "pause" else None
+        answer = await self._scheduler.bulk(fields.pop("do"), fields.pop("prefix"), by=by, **fields)
+        return document_reply(BulkDocument(**{name: getattr(answer, name) for name in BulkDocument.__struct_fields__}))
 
     async def _all_or_none(self, body: BatchBody) -> list[ResultDocument]:
         items = [item for item in body.items if isinstance(item, SetItem)]
@@ -146,7 +156,7 @@ class Batches:
             case ResumeItem():
                 return await self._scheduler.resume(item.key, if_generation=item.if_generation)
             case ReplayItem():
-                return await self._scheduler.replay(item.key, if_generation=item.if_generation)
+                return await self._scheduler.replay(item.key, delay=item.delay, if_generation=item.if_generation)
 
     def _request(self, item: SetItem) -> SetRequest:
         check_set(item, self._scheduler, self._options.every_min_s)

@@ -20,7 +20,7 @@ from tickwheel.scheduler.verbs.recurring import RUNS_MAX
 __all__ = [
     "AckBody",
     "BatchBody",
-    "CancelBody",
+    "BulkBody",
     "CancelItem",
     "ExtendBody",
     "Item",
@@ -212,10 +212,11 @@ class CancelItem(Body, frozen=True, kw_only=True, tag_field="do", tag="cancel"):
 
 class ReplayItem(Body, frozen=True, kw_only=True, tag_field="do", tag="replay"):
     """
-    One replay of a batch: a dead job becomes pending again, due now.
+    One replay of a batch: a dead job becomes pending again, due now or after `delay`.
     """
 
     key: str
+    delay: Delay = 0.0
     if_generation: Generation | None = None
 
 
@@ -250,12 +251,40 @@ class BatchBody(Body, frozen=True):
     refuse_all: Annotated[bool, Meta(description="Whether one bad set refuses the batch before any is done.")] = False
 
 
-class CancelBody(Body, frozen=True):
+Part = Annotated[str, Meta(min_length=1, max_length=512)]
+
+
+class BulkBody(Body, frozen=True):
     """
-    The jobs to cancel: those whose key begins with `prefix`, which may not be empty.
+    A verb, and the filter that chooses its jobs, of which there has to be at least one field.
     """
 
-    prefix: Annotated[str, Meta(min_length=1, max_length=512)]
+    do: Annotated[
+        Literal["cancel", "move", "spread", "run", "replay", "pause", "resume"],
+        Meta(description="`move` needs `shift`, `spread` needs `over`, `replay` is for dead jobs."),
+    ]
+    prefix: Annotated[str, Meta(max_length=512, description="Keys that begin with this.")] = ""
+    contains: Annotated[Part | None, Meta(description="Keys that contain this.")] = None
+    handler: Annotated[str, Meta(max_length=2048)] | None = None
+    target: Part | None = None
+    state: Annotated[
+        Literal["pending", "running", "dead"] | None, Meta(description="By default what the verb alone would change.")
+    ] = None
+    due_from: Instant | None = None
+    due_until: Instant | None = None
+    error: Annotated[Part | None, Meta(description="Jobs whose last error contains this.")] = None
+    recurring: Annotated[bool, Meta(description="Only recurring jobs.")] = False
+    paused: Annotated[bool, Meta(description="Only pending jobs that are paused.")] = False
+    shift: Annotated[
+        Annotated[float, Meta(ge=-CENTURY_S, le=CENTURY_S)] | Text | None,
+        Meta(description="With `move`: seconds, or text; below zero is earlier."),
+    ] = None
+    over: Annotated[Span | None, Meta(description="With `spread` and `replay`: over how long.")] = None
+    since: Annotated[Instant | None, Meta(description="With `over`: from when on, by default from now.")] = None
+    note: Annotated[str, Meta(max_length=1000, description="With `pause`: why, for others to read.")] = ""
+    dry_run: Annotated[bool, Meta(description="Count the jobs and change none.")] = False
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="How many jobs at most.")] = 10_000
+    cursor: Annotated[Annotated[str, Meta(max_length=1024)] | None, Meta(description="Of the answer before.")] = None
 
 
 FireId = Annotated[str, Meta(min_length=1, max_length=1024, description="As the lease gave it.")]

@@ -20,7 +20,7 @@ from tickwheel.service.firings import WORDS
 __all__ = [
     "AnswerDocument",
     "BatchDocument",
-    "CancelledDocument",
+    "BulkDocument",
     "CountersDocument",
     "CountsDocument",
     "FiringDocument",
@@ -163,12 +163,19 @@ class BatchDocument(Struct, frozen=True):
     results: list[ResultDocument]
 
 
-class CancelledDocument(Struct, frozen=True):
+class BulkDocument(Struct, frozen=True):
     """
-    The number of jobs that were cancelled.
+    The numbers of jobs that matched, were changed, or were left alone because they had begun or were changed by others.
+
+    `cursor` is where to go on, null at the end; `start` is a cursor at the beginning of the same run, by which a dry
+    run becomes one that may be sent twice: what it moved, ran or replayed it does not touch again.
     """
 
-    cancelled: int
+    matched: int
+    changed: int
+    refused: int
+    cursor: str | None
+    start: str
 
 
 class StripDocument(Struct, frozen=True):

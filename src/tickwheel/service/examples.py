@@ -9,7 +9,7 @@ from typing import Any, Final
 from tickwheel.service.bodies import (
     AckBody,
     BatchBody,
-    CancelBody,
+    BulkBody,
     ExtendBody,
     LeaseBody,
     MoveBody,
@@ -22,7 +22,7 @@ from tickwheel.service.bodies import (
 from tickwheel.service.documents import (
     AnswerDocument,
     BatchDocument,
-    CancelledDocument,
+    BulkDocument,
     CountersDocument,
     CountsDocument,
     FiringsDocument,
@@ -35,6 +35,7 @@ from tickwheel.service.documents import (
 )
 from tickwheel.service.fleet import FleetDocument
 from tickwheel.service.history import HistoryDocument
+from tickwheel.service.incidents import IncidentsDocument
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument
 from tickwheel.service.schedules import RunsDocument, ScheduleDocument, SchedulesDocument
 from tickwheel.service.scopes import ResumedDocument, ScopesDocument
@@ -172,7 +173,7 @@ BODIES: Final[dict[Any, Any]] = {
             {"do": "cancel", "key": "toast", "if_generation": 12},
         ]
     },
-    CancelBody: {"prefix": "breakfast/"},
+    BulkBody: {"do": "move", "prefix": "breakfast/", "handler": "kitchen", "shift": 3600, "dry_run": True},
     LeaseBody: {"queue": "kitchen", "limit": 10, "wait": 20, "seconds": 60},
     AckBody: {"fire_id": _FIRE_ID},
     NackBody: {"fire_id": _FIRE_ID, "delay": 30, "error": "the kettle is empty"},
@@ -188,6 +189,7 @@ FIELDS: Final[dict[str, Any]] = {
     "due_until": "2030-01-01T10:00:00Z",
     "handler": "kitchen",
     "key": "tea",
+    "keys": 3,
     "limit": 50,
     "prefix": "breakfast/",
     "seconds": 5,
@@ -208,10 +210,27 @@ ANSWERS: Final[dict[Any, Any]] = {
             {"key": "toast", "status": 404, "outcome": "refused", "problem": {"type": "/problems/job_not_found"}},
         ]
     },
-    CancelledDocument: {"cancelled": 3},
+    BulkDocument: {"matched": 3, "changed": 0, "refused": 0, "cursor": None, "start": "17.1893491200000/"},
     SchedulesDocument: {"schedules": [_SCHEDULE], "cursor": None},
     ScheduleDocument: _SCHEDULE,
     PauseDocument: _PAUSED,
+    IncidentsDocument: {
+        "incidents": [
+            {
+                "fingerprint": "5d1f0c9a7be24e63",
+                "error": "TimeoutError: no answer in … s",
+                "example": "TimeoutError: no answer in 2.5 s",
+                "count": 12,
+                "first_at": _SET_AT,
+                "last_at": _DUE_AT,
+                "by_hour": [*[0] * 23, 12],
+                "places": [{"target": "handler", "handler": "boil", "count": 12}],
+                "keys": ["tea", "eggs", "soup"],
+            }
+        ],
+        "looked_at": 12,
+        "is_all": True,
+    },
     ScopesDocument: {"pauses": [_PAUSED]},
     ResumedDocument: {"was_paused": True},
     RunsDocument: {"rule": _RULE, "runs": _RUNS},

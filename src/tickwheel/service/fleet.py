@@ -116,7 +116,7 @@ class Fleet:
         """
         nodes = {each.owner: each for each in await self._scheduler.nodes()}
         shards = await self._scheduler.shards()
-        stats = await self._figures.scheduler_stats()  # only now: who asks for nodes has read the store's clock
+        stats = await self._figures.scheduler_stats()  # after the nodes, which read the store's clock
         now, owner = int(time.time() * 1000 + stats["offset_ms"]), stats["owner"]
         number = stats["shards_all"]
         return FleetDocument(

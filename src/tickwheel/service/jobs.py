@@ -19,6 +19,7 @@ from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_flag, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
+from tickwheel.service.reach import check_all_keys, check_key, heeds_prefix, narrowed
 from tickwheel.service.refusals import check_set
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decode
@@ -32,6 +33,14 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "prefix": {"type": "string", "maxLength": 512, "description": "Keys that begin with this."},
     "state": {"enum": ["pending", "running", "dead"]},
     "handler": {"type": "string", "maxLength": 2048, "description": "Jobs of this handler or address."},
+    "target": {"type": "string", "minLength": 1, "maxLength": 512, "description": "Jobs of this target."},
+    "contains": {"type": "string", "minLength": 1, "maxLength": 512, "description": "Keys that contain this."},
+    "error": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 512,
+        "description": "Jobs whose last error contains this.",
+    },
     "recurring": {"type": "boolean", "default": False, "description": "Only recurring jobs."},
     "paused": {"type": "boolean", "default": False, "description": "Only pending jobs that are paused."},
     "due_from": {**_INSTANT, "description": "Jobs due from this instant on."},
@@ -68,6 +77,7 @@ class Jobs:
         self._figures = figures
         self._options = options
 
+    @heeds_prefix
     async def set(self, call: Request) -> Reply:
         """
         Set the job of this key, or replace it.
@@ -80,6 +90,7 @@ class Jobs:
         answer = await self._scheduler.set(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 
+    @heeds_prefix
     async def move(self, call: Request) -> Reply:
         """
         Give a pending job another instant.
@@ -90,6 +101,7 @@ class Jobs:
         answer = await self._scheduler.move(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 
+    @heeds_prefix
     async def cancel(self, call: Request) -> Reply:
         """
         Cancel a pending job, or remove a dead one.
@@ -97,6 +109,7 @@ class Jobs:
         key, wanted = _key(call), wanted_generation(call)
         return answer_reply(key, await self._scheduler.cancel(key, if_generation=wanted), wanted)
 
+    @heeds_prefix
     async def get(self, call: Request) -> Reply:
         """
         Return the job of this key.
@@ -107,6 +120,7 @@ class Jobs:
             raise ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
         return job_reply(job)
 
+    @heeds_prefix
     async def history(self, call: Request) -> Reply:
         """
         Return what happened to the jobs of this key, the newest first; also where there is none any more.
@@ -117,6 +131,7 @@ class Jobs:
         records = await self._scheduler.history(key, before=before, limit=limit)
         return document_reply(history_document(records))
 
+    @heeds_prefix
     async def run_now(self, call: Request) -> Reply:
         """
         Move a pending job to now.
@@ -124,6 +139,7 @@ class Jobs:
         key, wanted = _key(call, b":run"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.run_now(key, if_generation=wanted), wanted)
 
+    @heeds_prefix
     async def skip(self, call: Request) -> Reply:
         """
         Leave out the next run of a recurring job; the last one of a series ends it.
@@ -131,6 +147,7 @@ class Jobs:
         key, wanted = _key(call, b":skip"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.skip(key, if_generation=wanted), wanted)
 
+    @heeds_prefix
     async def pause(self, call: Request) -> Reply:
         """
         Keep a pending job from being due until it is resumed.
@@ -144,6 +161,7 @@ class Jobs:
         answer = await self._scheduler.pause(key, note=body.note, by=by, if_generation=wanted)
         return answer_reply(key, answer, wanted)
 
+    @heeds_prefix
     async def resume(self, call: Request) -> Reply:
         """
         End the pause of a job, which is due at its instant again.
@@ -151,6 +169,7 @@ class Jobs:
         key, wanted = _key(call, b":resume"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.resume(key, if_generation=wanted), wanted)
 
+    @heeds_prefix
     async def replay(self, call: Request) -> Reply:
         """
         Make a dead job pending again, due now, with all its attempts.
@@ -158,12 +177,16 @@ class Jobs:
         key, wanted = _key(call, b":replay"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.replay(key, if_generation=wanted), wanted)
 
+    @heeds_prefix
     async def list(self, call: Request) -> Reply:
         """
         Return one page of the jobs that the query asks for.
         """
         fields = query(call, LIST_FIELDS)
         arguments = _list_arguments(fields, self._options.page_max)
+        if fields.get("order") == "due":
+            check_all_keys(call)
+        arguments["prefix"] = narrowed(call, arguments.get("prefix", ""))
         if _is_by_due(arguments):
             page = Page(tuple(await self._scheduler.upcoming(**arguments)))
         else:
@@ -191,6 +214,8 @@ def _is_by_due(arguments: dict[str, Any]) -> bool:
     order = arguments.pop("order", "key")
     if order not in _ORDERS:
         raise ProblemError("invalid_value", f"order is {show(order)}: give one of {', '.join(_ORDERS)}", value=order)
+    if not arguments["prefix"]:
+        del arguments["prefix"]
     others = arguments.keys() - {"due_from", "due_until", "limit"}
     if order == "due" and others:
         remedy = f"leave out {', '.join(sorted(others))}, or list in the order of the keys"
@@ -204,4 +229,4 @@ def _is_by_due(arguments: dict[str, Any]) -> bool:
 
 
 def _key(call: Request, action: bytes = b"") -> str:
-    return job_key(call.raw_path[len(PREFIX) :].removesuffix(action))
+    return check_key(call, job_key(call.raw_path[len(PREFIX) :].removesuffix(action)))

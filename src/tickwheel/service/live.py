@@ -8,6 +8,7 @@ thousand firings a second are ten messages, and a service that nobody watches pa
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.service.documents import firing_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings, Seen
+from tickwheel.service.guard import remaining_s
 from tickwheel.service.http import Request
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.strict_json import encode
@@ -54,26 +56,27 @@ class Live:
 
     async def stream(self, call: Request) -> Response:
         """
-        Answer with the stream.
+        Answer with the stream, which ends when its token expires.
         """
         if self._watchers >= self._watchers_max:
             message = f"{self._watchers_max} pages are live already"
             raise ProblemError("too_many_requests", message, headers={"retry-after": "10"})
         return StreamingResponse(
-            self._events(can_write=call.scope.get("tickwheel.access") is not Access.READ),
+            self._events(remaining_s(call), can_write=call.scope.get("tickwheel.access") is not Access.READ),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
 
-    async def _events(self, *, can_write: bool) -> AsyncIterator[bytes]:
+    async def _events(self, valid_s: float | None, *, can_write: bool) -> AsyncIterator[bytes]:
         self._watchers += 1
         loop = asyncio.get_running_loop()
+        ends_at = math.inf if valid_s is None else loop.time() + valid_s
         seen = Seen()
         try:
             yield await self._stats(can_write=can_write)
             yield _event_of(self._firings.news(seen, _FIRINGS_MAX), is_snapshot=True)
             stats_at = loop.time() + _STATS_EVERY_S
-            while not await _is_set_within(self._closed, _LOOK_EVERY_S):
+            while loop.time() < ends_at and not await _is_set_within(self._closed, _LOOK_EVERY_S):
                 if news := self._firings.news(seen, _FIRINGS_MAX):
                     yield _event_of(news, is_snapshot=False)
                 if loop.time() >= stats_at:

@@ -6,8 +6,8 @@ Its `type` is a relative address, as the standard allows, and the service answer
 
     malformed_request       400   the address or a header cannot be read
     malformed_json          400   the body is not strict JSON
-    unauthorized            401   no token, or an unknown one
-    forbidden               403   a read token was used to write, or another site sent the request
+    unauthorized            401   no token, or an unknown or expired one
+    forbidden               403   the token does not allow it, or reach that key, or another site sent the request
     job_not_found           404
     page_not_found          404
     method_not_allowed      405

@@ -7,6 +7,7 @@ A worker that goes away while it waits takes nothing with it: firings are leased
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal
@@ -19,6 +20,7 @@ from starlette.types import Receive
 from tickwheel.scheduler import AsyncScheduler, JobLease
 from tickwheel.service.bodies import AckBody, ExtendBody, LeaseBody, NackBody
 from tickwheel.service.documents import JobDocument, Moment, instant, job_document
+from tickwheel.service.guard import expired, remaining_s
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import read_body
 from tickwheel.service.options import ServiceOptions
@@ -102,7 +104,7 @@ class Pulls:
         body = decode(await read_body(call, self._options.body_bytes_max), _LEASE)
         wait = 0.0 if self._is_closing else body.wait
         leasing = self._scheduler.lease(body.queue, limit=body.limit, wait=wait, seconds=body.seconds)
-        leases = await self._unless_gone(asyncio.ensure_future(leasing), call.receive)
+        leases = await self._unless_gone(asyncio.ensure_future(leasing), call)
         return document_reply(LeasesDocument([_document(lease) for lease in leases]))
 
     async def ack(self, call: Request) -> Reply:
@@ -130,19 +132,22 @@ class Pulls:
         body = decode(await read_body(call, self._options.body_bytes_max), _EXTEND)
         return document_reply(ExtendedDocument(instant(await self._scheduler.extend(body.fire_id, body.seconds))))
 
-    async def _unless_gone(self, waiting: asyncio.Future[Sequence[JobLease]], receive: Receive) -> Sequence[JobLease]:
+    async def _unless_gone(self, waiting: asyncio.Future[Sequence[JobLease]], call: Request) -> Sequence[JobLease]:
         """
         Return what *waiting* brings, [] if the service stops first.
 
         Raises:
             ClientDisconnect: If the worker goes away first.
+            ProblemError: `unauthorized`, if its token expires first.
         """
-        gone = asyncio.ensure_future(_gone(receive))
+        gone = asyncio.ensure_future(_gone(call.receive))
         both: tuple[asyncio.Future[Any], ...] = (waiting, gone)
         self._waiting.add(waiting)
         try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, timeout=remaining_s(call), return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
+                if not gone.done():
+                    raise expired(time.time())  # it is that token which ended the wait
                 raise ClientDisconnect
             return [] if waiting.cancelled() else waiting.result()
         finally:

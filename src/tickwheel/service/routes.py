@@ -14,7 +14,7 @@ from tickwheel.service.batch import Batches
 from tickwheel.service.bodies import (
     AckBody,
     BatchBody,
-    CancelBody,
+    BulkBody,
     ExtendBody,
     LeaseBody,
     MoveBody,
@@ -25,10 +25,11 @@ from tickwheel.service.bodies import (
     SetBody,
 )
 from tickwheel.service.debug import PROFILE_FIELDS, Debug
+from tickwheel.service.denials import Denials
 from tickwheel.service.documents import (
     AnswerDocument,
     BatchDocument,
-    CancelledDocument,
+    BulkDocument,
     CountersDocument,
     CountsDocument,
     FiringsDocument,
@@ -43,6 +44,7 @@ from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures
 from tickwheel.service.fleet import Fleet, FleetDocument
 from tickwheel.service.history import HistoryDocument
 from tickwheel.service.http import Request
+from tickwheel.service.incidents import INCIDENT_FIELDS, Incidents, IncidentsDocument
 from tickwheel.service.jobs import HISTORY_FIELDS, LIST_FIELDS, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.metrics import Metrics
@@ -65,13 +67,12 @@ Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 """From a request to what answers it."""
 
 _OPEN: Final = ("malformed_request", "wrong_host")
-_READ: Final = ("malformed_request", "unauthorized", "wrong_host", "invalid_value", "too_many_requests")
+_READ: Final = ("malformed_request", "unauthorized", "forbidden", "wrong_host", "invalid_value", "too_many_requests")
 _READ_ONE: Final = (*_READ, "job_not_found")
-_WRITE: Final = (*_READ, "forbidden", "idempotency_key_reused")
+_WRITE: Final = (*_READ, "idempotency_key_reused")
 _WRITE_ONE: Final = (*_WRITE, "job_not_found", "too_late", "wrong_generation")
 _BODY: Final = ("malformed_json", "slow_request", "too_large", "unsupported_media_type")
 _STORE: Final = ("store_unavailable",)
-_DEBUG: Final = (*_READ, "forbidden")
 _METRICS: Final = "text/plain, application/openmetrics-text"
 _WORK: Final = (*_WRITE, *_BODY, *_STORE, "lease_ended")
 
@@ -113,16 +114,18 @@ def operations(
     batches: Batches,
     schedules: Schedules,
     scopes: Scopes,
+    incidents: Incidents,
     pulls: Pulls,
     figures: Figures,
     fleet: Fleet,
     live: Live,
     debug: Debug,
+    denials: Denials,
 ) -> tuple[Operation, ...]:
     """
     Return the table over these.
     """
-    metrics = Metrics(figures)
+    metrics = Metrics(figures, denials)
     key, keys, schedule, pull = "/v1/jobs/{key}", "/v1/jobs", "/v1/schedules", "/v1/pull"
     return (
         Operation(
@@ -183,9 +186,7 @@ def operations(
             BatchBody,
             takes_msgpack=True,
         ),
-        Operation(
-            "POST", f"{keys}:cancel", batches.cancel, {200: CancelledDocument}, (*_WRITE, *_BODY, *_STORE), CancelBody
-        ),
+        Operation("POST", f"{keys}:bulk", batches.bulk, {200: BulkDocument}, (*_WRITE, *_BODY, *_STORE), BulkBody),
         Operation("GET", schedule, schedules.list, {200: SchedulesDocument}, (*_READ, *_STORE), query=SCHEDULES_FIELDS),
         Operation("GET", f"{schedule}:next", schedules.next, {200: RunsDocument}, _READ, query=RULE_FIELDS),
         Operation(
@@ -195,6 +196,9 @@ def operations(
             {200: ScheduleDocument},
             (*_READ_ONE, *_STORE),
             query=COUNT_FIELDS,
+        ),
+        Operation(
+            "GET", "/v1/incidents", incidents.list, {200: IncidentsDocument}, (*_READ, *_STORE), query=INCIDENT_FIELDS
         ),
         Operation("GET", "/v1/scopes", scopes.get, {200: ScopesDocument}, (*_READ, *_STORE)),
         Operation(
@@ -216,9 +220,9 @@ def operations(
         Operation("GET", "/v1/forecast", figures.get_forecast, {200: ForecastDocument}, (*_READ, *_STORE)),
         Operation("GET", "/v1/live", live.stream, {200: "text/event-stream"}, _READ),
         Operation("GET", "/metrics", metrics.get, {200: _METRICS}, (*_READ, *_STORE)),
-        Operation("GET", "/debug/stacks", debug.stacks, {200: "text/plain"}, _DEBUG),
-        Operation("GET", "/debug/wheel", debug.wheel, {200: CountersDocument}, (*_DEBUG, *_STORE)),
-        Operation("GET", "/debug/profile", debug.profile, {200: "text/plain"}, _DEBUG, query=PROFILE_FIELDS),
+        Operation("GET", "/debug/stacks", debug.stacks, {200: "text/plain"}, _READ),
+        Operation("GET", "/debug/wheel", debug.wheel, {200: CountersDocument}, (*_READ, *_STORE)),
+        Operation("GET", "/debug/profile", debug.profile, {200: "text/plain"}, _READ, query=PROFILE_FIELDS),
         Operation("GET", "/healthz", figures.healthz, {200: "text/plain"}, _OPEN, is_open=True),
         Operation("GET", "/readyz", figures.readyz, {200: "text/plain"}, (*_OPEN, *_STORE), is_open=True),
     )

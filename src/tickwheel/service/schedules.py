@@ -18,6 +18,7 @@ from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, to_count, to_duration, to_instant
 from tickwheel.service.jobs import LIST_FIELDS
 from tickwheel.service.problems import ProblemError, show
+from tickwheel.service.reach import check_key, heeds_prefix, narrowed
 from tickwheel.service.replies import document_reply
 
 __all__ = [
@@ -110,6 +111,7 @@ class Schedules:
         """
         self._scheduler = scheduler
 
+    @heeds_prefix
     async def list(self, call: Request) -> Reply:
         """
         Return one page of the recurring jobs, each with its next runs.
@@ -117,14 +119,16 @@ class Schedules:
         fields: dict[str, Any] = dict(query(call, SCHEDULES_FIELDS))
         count = _count(fields)
         limit = to_count("limit", fields.pop("limit", "100"), 100)
+        fields["prefix"] = narrowed(call, fields.get("prefix", ""))
         page = await self._scheduler.list(**fields, recurring=True, limit=limit)
         return document_reply(SchedulesDocument([_schedule(job, count) for job in page.jobs], page.cursor))
 
+    @heeds_prefix
     async def get(self, call: Request) -> Reply:
         """
         Return the rule and the next runs of the job of this key, which comes back.
         """
-        key = job_key(call.raw_path[len(PREFIX) :])
+        key = check_key(call, job_key(call.raw_path[len(PREFIX) :]))
         count = _count(query(call, COUNT_FIELDS))
         job = await self._scheduler.get(key)
         if job is None or job.recurrence is None:
@@ -132,6 +136,7 @@ class Schedules:
             raise ProblemError("job_not_found", what, value=key)
         return document_reply(_schedule(job, count))
 
+    @heeds_prefix
     async def next(self, call: Request) -> Reply:
         """
         Return when a rule would fire; nothing is stored.

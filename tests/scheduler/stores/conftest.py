@@ -290,7 +290,8 @@ class Redis:
 
         own = ("--dir", self.folder, "--unixsocket", self.folder / "socket", "--bind", "127.0.0.1", "--port", self.port)
         with (self.folder / "log").open("ab") as log:
-            command = [find("redis-server"), *own, "--save", "", *self.settings]
+            (self.folder / "settings").touch()  # where a sentinel keeps what it learns
+            command = [find("redis-server"), self.folder / "settings", *own, "--save", "", *self.settings]
             self._process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)
         give_up = time.monotonic() + PATIENCE_S
         while True:

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from tickwheel.scheduler.model import Adopt, Job, State
 from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores._open import make_store
 from tickwheel.scheduler.stores.redis import RedisStore
@@ -80,4 +81,19 @@ def test_unix_socket(redis_server):
     assert store.count()["pending"] == 0
     store.close()
     assert redis_server.execute("DBSIZE", database=3) == 1
+    redis_server.execute("FLUSHALL")
+
+
+def test_dead_of_a_former_version(redis_server):
+    """
+    Dead jobs that a former version wrote, which kept no order of them, are found as well.
+    """
+    store = open_store(redis_server.url("?prefix=former"))
+    jobs = [Job(f"job {number}", 5, 1_000 + number, state=State.DEAD, error="it broke") for number in range(3)]
+    store.apply([Adopt(job) for job in jobs])
+    redis_server.execute("DEL", "{former}:dead_due")
+    assert [job.key for job in store.latest_dead(2)] == ["job 2", "job 1"]
+    redis_server.execute("ZREM", "{former}:dead_due", "job 2")
+    assert [job.key for job in store.latest_dead(5)] == ["job 2", "job 1", "job 0"]
+    store.close()
     redis_server.execute("FLUSHALL")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 from tickwheel.errors import TickwheelError
@@ -102,7 +103,7 @@ async def run_load(
     load = _Load(client, mix, progress)
     figures = [await load.stage(stage) for stage in stages]
     if not keep:
-        await client.ask("POST", "/v1/jobs:cancel", json.dumps({"prefix": load.prefix}))
+        await load.cancel()
     machine = f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
     return LoadResult(client.url, machine, mix, figures)
 
@@ -120,6 +121,13 @@ class _Load:
             {"handler": mix.handler} if mix.handler else {}
         )
         self._body = json.dumps(kind)[1:]
+
+    async def cancel(self) -> None:
+        body = json.dumps({"do": "cancel", "prefix": self.prefix})
+        has_more = True
+        while has_more:
+            answer = await self._client.ask("POST", "/v1/jobs:bulk", body)
+            has_more = answer.status == HTTPStatus.OK and json.loads(answer.body)["cursor"] is not None
 
     async def stage(self, stage: LoadStage) -> StageFigures:
         before = await self._stats()

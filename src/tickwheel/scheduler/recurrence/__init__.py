@@ -9,6 +9,6 @@ Cron lines and zones are in `tickwheel.calendar`.
 
 from tickwheel.calendar import Cron, Misfire
 from tickwheel.scheduler.recurrence._interval import Interval
-from tickwheel.scheduler.recurrence._recurrence import Recurrence
+from tickwheel.scheduler.recurrence._recurrence import Recurrence, share_of
 
-__all__ = ["Cron", "Interval", "Misfire", "Recurrence"]
+__all__ = ["Cron", "Interval", "Misfire", "Recurrence", "share_of"]

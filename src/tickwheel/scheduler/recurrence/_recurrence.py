@@ -23,7 +23,7 @@ from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.scheduler.errors import InvalidRecurrenceError
 from tickwheel.scheduler.recurrence._interval import Interval
 
-__all__ = ["Recurrence"]
+__all__ = ["Recurrence", "share_of"]
 
 _MORE = ("grace_ms", "until", "runs_left", "run_at")
 _LAST_MS = 253_402_214_400_000
@@ -139,10 +139,7 @@ class Recurrence:
         """
         Return by how much *key* comes after its nominal instants: 0 to `jitter_ms`, spread evenly over keys.
         """
-        if not self.jitter_ms:
-            return 0
-        digest = blake2b(key.encode(), digest_size=8).digest()
-        return int.from_bytes(digest) * (self.jitter_ms + 1) >> 64
+        return share_of(key, self.jitter_ms)
 
     def to_text(self) -> str:
         """
@@ -177,3 +174,13 @@ class Recurrence:
             return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"], **more)
         except (ValueError, TypeError, LookupError):
             raise InvalidRecurrenceError("recurrence", text, "set the job again with every= or cron=") from None
+
+
+def share_of(key: str, span_ms: int) -> int:
+    """
+    Return the place of *key* in a span, 0 to *span_ms*: always the same one, and those of many keys fill it evenly.
+    """
+    if not span_ms:
+        return 0
+    digest = blake2b(key.encode(), digest_size=8).digest()
+    return int.from_bytes(digest) * (span_ms + 1) >> 64

@@ -15,11 +15,13 @@ from typing import Any, Final, NoReturn, assert_never
 from tickwheel.observe.tracing import TRACE
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
+from tickwheel.scheduler.incidents import LETTERS_MAX, Incidents
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause, RetryPolicy
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.stores import Node, Shard
+from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.scheduler.verbs.client import STEPS_MAX
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, due_at, job_query, set_write
@@ -79,7 +81,7 @@ class RemoteClient:
             case CancelJobs():
                 return self._each(verb, method="DELETE")
             case ReplayJobs():
-                return self._each(verb, method="POST", action=":replay")
+                return self._replay(verb)
             case PauseJobs():
                 _refuse_name(verb.by)
                 return self._each(verb, method="POST", action=":pause", body={"note": verb.note})
@@ -134,6 +136,17 @@ class RemoteClient:
             return self._transport.submit(self._write_one(method, path, data, _condition(generation)))
         fields = (body or {}) | {"do": verb.name, "if_generation": generation}
         return self._transport.submit(self._batch([_wire.to_json(fields | {"key": key}) for key in checked]))
+
+    def _replay(self, verb: ReplayJobs) -> Future[list[Answer]]:
+        keys, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)
+        delays = verb.delays(len(keys))
+        if not any(delays):
+            return self._each(ReplayJobs(keys, generation), method="POST", action=":replay")
+        fields = {"do": verb.name, "if_generation": generation}
+        pairs = zip(keys, delays, strict=True)
+        return self._transport.submit(
+            self._batch([_wire.to_json(fields | {"key": key, "delay": delay}) for key, delay in pairs])
+        )
 
     async def _write(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         status, document = await self._transport.ask(method, path, body, headers)
@@ -199,7 +212,7 @@ class RemoteClient:
         params: dict[str, Any] = {"limit": query.limit}
         if query.prefix:
             params["prefix"] = query.prefix
-        for name in ("state", "handler", "cursor"):
+        for name in ("state", "handler", "target", "contains", "error", "cursor"):
             value = getattr(query, name)
             if value is not None:
                 params[name] = str(value)
@@ -211,6 +224,24 @@ class RemoteClient:
                 params[name] = repr(checks.epoch_seconds(name, at))
         document = self._read("/v1/jobs", params)
         return Page(tuple(map(_wire.job_of, document["jobs"])), document["cursor"])
+
+    def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:
+        """
+        Do the same to all jobs that a filter chooses, with as few requests as there can be.
+        """
+        _refuse_name(fields.get("by"))
+        request = bulk_request(verb, prefix, fields, _now())
+        body = _wire.bulk_body(verb, prefix, fields)
+        left, sofar = request.limit, None
+        while True:
+            size = _ITEMS_MAX if left is None else min(left, _ITEMS_MAX)
+            answer = _wire.bulk_of(self._post("/v1/jobs:bulk", **body, limit=size), sofar)
+            if on_progress is not None:
+                on_progress(answer)
+            left = None if request.limit is None else request.limit - answer.matched
+            if answer.cursor is None or left == 0:
+                return answer
+            body["cursor"], sofar = answer.cursor, answer
 
     def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
         """
@@ -236,6 +267,13 @@ class RemoteClient:
         }
         counts: list[int] = self._read("/v1/due", params)["counts"]
         return counts
+
+    def incidents(self, search: str, prefix: str) -> Incidents:
+        """
+        Read the dead letters, grouped by what went wrong.
+        """
+        params: dict[str, Any] = {"keys": LETTERS_MAX, "search": search, "prefix": prefix}
+        return _wire.incidents_of(self._read("/v1/incidents", {name: value for name, value in params.items() if value}))
 
     def shards(self) -> Sequence[Shard]:
         """
@@ -267,7 +305,7 @@ class RemoteClient:
         stats: dict[str, Any] = _wire.stats_of(self._read("/v1/stats", {}))
         return stats
 
-    def _post(self, path: str, **fields: str) -> Any:
+    def _post(self, path: str, **fields: Any) -> Any:
         return self._transport.submit(self._transport.document("POST", path, _wire.to_json(fields))).result()
 
     def _read(self, path: str, params: dict[str, Any]) -> Any:

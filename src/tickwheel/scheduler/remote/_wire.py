@@ -11,14 +11,19 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tickwheel.scheduler import checks
+from tickwheel.scheduler.incidents import Incident, Incidents
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Outcome, Pause, RetryPolicy, State
 from tickwheel.scheduler.remote._errors import name_of
+from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields
 from tickwheel.scheduler.verbs.requests import SetRequest
 
 __all__ = [
     "REFUSALS",
     "address",
     "answer_of",
+    "bulk_body",
+    "bulk_of",
+    "incidents_of",
     "job_of",
     "ms",
     "pause_of",
@@ -87,19 +92,41 @@ def set_body(request: SetRequest) -> dict[str, Any]:
     if request.keep_payload:
         body["keep_payload"] = True
     if request.retry is not None:
-        body["retry"] = _retry_body(request.retry)
+        body["retry"] = request.retry.in_seconds()
     return body
 
 
-def _retry_body(retry: RetryPolicy) -> dict[str, Any]:
-    return {
-        "attempts": retry.attempts,
-        "kind": retry.kind,
-        "base_s": retry.base_ms / 1000,
-        "max_s": retry.max_ms / 1000,
-        "jitter": retry.jitter,
-        "waits_s": [wait / 1000 for wait in retry.waits_ms],
-    }
+def bulk_body(verb: str, prefix: str, fields: BulkFields) -> dict[str, Any]:
+    """
+    Return what a bulk change of checked *fields* asks for, without its limit.
+    """
+    body: dict[str, Any] = {"do": verb, "prefix": prefix}
+    for name, value in fields.items():
+        if value is None or name in {"by", "limit"}:
+            continue
+        if name in {"shift", "over"}:
+            body[name] = checks.seconds(name, value)  # type: ignore[arg-type]  # they were checked
+        elif name in {"since", "due_from", "due_until"}:
+            body[name] = checks.epoch_seconds(name, value)  # type: ignore[arg-type]  # as above
+        else:
+            body[name] = str(value) if name == "state" else value
+    return body
+
+
+def bulk_of(document: Mapping[str, Any], so_far: BulkAnswer | None) -> BulkAnswer:
+    """
+    Return how far a bulk change has come that was *so_far* and goes on as *document* describes.
+    """
+    answer = BulkAnswer(**document)
+    if so_far is None:
+        return answer
+    return BulkAnswer(
+        so_far.matched + answer.matched,
+        so_far.changed + answer.changed,
+        so_far.refused + answer.refused,
+        answer.cursor,
+        so_far.start,
+    )
 
 
 def job_of(document: Mapping[str, Any]) -> Job:
@@ -163,6 +190,30 @@ def record_of(document: Mapping[str, Any]) -> HistoryRecord:
         error=document["error"],
         traceback=document["traceback"],
         trace=document["trace"],
+    )
+
+
+def incidents_of(document: Mapping[str, Any]) -> Incidents:
+    """
+    Return the incidents that *document* describes.
+    """
+    return Incidents(
+        tuple(
+            Incident(
+                fingerprint=each["fingerprint"],
+                error=each["error"],
+                example=each["example"],
+                count=each["count"],
+                first_at=ms(each["first_at"]),
+                last_at=ms(each["last_at"]),
+                by_hour=tuple(each["by_hour"]),
+                places=tuple((place["target"], place["handler"], place["count"]) for place in each["places"]),
+                keys=tuple(each["keys"]),
+            )
+            for each in document["incidents"]
+        ),
+        document["looked_at"],
+        document["is_all"],
     )
 
 

@@ -20,15 +20,11 @@ from tickwheel.scheduler.model import (
     HistoryRecord,
     Job,
     JobQuery,
-    Move,
     Outcome,
     Page,
     Pause,
     Redate,
-    Replay,
-    Set,
     SetAside,
-    SetPause,
     Settle,
     State,
     Write,
@@ -36,7 +32,7 @@ from tickwheel.scheduler.model import (
 )
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
 from tickwheel.scheduler.stores._nodes import owners_of
-from tickwheel.scheduler.stores._rules import NOT_OWNER, act_of, cut_off, decide, key_of, rescued
+from tickwheel.scheduler.stores._rules import NOT_OWNER, act_of, cut_off, decide, key_of, rescued, values_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 
 __all__ = ["MemoryStore"]
@@ -114,9 +110,9 @@ class MemoryStore:
     def page(self, query: JobQuery) -> Page:
         with self._lock:
             self._check_open()
-            jobs = heapq.nsmallest(
-                query.limit + 1, (job for job in self._jobs.values() if _matches(query, job)), lambda job: job.key
-            )
+            after = query.cursor or ""  # no key is empty
+            found = (job for job in self._jobs.values() if job.key > after and query.matches(job))
+            jobs = heapq.nsmallest(query.limit + 1, found, lambda job: job.key)
         is_last = len(jobs) <= query.limit
         return Page(tuple(jobs[: query.limit]), None if is_last else jobs[query.limit - 1].key)
 
@@ -124,6 +120,11 @@ class MemoryStore:
         with self._lock:
             self._check_open()
             return {state.value: number for state, number in self._counts.items()}
+
+    def last_generation(self) -> int:
+        with self._lock:
+            self._check_open()
+            return self._generation
 
     def shard_of(self, key: str) -> int:
         return 0
@@ -165,6 +166,13 @@ class MemoryStore:
         with self._lock:
             self._check_open()
             return self._history.of(key, before, limit)
+
+    def latest_dead(self, limit: int) -> list[Job]:
+        with self._lock:
+            self._check_open()
+            dead = (job for job in self._jobs.values() if job.state is State.DEAD)
+            latest = heapq.nlargest(limit, dead, lambda job: (job.due_at, job.generation))
+        return [replace(job, payload=b"") for job in latest]
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         with self._lock:
@@ -290,7 +298,7 @@ class MemoryStore:
 
     def _check_storable(self, write: Write) -> None:
         # What no other store takes is not taken here either, or tests with this one would prove less.
-        for value in _values(write):
+        for value in values_of(write):
             try:
                 if isinstance(value, str):
                     value.encode()
@@ -368,31 +376,3 @@ class MemoryStore:
 
 def _attempt(job: Job) -> tuple[int, int, int]:
     return job.generation, job.due_at, job.attempt
-
-
-def _values(write: Write) -> tuple[str | int | None, ...]:
-    match write:
-        case Set(job=job) | Adopt(job=job):
-            texts = (job.key, job.target, job.handler, job.recurrence, job.trace)
-            return (*texts, job.due_at, job.expires_at, job.first_set_at)
-        case Move() | Replay():
-            return (write.key, write.due_at)
-        case Settle() | Redate():
-            return (write.due_at, write.recurrence)
-        case SetPause():
-            return (write.key, write.by, write.note)
-        case _:
-            return ()
-
-
-def _matches(query: JobQuery, job: Job) -> bool:
-    return (
-        job.key.startswith(query.prefix)
-        and (query.cursor is None or job.key > query.cursor)
-        and (query.state is None or job.state is query.state)
-        and (query.due_from is None or job.due_at >= query.due_from)
-        and (query.due_until is None or job.due_at < query.due_until)
-        and (query.handler is None or job.handler == query.handler)
-        and (job.recurrence is not None or not query.recurring)
-        and (job.is_paused or not query.paused)
-    )

@@ -110,6 +110,24 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
             return _redate(write, job)
 
 
+def values_of(write: Write) -> tuple[str | int | None, ...]:
+    """
+    Return the texts and numbers of *write* that a store has to be able to hold.
+    """
+    match write:
+        case Set(job=job) | Adopt(job=job):
+            texts = (job.key, job.target, job.handler, job.recurrence, job.trace)
+            return (*texts, job.due_at, job.expires_at, job.first_set_at)
+        case Move() | Replay():
+            return (write.key, write.due_at)
+        case Settle() | Redate():
+            return (write.due_at, write.recurrence)
+        case SetPause():
+            return (write.key, write.by, write.note)
+        case _:
+            return ()
+
+
 def rescued(job: Job) -> Job:
     """
     Return a running *job* as its next owner gets it: pending, its attempts kept.

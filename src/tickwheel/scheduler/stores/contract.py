@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
+from tickwheel.scheduler.stores._reports import Aside, Changes, Node, Shard
 
 __all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Node", "Shard", "Skill", "Store"]
 
@@ -75,77 +76,8 @@ class Lease:
     granted_at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """
-    A part of the store, and its owner.
-
-    Attributes:
-        number: Which part; a store of one owner has 0 only. Tails, which see `Lease`, have the highest numbers.
-        owner: The owner that holds its lease, or None. Where a lock of the system replaces the lease, a process that
-            was killed is reported until the next one takes over.
-        epoch: Of that lease, or of the last one; 0 where there was none.
-        until: Store time at which it ends unless it is renewed; None where nobody holds it, or a lock does.
-    """
-
-    number: int
-    owner: str | None
-    epoch: int
-    until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """
-    A process that fires, or did a moment ago.
-
-    Attributes:
-        owner: The name under which it holds leases.
-        until: Store time until which it is counted on unless it renews; None where a lock of the system says it.
-        heard_at: Store time of its last report; None where there was none.
-        figures: That report: what it has fired, and what it is busy with; None where there was none.
-    """
-
-    owner: str
-    until: int | None = None
-    heard_at: int | None = None
-    figures: Mapping[str, Any] | None = None
-
-
 Skill: TypeAlias = tuple[str, str | None]
 """What a node can run: a target and one of its handlers, or None for whatever handler a job of that target names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Aside:
-    """
-    The jobs of one handler that were set aside, and wait for a node that has it.
-
-    Attributes:
-        target: Theirs.
-        handler: Theirs.
-        count: How many they are; a store may stop counting at 10,000.
-        since: When the first of them is, or was, due.
-    """
-
-    target: str
-    handler: str
-    count: int
-    since: int
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """
-    The jobs that became due sooner than their owner knows, because somebody else wrote them.
-
-    Attributes:
-        jobs: Pending jobs, in no order; some may be known already.
-        mark: Where the next look goes on from.
-    """
-
-    jobs: list[Job]
-    mark: int
 
 
 @runtime_checkable
@@ -225,6 +157,11 @@ class Store(Protocol):
         Return how many jobs are in each state, by state name. At most O(number of states) work.
         """
 
+    def last_generation(self) -> int:
+        """
+        Return the largest generation that was given so far: whatever is written from now on has a larger one.
+        """
+
     def shard_of(self, key: str) -> int:
         """
         Return the shard that *key* belongs to, as long as this object lives: its home.
@@ -274,6 +211,13 @@ class Store(Protocol):
         Return the past of *key*, the newest first: at most *limit* records, with numbers below *before*, if given.
 
         Costs by what it returns. Numbers grow by the order of commits, as far as one key is concerned.
+        """
+
+    def latest_dead(self, limit: int) -> list[Job]:
+        """
+        Return the *limit* dead jobs that were due last, the latest first, without their payloads: these are b"".
+
+        Costs by what it returns, not by how many are dead.
         """
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:

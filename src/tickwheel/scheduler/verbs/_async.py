@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Self, TypeVar, Unpack
 
+from tickwheel.scheduler.incidents import Incidents
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
@@ -18,6 +19,7 @@ from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._replies import Replies
 from tickwheel.scheduler.verbs._skip import skipped
+from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, check_requests
 from tickwheel.typing import Duration, Instant
@@ -25,6 +27,7 @@ from tickwheel.typing import Duration, Instant
 __all__ = ["AsyncScheduler"]
 
 _NOW = When(delay=0)
+_T = TypeVar("_T")
 
 
 class AsyncScheduler(Common):
@@ -153,11 +156,11 @@ class AsyncScheduler(Common):
         """
         return await asyncio.to_thread(skipped, self._core.client, key, if_generation)
 
-    async def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
+    async def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
         """
         Make a dead job pending again: see `Scheduler.replay`.
         """
-        return (await self._do(ReplayJobs((key,), if_generation)))[0]
+        return (await self._do(ReplayJobs((key,), if_generation, delay)))[0]
 
     async def move_many(
         self,
@@ -178,11 +181,11 @@ class AsyncScheduler(Common):
         """
         return await self._do(CancelJobs(keys), conn)
 
-    async def replay_many(self, keys: Iterable[str]) -> list[Answer]:
+    async def replay_many(self, keys: Iterable[str], *, rate: float | None = None) -> list[Answer]:
         """
         Make many dead jobs pending again: see `Scheduler.replay_many`.
         """
-        return await self._do(ReplayJobs(keys))
+        return await self._do(ReplayJobs(keys, rate=rate))
 
     async def pause_many(self, keys: Iterable[str], *, note: str = "", by: str | None = None) -> list[Answer]:
         """
@@ -196,20 +199,30 @@ class AsyncScheduler(Common):
         """
         return await self._do(ResumeJobs(keys))
 
+    async def bulk(
+        self,
+        verb: str,
+        prefix: str = "",
+        *,
+        on_progress: BulkProgress | None = None,
+        **fields: Unpack[BulkFields],
+    ) -> BulkAnswer:
+        """
+        Do the same to all jobs that a filter chooses: see `Scheduler.bulk`.
+
+        *on_progress* is called on the loop.
+        """
+        progress = None if on_progress is None else _on_loop(on_progress)
+        return await asyncio.to_thread(self._core.client.bulk, verb, prefix, fields, progress)
+
     async def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
         Cancel and return every pending job under a prefix: see `Scheduler.drain`.
 
         *on_progress* is called on the loop.
         """
-        if on_progress is None:
-            return await asyncio.to_thread(drained, self._core.client, prefix, None)
-        loop = asyncio.get_running_loop()
-
-        def on_loop(more: int) -> None:
-            loop.call_soon_threadsafe(on_progress, more)
-
-        return await asyncio.to_thread(drained, self._core.client, prefix, on_loop)
+        progress = None if on_progress is None else _on_loop(on_progress)
+        return await asyncio.to_thread(drained, self._core.client, prefix, progress)
 
     async def get(self, key: str) -> Job | None:
         """
@@ -258,6 +271,12 @@ class AsyncScheduler(Common):
         """
         return await asyncio.to_thread(self._core.nodes)
 
+    async def incidents(self, search: str = "", *, prefix: str = "") -> Incidents:
+        """
+        Return the dead letters grouped by what went wrong: see `Scheduler.incidents`.
+        """
+        return await asyncio.to_thread(self._core.client.incidents, search, prefix)
+
     async def lease(
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
     ) -> Sequence[JobLease]:
@@ -290,3 +309,15 @@ class AsyncScheduler(Common):
         Let a lease end later: see `Scheduler.extend`.
         """
         return await self._replies.awaitable(self._core.pulls.extend(fire_id, seconds))
+
+
+def _on_loop(call: Callable[[_T], object]) -> Callable[[_T], None]:
+    """
+    Return what makes the running loop call *call*, from any thread.
+    """
+    loop = asyncio.get_running_loop()
+
+    def send(value: _T) -> None:
+        loop.call_soon_threadsafe(call, value)
+
+    return send

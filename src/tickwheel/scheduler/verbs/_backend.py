@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tickwheel.observe.events import EventHook
 from tickwheel.scheduler.engine.recent import FiringRecord
+from tickwheel.scheduler.incidents import Incidents
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
@@ -18,6 +19,7 @@ from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._promise import Reply
 from tickwheel.scheduler.verbs._within import Within
+from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.scheduler.verbs.jobs import Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest
 from tickwheel.typing import Duration, Instant
@@ -73,6 +75,11 @@ class Jobs(Protocol):
         Read a page of jobs.
         """
 
+    def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:
+        """
+        Do the same to all jobs that a filter chooses.
+        """
+
     def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
         """
         Read the next jobs.
@@ -81,6 +88,11 @@ class Jobs(Protocol):
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
         Count the jobs that are due in each step.
+        """
+
+    def incidents(self, search: str, prefix: str) -> Incidents:
+        """
+        Read the dead letters, grouped by what went wrong.
         """
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
-from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
-from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
+from tickwheel.scheduler.verbs._overview import Overview
 from tickwheel.scheduler.verbs._skip import skipped
+from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, check_requests
 from tickwheel.typing import Duration, Instant
@@ -24,7 +24,7 @@ __all__ = ["Scheduler"]
 _NOW = When(delay=0)
 
 
-class Scheduler(Common):
+class Scheduler(Overview):
     """
     Jobs by key that survive a crash, fired to the millisecond.
 
@@ -217,14 +217,14 @@ class Scheduler(Common):
         """
         return skipped(self._core.client, key, if_generation)
 
-    def replay(self, key: str, *, if_generation: int | None = None) -> Answer:
+    def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
         """
-        Make the dead job of *key* pending again, due now, with all its attempts.
+        Make the dead job of *key* pending again, due now or after *delay*, with all its attempts.
 
         Returns:
             REPLAYED, NOT_FOUND or WRONG_GENERATION.
         """
-        return self._do(ReplayJobs((key,), if_generation))[0]
+        return self._do(ReplayJobs((key,), if_generation, delay))[0]
 
     def move_many(
         self,
@@ -245,11 +245,13 @@ class Scheduler(Common):
         """
         return self._do(CancelJobs(keys), conn)
 
-    def replay_many(self, keys: Iterable[str]) -> list[Answer]:
+    def replay_many(self, keys: Iterable[str], *, rate: float | None = None) -> list[Answer]:
         """
         Make the dead jobs of *keys* pending again; answers are in order, as `replay` has them.
+
+        They are due now, or, with *rate*, so many a second, one after the other.
         """
-        return self._do(ReplayJobs(keys))
+        return self._do(ReplayJobs(keys, rate=rate))
 
     def pause_many(self, keys: Iterable[str], *, note: str = "", by: str | None = None) -> list[Answer]:
         """
@@ -262,6 +264,35 @@ class Scheduler(Common):
         End the pauses of the jobs of *keys*; answers are in order, as `resume` has them.
         """
         return self._do(ResumeJobs(keys))
+
+    def bulk(
+        self,
+        verb: str,
+        prefix: str = "",
+        *,
+        on_progress: BulkProgress | None = None,
+        **fields: Unpack[BulkFields],
+    ) -> BulkAnswer:
+        """
+        Do the same to all jobs that a filter chooses, a thousand a commit: count them first with `dry_run=True`.
+
+        *verb* is "cancel", "move" (with `shift=`), "spread" (with `over=`), "run", "replay" (dead jobs), "pause" or
+        "resume". Pending jobs are changed unless `state=` says otherwise; "cancel" and "pause" also change recurring
+        jobs that run, as the single verbs do.
+        A job that others change meanwhile is left alone, and counted as refused. A run that was interrupted goes on
+        with `cursor=`, and so does one that ended at `limit=`; no cursor of a run moves, runs or replays a job twice.
+
+        Args:
+            verb: What to do.
+            prefix: Of the key; a prefix or another filter is needed.
+            on_progress: Called in this thread after each commit, with the answer so far.
+            **fields: state, due_from, due_until, handler, target, contains, error, recurring, paused as in `list`; and
+                shift, over, since, note, by, dry_run, limit, cursor: see `BulkFields`.
+
+        Raises:
+            InvalidJobError: For a field that does not go with the verb, or without a filter.
+        """
+        return self._core.client.bulk(verb, prefix, fields, on_progress)
 
     def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
@@ -305,41 +336,6 @@ class Scheduler(Common):
             **fields: state, due_from, due_until, handler, recurring, paused, cursor, limit: see `ListFields`.
         """
         return self._core.client.page({"prefix": prefix, **fields})
-
-    def upcoming(
-        self, due_from: Instant | None = None, due_until: Instant | None = None, limit: int = 100
-    ) -> Sequence[Job]:
-        """
-        Return the next pending jobs in the order of their instants, at most *limit* (1 to 1000).
-
-        Args:
-            due_from: From this instant on; overdue ones are left out by it.
-            due_until: Before this instant.
-            limit: How many.
-        """
-        return self._core.client.upcoming(due_from, due_until, limit)
-
-    def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
-        """
-        Return how many pending jobs fall due in each of *steps* (1 to 1000) steps of *step* seconds from *since* on.
-
-        Costs by how many these are.
-        """
-        return self._core.client.forecast(since, step, steps)
-
-    def shards(self) -> Sequence[Shard]:
-        """
-        Return all shards of the store, each with its owner, its epoch, and until when the lease holds.
-        """
-        return self._core.client.shards()
-
-    def nodes(self) -> Sequence[Node]:
-        """
-        Return the processes that fire, and those that did until ten minutes ago, each with what it last reported.
-
-        Only stores that several processes may own keep reports; of others, a process knows its own.
-        """
-        return self._core.nodes()
 
     def lease(
         self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0

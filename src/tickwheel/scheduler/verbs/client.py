@@ -18,6 +18,7 @@ from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler.errors import UnsupportedError
+from tickwheel.scheduler.incidents import LETTERS_MAX, Incidents, incidents_of
 from tickwheel.scheduler.model import (
     Actor,
     Answer,
@@ -32,11 +33,13 @@ from tickwheel.scheduler.model import (
     scope_over,
 )
 from tickwheel.scheduler.stores import Joins, Node, Shard, Store
+from tickwheel.scheduler.verbs._bulk_run import done_in_bulk
 from tickwheel.scheduler.verbs._joined_connections import refuse_own_wait
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 from tickwheel.scheduler.verbs._within import Within
+from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.scheduler.verbs.jobs import ACTOR, PauseJobs, Verb, note_of, writes_of
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, job_query, set_write
 from tickwheel.scheduler.verbs.writer import Writer
@@ -284,6 +287,27 @@ class Client:
         page = self.store.page(job_query(fields, self.clock.now_ms()))
         return Page(self._shown(page.jobs), page.cursor)
 
+    def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:
+        """
+        Do the same to all jobs that a filter chooses.
+        """
+        self._writing("bulk")
+        if not fields.get("by"):
+            fields = {**fields, "by": self._options.owner}
+        return done_in_bulk(self, bulk_request(verb, prefix, fields, self.clock.now_ms()), on_progress)
+
+    def begun(self) -> tuple[int, int]:
+        """
+        Return the last generation and the time, for a bulk change that begins.
+        """
+        return self.store.last_generation(), self.clock.now_ms()
+
+    def write(self, make: Callable[[int, Actor | None], Sequence[Write]]) -> Promise[list[Answer]]:
+        """
+        Write what *make* makes of the time and of who asks.
+        """
+        return self._writing("bulk").submit_many(make(self.clock.now_ms(), self._asks()))
+
     def scopes(self) -> Sequence[Pause]:
         """
         Read what is paused as a whole.
@@ -325,6 +349,16 @@ class Client:
         jobs = self.store.upcoming(since, self.clock.now_ms() + 2 * checks.FAR_MS, 1)
         return jobs[0] if jobs else None
 
+    def incidents(self, search: str, prefix: str) -> Incidents:
+        """
+        Read the dead letters, grouped by what went wrong.
+        """
+        self.opened()
+        self.refresh()
+        search, prefix = checks.check_text("search", search, 2_048), checks.check_text("prefix", prefix, 512)
+        letters = self.store.latest_dead(LETTERS_MAX + 1)
+        return incidents_of(letters, self.clock.now_ms(), search=search, prefix=prefix)
+
     def shards(self) -> Sequence[Shard]:
         """
         Read who owns what.
@@ -334,10 +368,10 @@ class Client:
 
     def nodes(self) -> list[Node]:
         """
-        Read who fires, and the store's clock, by which they are judged and which only owners sample again and again.
+        Read who fires, and the store's clock if that was long ago: they are judged by it.
         """
         self.opened()
-        self._sample()
+        self.refresh()
         return self.store.nodes()
 
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:

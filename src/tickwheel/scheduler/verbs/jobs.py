@@ -17,6 +17,7 @@ from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import Actor, Cancel, Move, Replay, Resume, Set, SetPause, Write
 from tickwheel.scheduler.verbs.requests import SetRequest, When, due_at
+from tickwheel.typing import Duration
 
 ACTOR: ContextVar[Actor | None] = ContextVar("tickwheel_actor", default=None)
 """The caller of a service, in whose request this is."""
@@ -75,12 +76,25 @@ class CancelJobs:
 @dataclass(frozen=True, slots=True)
 class ReplayJobs:
     """
-    Make the dead jobs of *keys* pending again, due now.
+    Make the dead jobs of *keys* pending again, due after *delay*; with *rate* so many a second, one after the other.
     """
 
     name: ClassVar = "replay"
     keys: Iterable[str]
     if_generation: int | None = None
+    delay: Duration = 0
+    rate: float | None = None
+
+    def delays(self, count: int) -> list[float]:
+        """
+        Return after how many seconds each of *count* jobs is due; all is checked.
+
+        Raises:
+            InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
+        """
+        first = checks.delay_ms(self.delay) / 1000
+        step = 0.0 if self.rate is None else 1 / checks.check_rate(self.rate)
+        return [first + number * step for number in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +164,12 @@ def writes_of(
             return [Resume(key, generation, actor) for key in checks.check_keys(verb.keys)]
         case ReplayJobs():
             generation = checks.check_generation(verb.if_generation)
-            return [Replay(key, now, generation, actor) for key in checks.check_keys(verb.keys)]
+            keys = checks.check_keys(verb.keys)
+            delays = verb.delays(len(keys))
+            return [
+                Replay(key, due_at(delay, None, now), generation, actor)
+                for key, delay in zip(keys, delays, strict=True)
+            ]
         case _:
             assert_never(verb)
 

@@ -6,9 +6,9 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple, TypedDict
 
 from tickwheel._core import make_fast
 from tickwheel.scheduler import checks
@@ -20,6 +20,7 @@ from tickwheel.typing import Duration, Instant
 
 __all__ = [
     "PAGE_MAX",
+    "Filter",
     "ListFields",
     "ListRest",
     "SetFields",
@@ -27,12 +28,14 @@ __all__ = [
     "When",
     "check_requests",
     "due_at",
+    "flag",
     "job_query",
     "set_write",
     "trial",
 ]
 
 PAGE_MAX = 1_000
+_PARTS: Final = ("target", "contains", "error")
 
 
 class SetFields(TypedDict, total=False):
@@ -126,27 +129,42 @@ class When(NamedTuple):
     at: Instant | None = None
 
 
-class ListRest(TypedDict, total=False):
+class Filter(TypedDict, total=False):
     """
-    The keyword arguments of `list`, beside the prefix.
+    The keyword arguments that choose jobs, beside the prefix, of `list` and of `bulk`.
 
     Attributes:
         state: "pending", "running" or "dead".
         due_from: From this instant on.
         due_until: Before this instant.
         handler: The handler's name or URL.
+        target: The kind of place it goes to.
+        contains: A part of the key, letter for letter.
+        error: A part of the last error's text.
         recurring: Only recurring jobs.
         paused: Only pending jobs that are paused.
-        cursor: Of the page before.
-        limit: How many jobs a page has at most, 1 to 1000.
     """
 
     state: str | None
     due_from: Instant | None
     due_until: Instant | None
     handler: str | None
+    target: str | None
+    contains: str | None
+    error: str | None
     recurring: bool
     paused: bool
+
+
+class ListRest(Filter, total=False):
+    """
+    The keyword arguments of `list`, beside the prefix: those of `Filter`, and where and how much.
+
+    Attributes:
+        cursor: Of the page before.
+        limit: How many jobs a page has at most, 1 to 1000.
+    """
+
     cursor: str | None
     limit: int
 
@@ -232,7 +250,7 @@ def set_write(
     if max_wait is not None and mode is not SetMode.REPLACE:
         raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
     is_elapsed = request.at is None and (request.cron is None or interval_of(request.every, request.cron) is not None)
-    keeps = _flag("keep_payload", request.keep_payload)
+    keeps = flag("keep_payload", request.keep_payload)
     if keeps and request.payload is not None:
         raise InvalidJobError("keep_payload", keeps, "pass payload= or keep_payload=True, not both")
     generation = checks.check_generation(request.if_generation)
@@ -290,12 +308,21 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
         None if handler is None else checks.check_handler(handler),
         None if cursor is None else checks.check_key(cursor, "cursor"),
         limit,
-        _flag("recurring", fields.get("recurring", False)),
-        _flag("paused", fields.get("paused", False)),
+        flag("recurring", fields.get("recurring", False)),
+        flag("paused", fields.get("paused", False)),
+        *(_part(name, fields) for name in _PARTS),
     )
 
 
-def _flag(name: str, value: object) -> bool:
+def _part(name: str, fields: Mapping[str, Any]) -> str | None:
+    text = fields.get(name)
+    return None if text is None else checks.check_key(text, name)
+
+
+def flag(name: str, value: object) -> bool:
+    """
+    Return *value* if it is True or False.
+    """
     if not isinstance(value, bool):
         raise InvalidJobError(name, value, "pass True or False")
     return value

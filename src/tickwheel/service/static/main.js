@@ -8,6 +8,7 @@ import { byId } from "./dom.js";
 import { showFigures, showLateness } from "./figures.js";
 import { showFleet, tick } from "./fleet.js";
 import { Firings } from "./firings.js";
+import { Incidents } from "./incidents.js";
 import { Jobs } from "./jobs.js";
 import { listen } from "./keys.js";
 import { follow } from "./live.js";
@@ -28,7 +29,7 @@ const SILENT_CHANGES_MS = 10_000; // other processes may write without our servi
 // What each view asks for again when something has changed.
 const refresh = {
   overview: () => Promise.all([jobs.refresh(), forecast()]),
-  dead: () => dead.refresh(),
+  dead: () => Promise.all([incidents.refreshSometimes(), dead.refresh()]),
   schedules: () => schedules.refreshSometimes(),
   fleet: () => (stats && showProcess(stats), showFleet().catch(() => null)),
   wheel: () => near.refresh().catch(() => null), // the stream shows when the service is unreachable
@@ -36,6 +37,7 @@ const refresh = {
 // What is asked for when a view is shown with filters.
 const shown = {
   overview: (fields) => Promise.all([jobs.showFields(fields), forecast()]),
+  dead: (fields) => Promise.all([incidents.showFields(fields), dead.refresh()]),
   schedules: (fields) => schedules.showFields(fields),
 };
 const changed = throttle(() => refresh[views.current](), REFRESH_MS);
@@ -48,6 +50,7 @@ const views = new Views(
 onJobClosed((key) => views.closedJob(key));
 const jobs = new Jobs(open, (fields) => views.filtered("overview", fields));
 const dead = new Dead(open, changed);
+const incidents = new Incidents(open, (fields) => views.filtered("dead", fields), changed);
 const schedules = new Schedules(open, (fields) => views.filtered("schedules", fields));
 const near = new Near();
 const rates = new Rates(byId("rates"));

@@ -26,6 +26,7 @@ from tickwheel.testing.store_suite._batch import BatchTests
 from tickwheel.testing.store_suite._begin import BeginTests
 from tickwheel.testing.store_suite._bulk import BulkTests
 from tickwheel.testing.store_suite._cancel import CancelTests
+from tickwheel.testing.store_suite._dead import DeadTests
 from tickwheel.testing.store_suite._due import DueTests
 from tickwheel.testing.store_suite._handover import HandoverTests
 from tickwheel.testing.store_suite._history import HistoryTests
@@ -64,6 +65,7 @@ class StoreSuite(
     RedateTests,
     BatchTests,
     DueTests,
+    DeadTests,
     ListTests,
     OwnerTests,
     InputTests,

@@ -113,6 +113,54 @@ class ListTests(StoreTests):
             found = everything(rig.store, handler="odd", state=State.PENDING, due_from=rig.now + 4, prefix="7")
             assert [job.key for job in found] == ["7"]
 
+    def test_last_generation(self) -> None:
+        """
+        The last generation is not below any that was given, and what is written later has a larger one.
+        """
+        with self.rig() as rig:
+            for n in range(3):
+                before = rig.store.last_generation()
+                first = rig.pending(f"first {n}")
+                assert first.generation > before
+                assert rig.store.last_generation() >= first.generation
+                moved = rig.move(first.key, 5_000).job
+                assert moved is not None
+                assert moved.generation > first.generation
+                assert rig.store.last_generation() >= moved.generation
+
+    def test_parts_and_target(self) -> None:
+        """
+        A list can be had of one target, of a part of the key and of a part of the last error, letter for letter.
+        """
+        with self.rig() as rig:
+            rig.store.apply([Set(Job(key, 0, rig.now)) for key in ODD_KEYS])
+            for part in ("a", "%", "_", " b", "\u0301", "\U00010000", "A", "zz"):
+                expected = [key for key in ODD_KEYS if part in key]
+                for limit in (1, 100):
+                    assert [job.key for job in everything(rig.store, contains=part, limit=limit)] == expected
+            rule, far = "every 5 s", rig.now + 10**9
+            rig.settle(rig.running("dead 1"), Settled.DEAD, attempt=1, error="timed out: 50% \u00e4")
+            rich = rig.running("dead 2", recurrence=rule, expires_at=far, target="log", handler="h")
+            rig.settle(rich, Settled.DEAD, attempt=1, error="refused: 50_")
+            rig.settle(rig.running("again"), Settled.AGAIN, attempt=1, error="timed out: once", due_at=far)
+            for error, keys in (
+                ("timed out", ["again", "dead 1"]),
+                ("50% \u00e4", ["dead 1"]),
+                ("50_", ["dead 2"]),
+                ("Timed", []),
+            ):
+                for limit in (1, 100):
+                    found = everything(rig.store, error=error, limit=limit)
+                    assert [job.key for job in found] == keys
+            assert [job.key for job in everything(rig.store, target="log")] == ["dead 2"]
+            assert everything(rig.store, target="h") == []
+            assert len(everything(rig.store, target="handler")) == len(ODD_KEYS) + 2
+            found = everything(rig.store, state=State.DEAD, error="timed", contains="ead", target="handler")
+            assert [job.key for job in found] == ["dead 1"]
+            running = rig.running("runs", target="log", handler="h")
+            found = everything(rig.store, state=State.RUNNING, contains="un", target="log")
+            assert [job.key for job in found] == [running.key]
+
     def test_recurring(self) -> None:
         """
         A list can be had of what comes back, in every state, and one that no longer does is not in it.

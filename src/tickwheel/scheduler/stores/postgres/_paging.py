@@ -35,6 +35,9 @@ def page(connection: Connection, query: JobQuery) -> Page:
         "due_from": in_int64(query.due_from, -(2**63)),
         "due_until": in_int64(query.due_until, 2**63 - 1),
         "handler": query.handler,
+        "target": query.target,
+        "contains": query.contains,
+        "error": query.error,
         "reach": query.limit + 1,
         "last": None,
         "limit": query.limit + 1,
@@ -42,7 +45,7 @@ def page(connection: Connection, query: JobQuery) -> Page:
     jobs = _read(connection, values)
     if len(jobs) > query.limit:  # most filters let most jobs through
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
-    if (query.state, query.due_from, query.due_until, query.handler) == (None,) * 4:
+    if not query.is_narrowed:
         return Page(tuple(jobs))
     values["reach"] = reach = max(_REACH, query.limit + 1)
     in_reach, last = connection.execute(SQL["end_of_reach"], values).fetchone() or (0, None)

@@ -124,9 +124,7 @@ class PostgresStore:
             self._connections.close()
 
     def now_ms(self) -> int:
-        with self._open_connections().reading() as connection:
-            row = connection.execute(SQL["now"]).fetchone()
-        return row[0] if row else 0
+        return self._read_number("now")
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         for turn in range(_TRIES):
@@ -167,8 +165,7 @@ class PostgresStore:
 
     def get(self, key: str) -> Job | None:
         with self._open_connections().reading() as connection:
-            row = connection.execute(SQL["job_of_key"], (key,)).fetchone()
-        return paused_job_of(row) if row else None
+            return next(map(paused_job_of, connection.execute(SQL["job_of_key"], (key,)).fetchall()), None)
 
     def page(self, query: JobQuery) -> Page:
         with self._open_connections().reading() as connection:
@@ -176,17 +173,17 @@ class PostgresStore:
 
     def count(self) -> dict[str, int]:
         with self._open_connections().reading() as connection:
-            row = connection.execute(SQL["count"]).fetchone()
-        return dict(zip((state.value for state in State), row or (0, 0, 0), strict=True))
+            row = connection.execute(SQL["count"]).fetchone() or (0, 0, 0)
+        return dict(zip((state.value for state in State), row, strict=True))
+
+    def last_generation(self) -> int:
+        return self._read_number("last_generation")
 
     def shard_of(self, key: str) -> int:
         return self._shard_of(key)
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
-        values = (shard, in_int64(until), *(after or (-(2**63), -1)), limit)
-        with self._open_connections().reading() as connection:
-            rows = connection.execute(SQL["jobs_due"], values).fetchall()
-        return [job_of(row) for row in rows]
+        return self._read_jobs("jobs_due", (shard, in_int64(until), *(after or (-(2**63), -1)), limit))
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         floors, turn = self._floors.of(shards)
@@ -213,10 +210,7 @@ class PostgresStore:
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         if limit == 1:
             return self._first(since, until)
-        values = {"since": in_int64(since), "until": in_int64(until), "limit": limit}
-        with self._open_connections().reading() as connection:
-            rows = connection.execute(SQL["jobs_upcoming"], values).fetchall()
-        return [job_of(row) for row in rows]
+        return self._read_jobs("jobs_upcoming", {"since": in_int64(since), "until": in_int64(until), "limit": limit})
 
     def _first(self, since: int, until: int) -> list[Job]:
         """
@@ -242,6 +236,9 @@ class PostgresStore:
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         with self._open_connections().reading() as connection:
             return _history.history(connection, key, before, limit)
+
+    def latest_dead(self, limit: int) -> list[Job]:
+        return self._read_jobs("latest_dead", {"limit": limit})
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         with self._open_connections().writing() as connection:
@@ -289,9 +286,7 @@ class PostgresStore:
             return [Aside(*row) for row in connection.execute(SQL["aside"]).fetchall()]
 
     def count_paused(self) -> int:
-        with self._open_connections().reading() as connection:
-            row = connection.execute(SQL["count_paused"]).fetchone()
-            return 0 if row is None else int(row[0])
+        return self._read_number("count_paused")
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         with self._open_connections().writing() as connection:
@@ -320,6 +315,14 @@ class PostgresStore:
     def wake(self) -> None:
         if self._listener is not None:
             self._listener.wake()
+
+    def _read_jobs(self, name: str, values: Any) -> list[Job]:
+        with self._open_connections().reading() as connection:
+            return [job_of(row) for row in connection.execute(SQL[name], values).fetchall()]
+
+    def _read_number(self, name: str) -> int:
+        with self._open_connections().reading() as connection:
+            return int((connection.execute(SQL[name]).fetchone() or (0,))[0])
 
     @contextmanager
     def _same_server(self) -> Iterator[None]:

@@ -163,6 +163,17 @@ FROM (
 ) AS job
 ORDER BY due_at, generation LIMIT %(limit)s;
 
+-- name: latest_dead
+SELECT key, generation, due_at, ''::bytea, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
+    first_set_at
+FROM (
+    SELECT -1 - s.shard AS number FROM tickwheel_shard AS s
+) AS shards CROSS JOIN LATERAL (
+    SELECT * FROM tickwheel_job WHERE shard = number
+    ORDER BY due_at DESC, generation DESC LIMIT %(limit)s
+) AS job
+ORDER BY due_at DESC, generation DESC LIMIT %(limit)s;
+
 -- name: jobs_first
 -- The first of each shard from its floor on, if that is known, and the time.
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
@@ -343,7 +354,13 @@ WHERE (%(last)s::text IS NULL OR key <= %(last)s)
     AND (%(state)s::integer IS NULL OR state %% 3 = %(state)s)
     AND due_at >= %(due_from)s AND due_at < %(due_until)s
     AND (%(handler)s::text IS NULL OR handler = %(handler)s)
+    AND (%(target)s::text IS NULL OR target = %(target)s)
+    AND (%(contains)s::text IS NULL OR strpos(key, %(contains)s) > 0)
+    AND (%(error)s::text IS NULL OR strpos(error COLLATE "C", %(error)s) > 0)
 ORDER BY key LIMIT %(limit)s;
+
+-- name: last_generation
+SELECT last_value - (NOT is_called)::integer FROM tickwheel_generation;
 
 -- name: count_paused
 SELECT count(*) FROM (SELECT FROM tickwheel_job WHERE shard = 2147483646 LIMIT 10000) AS paused;

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwheel.scheduler.model import JobQuery, Page, State
+from tickwheel.scheduler.model import Job, JobQuery, Page, State
 from tickwheel.scheduler.stores._rows import in_int64, successor
 from tickwheel.scheduler.stores.redis._blob import instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
 from tickwheel.scheduler.stores.redis._scripts import packed
 
-__all__ = ["page"]
+__all__ = ["latest_dead", "page"]
 
 _REACH: Final = 2_000
 """How many keys one filtered page looks through: the server does nothing else meanwhile."""
@@ -26,8 +26,7 @@ def page(connections: Connections, query: JobQuery) -> Page:
         return Page(())
     if query.state is State.RUNNING:
         return _running(connections, query)
-    is_filtered = (query.state, query.due_from, query.due_until, query.handler) != (None,) * 4
-    reach = max(_REACH, query.limit) if is_filtered or query.recurring else query.limit
+    reach = max(_REACH, query.limit) if query.is_narrowed or query.recurring else query.limit
     end = successor(query.prefix)
     after = None if query.cursor is None or query.cursor < query.prefix else query.cursor
     frames, seen, last, has_more = connections.run(
@@ -43,6 +42,10 @@ def page(connections: Connections, query: JobQuery) -> Page:
         int(query.handler is not None),
         query.handler or "",
         int(query.recurring),
+        int(query.target is not None),
+        query.target or "",
+        query.contains or "",
+        query.error or "",
     )
     jobs = tuple(row.job for row in read_rows(frames))
     return Page(jobs, last.decode() if has_more or seen == reach else None)
@@ -57,13 +60,19 @@ def _running(connections: Connections, query: JobQuery) -> Page:
     keys = [key for key in keys if key > after and key.startswith(query.prefix)]
     chosen = keys[: query.limit]
     frames = connections.run("read", packed(key.encode() for key in chosen))[0]
-    jobs = tuple(
-        row.job
-        for row in read_rows(frames)
-        if row.job.state is State.RUNNING
-        and (query.due_from is None or row.job.due_at >= query.due_from)
-        and (query.due_until is None or row.job.due_at < query.due_until)
-        and query.handler in (None, row.job.handler)
-        and (row.job.recurrence is not None or not query.recurring)
-    )
+    jobs = tuple(row.job for row in read_rows(frames) if query.matches(row.job))
     return Page(jobs, chosen[-1] if len(chosen) < len(keys) else None)
+
+
+def latest_dead(connections: Connections, limit: int) -> list[Job]:
+    """
+    Return the dead jobs that were due last, read in parts; between two of them some may come or go.
+    """
+    found: dict[str, Job] = {}
+    for first in range(0, limit, _REACH):
+        wanted = min(_REACH, limit - first)
+        frames, seen = connections.run("dead", first, wanted)
+        found |= {row.job.key: row.job for row in read_rows(frames)}
+        if seen < wanted:
+            break
+    return sorted(found.values(), key=lambda job: (job.due_at, job.generation), reverse=True)

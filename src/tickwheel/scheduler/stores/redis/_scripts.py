@@ -31,6 +31,7 @@ _FLAGS: Final = {
     "scope": ("scope", _FREEING),
     "read": ("read", _READING),
     "due": ("due", _READING),
+    "dead": ("dead", _FREEING),
     "count": ("count", _READING),
     "count_due": ("count_due", _READING),
     "page": ("page", _READING),

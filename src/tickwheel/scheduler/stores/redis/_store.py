@@ -24,7 +24,7 @@ from tickwheel.scheduler.stores.redis._batch import Batch, shard_of_row
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
 from tickwheel.scheduler.stores.redis._listener import RedisSubscription
-from tickwheel.scheduler.stores.redis._paging import page
+from tickwheel.scheduler.stores.redis._paging import latest_dead, page
 from tickwheel.scheduler.stores.redis._scripts import packed
 from tickwheel.scheduler.stores.redis._server import check_server, make_schema
 
@@ -48,22 +48,30 @@ class RedisStore:
     """
 
     def __init__(
-        self, location: str, *, url: str, shards: int | None = None, lease_s: float = 10.0, prefix: str = "tickwheel"
+        self,
+        location: str,
+        *,
+        url: str,
+        shards: int | None = None,
+        lease_s: float = 10.0,
+        prefix: str = "tickwheel",
+        replicas: int = 0,
     ) -> None:
         """
         Remember where the server is.
 
         Args:
-            location: What the driver understands: a URL.
+            location: What the driver understands: a URL; or one of a cluster or of sentinels, with several hosts.
             url: The same with the password masked.
             shards: How many it has at least: as many processes can fire. None means 16, or as many as there are.
             lease_s: How long a process keeps its shards without renewing them.
             prefix: What all keys begin with, in braces.
+            replicas: How many replicas must have a write before it is answered.
         """
         self.url = url
         self.abilities = _abilities("what the server's settings say, which are read on open")
         self._location, self._wanted_shards, self._lease_ms = location, shards, int(lease_s * 1000)
-        self._base = f"{{{prefix}}}"
+        self._base, self._replicas = f"{{{prefix}}}", replicas
         self._questions = f"{self._base}:questions"
         self._connections: Connections | None = None
         self._listener: Listener | None = None
@@ -78,9 +86,9 @@ class RedisStore:
     def open(self) -> None:
         if self._connections is not None:
             return
-        connections = Connections(self._location, self.url, self._base)
+        connections = Connections(self._location, self.url, self._base, self._replicas)
         try:
-            window = check_server(connections, self.url)
+            window = check_server(connections, self.url, self._replicas)
             there, first = make_schema(connections, self.url, self._wanted_shards)
             self._shard_of, self._first_shard_of = sharding(there), sharding(first)
             connections.notice_server()
@@ -89,7 +97,7 @@ class RedisStore:
             raise
         self.abilities = _abilities(window)
         self._connections = connections
-        self._listener = Listener(lambda: RedisSubscription(connections.connect(), f"{self._base}:news"))
+        self._listener = Listener(lambda: RedisSubscription(connections.subscribe(f"{self._base}:news")))
 
     def close(self) -> None:
         if self._owner is not None:
@@ -138,6 +146,9 @@ class RedisStore:
         counts = self._open_connections().run("count")
         return dict(zip((state.value for state in State), counts, strict=True))
 
+    def last_generation(self) -> int:
+        return self._read([])[2]
+
     def shard_of(self, key: str) -> int:
         return self._shard_of(key)
 
@@ -174,6 +185,9 @@ class RedisStore:
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         with self._storable():
             return _history.history(self._open_connections().call, self._base, key, before, limit)
+
+    def latest_dead(self, limit: int) -> list[Job]:
+        return latest_dead(self._open_connections(), limit)
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         return int(self._open_connections().run("prune", since, per_key, total, limit))
@@ -254,7 +268,7 @@ class RedisStore:
         own = [job for job in jobs if shards[job.key] in owned]
         if own:
             _withdrawals.request(call, self._questions, own, now)
-            call("PUBLISH", f"{self._base}:news", "")
+            call("SPUBLISH", f"{self._base}:news", "")
         return {job.generation for job in jobs if shards[job.key] not in owned}
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:

@@ -40,6 +40,9 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
         "due_from": in_int64(query.due_from, -(2**63)),
         "due_until": in_int64(query.due_until, 2**63 - 1),
         "handler": query.handler,
+        "target": query.target,
+        "contains": query.contains,
+        "error": query.error,
         "recurring": query.recurring,
         "reach": query.limit + 1,
         "last": _ABOVE_ALL,
@@ -48,8 +51,7 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     jobs = _read(connection, keys, values)
     if len(jobs) > query.limit:  # most filters let most jobs through
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
-    is_mixed = query.paused and query.recurring
-    if (query.state, query.due_from, query.due_until, query.handler) == (None,) * 4 and not is_mixed:
+    if not query.is_narrowed and not (query.paused and query.recurring):
         return Page(tuple(jobs))
     values["reach"] = reach = max(_REACH, query.limit + 1)
     in_reach, last = connection.execute(paging("end_of_reach", keys), values).fetchone()

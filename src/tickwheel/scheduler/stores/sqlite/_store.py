@@ -161,6 +161,9 @@ class SqliteStore:
     def count(self) -> dict[str, int]:
         return dict(zip((state.value for state in State), self._ledger()[1:4], strict=True))
 
+    def last_generation(self) -> int:
+        return int(self._ledger()[0])
+
     def shard_of(self, key: str) -> int:
         return 0
 
@@ -196,6 +199,10 @@ class SqliteStore:
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         with translated(self.url), self._open_connections().reading() as connection:
             return _history.history(connection, key, before, limit)
+
+    def latest_dead(self, limit: int) -> list[Job]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return [job_of(row) for row in connection.execute(SQL["latest_dead"], (limit,))]
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         with translated(self.url):

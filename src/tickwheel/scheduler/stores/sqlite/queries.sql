@@ -187,8 +187,16 @@ WHERE k.key <= :last
     AND (:state IS NULL OR state % 3 = :state)
     AND k.due_at >= :due_from AND k.due_at < :due_until
     AND (:handler IS NULL OR handler = :handler)
+    AND (:target IS NULL OR target = :target)
+    AND (:contains IS NULL OR instr(k.key, :contains))
+    AND (:error IS NULL OR instr(error, :error))
     AND (NOT :recurring OR recurrence IS NOT NULL)
 ORDER BY k.key LIMIT :limit;
+
+-- name: latest_dead
+SELECT key, generation, due_at, x'', target, handler, attempt, retry, expires_at, recurrence, state, error, trace, first_set_at
+FROM tickwheel_job WHERE shard = -1
+ORDER BY due_at DESC, generation DESC LIMIT ?;
 
 -- name: count_paused
 SELECT count(*) FROM (SELECT 1 FROM tickwheel_job WHERE shard = -3 LIMIT 10000);

@@ -10,6 +10,7 @@
 --   aside:NAME    zset    place .. key of what was set aside under that name
 --   running       hash    key -> place and shard of what runs
 --   dead          zset    the keys of dead jobs
+--   dead_due      zset    the same keys, by their instants (see dead.lua)
 --   paused        zset    the keys of pending jobs that are paused
 --   scopes        hash    what is paused as a whole -> JSON (see _scopes.py)
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
@@ -100,6 +101,12 @@ local function all_shards()
         numbers[#numbers + 1] = tonumber(tail)
     end
     return numbers
+end
+
+-- The instant at the beginning of a blob, as a number.
+local function due_of(blob)
+    local high, low = struct.unpack('>I4I4', blob)
+    return (high - 2147483648) * 4294967296 + low
 end
 
 -- Where the target of a blob ends, and where its handler does.

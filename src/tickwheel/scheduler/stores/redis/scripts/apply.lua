@@ -42,7 +42,7 @@ if not is_as_assumed then
 end
 
 local new_running, gone_running, gone_jobs, gone_dead, new_dead, new_keys = {}, {}, {}, {}, {}, {}
-local gone_paused, new_paused = {}, {}
+local gone_paused, new_paused, new_dead_due = {}, {}, {}
 local new_jobs, new_due, gone_due, notes, has_news = {}, {}, {}, {}, false
 
 local function listed(lists, name)
@@ -137,6 +137,7 @@ for i = 1, #others, 6 do
             append(new_running, key, new_mark)
         elseif sub(blob, STATE, STATE) == DEAD then
             append(new_dead, 0, key)
+            append(new_dead_due, whole(due_of(blob)), key)
         elseif sub(blob, STATE, STATE) == PAUSED then
             append(new_paused, 0, key)
         else
@@ -163,6 +164,7 @@ all('HDEL', at('running'), gone_running)
 all('HDEL', at('jobs'), gone_jobs)
 all('ZREM', at('keys'), gone_jobs)
 all('ZREM', at('dead'), gone_dead)
+all('ZREM', at('dead_due'), gone_dead)
 all('ZREM', at('paused'), gone_paused)
 for name, members in pairs(gone_due) do
     all('ZREM', at(name), members)
@@ -174,6 +176,7 @@ all('HSET', at('jobs'), new_jobs)
 all('ZADD', at('keys'), new_keys)
 all('HSET', at('running'), new_running)
 all('ZADD', at('dead'), new_dead)
+all('ZADD', at('dead_due'), new_dead_due)
 all('ZADD', at('paused'), new_paused)
 for name, members in pairs(new_due) do
     all('ZADD', at(name), members)
@@ -194,6 +197,6 @@ for i = 1, #records, 2 do
 end
 if has_news then
     -- A hint to the owner, who will look anyway: a user who may not publish still writes.
-    redis.pcall('PUBLISH', at('news'), '')
+    redis.pcall('SPUBLISH', at('news'), '')
 end
 return {'done', shift}

@@ -1,19 +1,39 @@
 -- Reads a page of a list.
 -- Input:  which set of keys; from and until, as the bounds of a range by bytes; how many jobs at most; how many keys
 --         to look at, at most; pending to leave out what runs; first and last instant, or nothing; 1 and a handler, or 0;
---         1 to leave out what fires once
+--         1 to leave out what fires once; 1 and a target, or 0; a part of the key, and one of the error, or nothing
 -- Output: frames of jobs; how many keys were looked at; the last of them; whether it stopped before the end
 local REACH_BYTES = 8 * 1024 * 1024
 local limit, reach = tonumber(ARGV[4]), tonumber(ARGV[5])
 local is_pending, first, last = ARGV[6] == 'pending', ARGV[7], ARGV[8]
 local has_handler, handler = ARGV[9] == '1', ARGV[10]
 local is_recurring = ARGV[11] == '1'
+local has_target, target = ARGV[12] == '1', ARGV[13]
+local part, error_part = ARGV[14], ARGV[15]
 
 -- Lua compares strings by the server's locale, and here bytes count.
 local function is_before(a, b)
     local a_high, a_low = struct.unpack('>I4I4', a)
     local b_high, b_low = struct.unpack('>I4I4', b)
     return a_high < b_high or (a_high == b_high and a_low < b_low)
+end
+
+-- The last error of a job, whose optional fields begin at `start`: '' if it has none.
+local function error_of(blob, start)
+    local flags = blob:byte(22)
+    local function has(bit)
+        return flags % (2 * bit) >= bit
+    end
+    start = start + (has(64) and 2 or 0) + (has(2) and 8 or 0)
+    for _, bit in ipairs({4, 8}) do
+        if has(bit) then
+            start = start + 4 + struct.unpack('>I4', blob, start)
+        end
+    end
+    if not has(16) then
+        return ''
+    end
+    return blob:sub(start + 4, start + 3 + struct.unpack('>I4', blob, start))
 end
 
 local function is_wanted(blob, mark)
@@ -26,21 +46,30 @@ local function is_wanted(blob, mark)
     if (first ~= '' and is_before(blob, first)) or (last ~= '' and not is_before(blob, last)) then
         return false
     end
-    if has_handler then
-        local target_size, handler_size = struct.unpack('>I2I4', blob, 31)
-        return blob:sub(37 + target_size, 36 + target_size + handler_size) == handler
+    if not (has_handler or has_target or error_part ~= '') then
+        return true
     end
-    return true
+    local target_size, handler_size = struct.unpack('>I2I4', blob, 31)
+    local handler_at = 37 + target_size
+    if has_handler and blob:sub(handler_at, handler_at + handler_size - 1) ~= handler then
+        return false
+    end
+    if has_target and (target_size == 0 and 'handler' or blob:sub(37, handler_at - 1)) ~= target then
+        return false
+    end
+    return error_part == '' or (error_of(blob, handler_at + handler_size)):find(error_part, 1, true) ~= nil
 end
 
 local found, seen, size = {}, 0, 0
 local keys = redis.call('ZRANGE', at(ARGV[1]), ARGV[2], ARGV[3], 'BYLEX', 'LIMIT', 0, reach)
 for i, key in ipairs(keys) do
-    local blob = redis.call('HGET', at('jobs'), key)
     seen = i
-    size = size + #blob
-    if is_wanted(blob, is_pending and redis.call('HGET', at('running'), key)) then
-        found[#found + 1] = key
+    if part == '' or key:find(part, 1, true) then
+        local blob = redis.call('HGET', at('jobs'), key)
+        size = size + #blob
+        if is_wanted(blob, is_pending and redis.call('HGET', at('running'), key)) then
+            found[#found + 1] = key
+        end
     end
     if #found == limit or size > REACH_BYTES then
         break

@@ -1,0 +1,111 @@
+"""
+The options that choose jobs by a filter, and the change of all that they choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Final, TypeVar
+
+import click
+
+from tickwheel.cli.output import counted, print_json, progress
+from tickwheel.cli.values import MOMENT
+from tickwheel.scheduler import BulkAnswer, Scheduler
+
+__all__ = ["bulk_options", "change_all", "filter_options", "is_bulk"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FILTERS: Final = (
+    click.option("--contains", metavar="TEXT", help="Only those whose key contains this."),
+    click.option("--handler", metavar="NAME", help="Only those of this handler."),
+    click.option("--target", metavar="NAME", help="Only those of this target."),
+    click.option("--state", type=click.Choice(["pending", "running", "dead"]), help="Only those in this state."),
+    click.option("--error", metavar="TEXT", help="Only those whose last error contains this."),
+    click.option("--recurring", is_flag=True, help="Only recurring ones."),
+    click.option("--paused", is_flag=True, help="Only pending ones that are paused."),
+    click.option("--due-from", type=MOMENT, help="Only those due from this time on."),
+    click.option("--due-until", type=MOMENT, help="Only those due before this time."),
+)
+_BULK: Final = (
+    click.option("--prefix", help="Instead of KEY, all whose keys begin with this; an empty prefix means all."),
+    *_FILTERS,
+    click.option("--dry-run", is_flag=True, help="Count them, and change none."),
+    click.option("--cursor", metavar="CURSOR", help="Go on where a run has stopped."),
+)
+_DONE: Final = {"cancel": "cancelled", "pause": "paused", "replay": "replayed", "resume": "resumed", "run": "run now"}
+
+
+def filter_options(function: F) -> F:
+    """
+    Add the options that choose jobs, under the names that `Scheduler.list` has for them.
+    """
+    return _with(_FILTERS, function)
+
+
+def bulk_options(function: F) -> F:
+    """
+    Add these, and those of a change of all that they choose.
+    """
+    return _with(_BULK, function)
+
+
+def _with(options: tuple[Callable[[F], F], ...], function: F) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def is_bulk(chosen: dict[str, Any], *names: object) -> bool:
+    """
+    Return whether jobs are chosen by the options *chosen*, rather than named by one of *names*.
+
+    Raises:
+        UsageError: If both or neither.
+    """
+    given = chosen["prefix"] is not None or _has_filter(chosen)
+    if given == any(name is not None for name in names):
+        message = "name one job; or choose jobs by --prefix or another filter, without a generation"
+        raise click.UsageError(message)
+    return given
+
+
+def change_all(
+    scheduler: Scheduler, verb: str, chosen: dict[str, Any], *, as_json: bool = False, **more: Any
+) -> BulkAnswer:
+    """
+    Do *verb* to all jobs that are *chosen*, and print how many there were; where it ends early, print how to go on.
+    """
+    last: BulkAnswer | None = None
+    prefix = chosen.pop("prefix") or ""
+    if not prefix and not _has_filter(chosen):  # an empty prefix, which means all
+        chosen["state"] = "dead" if verb == "replay" else "pending"
+    total = sum(scheduler.stats()[name] for name in ("pending", "dead"))
+    with progress(f"{verb}: jobs", total) as advance:
+
+        def note(answer: BulkAnswer) -> None:
+            nonlocal last
+            advance(answer.matched - (last.matched if last else 0))
+            last = answer
+
+        try:
+            answer = scheduler.bulk(verb, prefix, on_progress=note, **(chosen | more))
+        except BaseException:
+            if last is not None and last.cursor is not None:
+                click.echo(f"{counted(last.changed, 'job')} so far; go on with --cursor {last.cursor!r}", err=True)
+            raise
+    if as_json:
+        print_json(asdict(answer))
+    elif chosen["dry_run"]:
+        click.echo(f"{counted(answer.matched, 'job')} to be {_DONE.get(verb, 'moved')}")
+    else:
+        left = f"; {counted(answer.refused, 'job')} had begun or changed meanwhile" if answer.refused else ""
+        click.echo(f"{_DONE.get(verb, 'moved')} {counted(answer.changed, 'job')}{left}")
+    return answer
+
+
+def _has_filter(chosen: dict[str, Any]) -> bool:
+    filters = (value for name, value in chosen.items() if name not in {"prefix", "dry_run", "cursor"})
+    return any(value is not None and value is not False for value in filters)

@@ -1,0 +1,82 @@
+"""
+The reports of a store: its parts, who fires them, jobs that wait for a handler, jobs that others changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tickwheel.scheduler.model import Job
+
+__all__ = ["Aside", "Changes", "Node", "Shard"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """
+    A part of the store, and its owner.
+
+    Attributes:
+        number: Which part; a store of one owner has 0 only. Tails, which see `Lease`, have the highest numbers.
+        owner: The owner that holds its lease, or None. Where a lock of the system replaces the lease, a process that
+            was killed is reported until the next one takes over.
+        epoch: Of that lease, or of the last one; 0 where there was none.
+        until: Store time at which it ends unless it is renewed; None where nobody holds it, or a lock does.
+    """
+
+    number: int
+    owner: str | None
+    epoch: int
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """
+    A process that fires, or did a moment ago.
+
+    Attributes:
+        owner: The name under which it holds leases.
+        until: Store time until which it is counted on unless it renews; None where a lock of the system says it.
+        heard_at: Store time of its last report; None where there was none.
+        figures: That report: what it has fired, and what it is busy with; None where there was none.
+    """
+
+    owner: str
+    until: int | None = None
+    heard_at: int | None = None
+    figures: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """
+    The jobs of one handler that were set aside, and wait for a node that has it.
+
+    Attributes:
+        target: Theirs.
+        handler: Theirs.
+        count: How many they are; a store may stop counting at 10,000.
+        since: When the first of them is, or was, due.
+    """
+
+    target: str
+    handler: str
+    count: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """
+    The jobs that became due sooner than their owner knows, because somebody else wrote them.
+
+    Attributes:
+        jobs: Pending jobs, in no order; some may be known already.
+        mark: Where the next look goes on from.
+    """
+
+    jobs: list[Job]
+    mark: int

@@ -1,0 +1,135 @@
+"""
+Dead letters as incidents.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NoReturn
+
+from msgspec import Struct
+
+from tickwheel.scheduler import AsyncScheduler, Incident
+from tickwheel.scheduler.incidents import LETTERS_MAX
+from tickwheel.service.documents import Moment, instant
+from tickwheel.service.http import Reply, Request
+from tickwheel.service.intake import query, to_count
+from tickwheel.service.jobs import LIST_FIELDS
+from tickwheel.service.problems import ProblemError, show
+from tickwheel.service.reach import heeds_prefix, narrowed
+from tickwheel.service.replies import document_reply
+
+__all__ = ["INCIDENT_FIELDS", "Incidents", "IncidentsDocument"]
+
+_SEARCH_CHARS_MAX: Final = 512
+_FINGERPRINT: Final = re.compile(r"[0-9a-f]{16}")
+INCIDENT_FIELDS: Final[dict[str, Any]] = {
+    "search": {
+        "type": "string",
+        "maxLength": _SEARCH_CHARS_MAX,
+        "description": "Letters with this, in whatever case, in their key, error, target or handler.",
+    },
+    "prefix": LIST_FIELDS["prefix"],
+    "fingerprint": {
+        "type": "string",
+        "pattern": "^[0-9a-f]{16}$",
+        "description": "Only this incident.",
+    },
+    "keys": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": LETTERS_MAX,
+        "default": 3,
+        "description": "How many keys of each to list, the latest first.",
+    },
+}
+"""The fields of the query of incidents, each with its JSON schema."""
+
+
+class PlaceDocument(Struct, frozen=True):
+    """
+    The number of letters that went to one target and handler.
+    """
+
+    target: str
+    handler: str
+    count: int
+
+
+class IncidentDocument(Struct, frozen=True):
+    """
+    Dead letters that broke in the same way: `error` has an ellipsis for what differs, `example` is the latest as it is.
+
+    `first_at` and `last_at` are when the last attempts of the first and the latest were due; `by_hour` has how many
+    were in each of the last 24 hours.
+    """
+
+    fingerprint: str
+    error: str
+    example: str
+    count: int
+    first_at: Moment
+    last_at: Moment
+    by_hour: list[int]
+    places: list[PlaceDocument]
+    keys: list[str]
+
+
+class IncidentsDocument(Struct, frozen=True):
+    """
+    All incidents, the one with the latest letter first.
+
+    `is_all` is false where there are more dead letters than the 10,000 latest, which were looked at.
+    """
+
+    incidents: list[IncidentDocument]
+    looked_at: int
+    is_all: bool
+
+
+class Incidents:
+    """
+    The dead letters, grouped by what went wrong.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler) -> None:
+        """
+        Group those of *scheduler*.
+        """
+        self._scheduler = scheduler
+
+    @heeds_prefix
+    async def list(self, call: Request) -> Reply:
+        """
+        Return the dead letters as incidents: the same target, and the same error but for numbers and quoted values.
+
+        To try some of them again, send their keys as replays of a batch; a `delay` for each spreads them.
+        """
+        fields = query(call, INCIDENT_FIELDS)
+        keys = to_count("keys", fields.get("keys", "3"), LETTERS_MAX)
+        search, wanted = fields.get("search", ""), fields.get("fingerprint")
+        if len(search) > _SEARCH_CHARS_MAX:
+            _refuse("search", search, f"give at most {_SEARCH_CHARS_MAX} characters")
+        if wanted is not None and not _FINGERPRINT.fullmatch(wanted):
+            _refuse("fingerprint", wanted, "give one as the list of incidents has it")
+        found = await self._scheduler.incidents(search, prefix=narrowed(call, fields.get("prefix", "")))
+        shown = [_incident(each, keys) for each in found.incidents if wanted in {None, each.fingerprint}]
+        return document_reply(IncidentsDocument(shown, found.looked_at, found.is_all))
+
+
+def _refuse(name: str, value: str, remedy: str) -> NoReturn:
+    raise ProblemError("invalid_value", f"{name} is {show(value)}: {remedy}", value=value, remedy=remedy)
+
+
+def _incident(incident: Incident, keys: int) -> IncidentDocument:
+    return IncidentDocument(
+        fingerprint=incident.fingerprint,
+        error=incident.error,
+        example=incident.example,
+        count=incident.count,
+        first_at=instant(incident.first_at),
+        last_at=instant(incident.last_at),
+        by_hour=list(incident.by_hour),
+        places=[PlaceDocument(*place) for place in incident.places],
+        keys=list(incident.keys[:keys]),
+    )

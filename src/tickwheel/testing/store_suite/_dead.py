@@ -1,0 +1,80 @@
+"""
+Dead letters by their instants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwheel.scheduler.model import Begin, Job, Outcome, RetryPolicy, Set, Settle, Settled, State
+from tickwheel.testing.store_suite._base import Rig, StoreTests, everything
+
+
+class DeadTests(StoreTests):
+    """
+    The dead jobs that were due last.
+    """
+
+    def test_latest_dead(self) -> None:
+        """
+        The latest come first, at most as many as asked for, whole but for their payloads.
+        """
+        with self.rig() as rig:
+            assert rig.store.latest_dead(10) == []
+            rig.pending("pending")
+            rig.running("running")
+            dead = [_dead(rig, name, after) for name, after in (("b", 3_000), ("c", 1_000), ("a", 2_000), ("d", -5))]
+            latest = [replace(dead[number], payload=b"") for number in (0, 2, 1, 3)]
+            assert rig.store.latest_dead(10) == latest
+            assert rig.store.latest_dead(2) == latest[:2]
+
+    def test_only_what_is_dead(self) -> None:
+        """
+        What was replayed, removed or set again is not among them any more; what dies again is.
+        """
+        with self.rig() as rig:
+            for number, key in enumerate(("kept", "replayed", "removed", "set again", "dead again")):
+                _dead(rig, key, 1_000 + number)
+            assert rig.replay("replayed").outcome is Outcome.REPLAYED
+            assert rig.cancel("removed").outcome is Outcome.CANCELLED
+            assert rig.set("set again").outcome is Outcome.CREATED
+            again = rig.replay("dead again", -1_000).job
+            assert again is not None
+            rig.begin(again)
+            rig.settle(again, Settled.DEAD, attempt=1, error="again")
+            found = rig.store.latest_dead(10)
+            assert [job.key for job in found] == ["kept", "dead again"]
+            assert {job.key for job in everything(rig.store, state=State.DEAD)} == {"kept", "dead again"}
+
+    def test_many(self) -> None:
+        """
+        More than two thousand come in order, each once.
+        """
+        with self.rig() as rig:
+            sets = [Set(Job(f"job {number}", 0, rig.now - number)) for number in range(2_100)]
+            jobs = [job for answer in rig.store.apply(sets) if (job := answer.job) is not None]
+            epochs = [rig.lease(job.key).epoch for job in jobs]
+            rig.store.apply([Begin(job, epoch) for job, epoch in zip(jobs, epochs, strict=True)])
+            rig.store.apply([Settle(job, epoch, Settled.DEAD, 1) for job, epoch in zip(jobs, epochs, strict=True)])
+            assert [job.key for job in rig.store.latest_dead(10_000)] == [job.key for job in jobs]
+
+
+def _dead(rig: Rig, key: str, after: int) -> Job:
+    """
+    Return a dead job that has all that a job can have.
+    """
+    retry = RetryPolicy(3, "fixed", 100, 100, 0.0)
+    trace = f"00-{'1' * 32}-{'2' * 16}-01"
+    job = rig.running(
+        key,
+        after,
+        payload=b'{"a":1}',
+        target="webhook",
+        handler="https://example.com/h\u00e9",
+        retry=retry,
+        expires_at=rig.now + 600_000,
+        trace=trace,
+    )
+    dead = rig.settle(job, Settled.DEAD, attempt=1, error="it broke: \u00e9").job
+    assert dead is not None
+    return dead

@@ -1,0 +1,311 @@
+"""
+The same done to all jobs that a filter chooses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tickwheel.scheduler import (
+    AsyncScheduler,
+    InvalidJobError,
+    Outcome,
+    RetryPolicy,
+    SetRequest,
+    State,
+    StoreError,
+    UnsupportedError,
+)
+from tickwheel.scheduler.stores import make_store
+from tickwheel.scheduler.verbs.jobs import MoveJobs
+from tickwheel.scheduler.verbs.requests import When
+from tickwheel.testing import InlineScheduler, ManualClock
+from tickwheel.testing.faulty_store import FaultyStore
+
+HOUR = 3600.0
+ONCE = RetryPolicy(attempts=1)
+
+
+@pytest.fixture(params=["memory", "sqlite", "service"])
+def client(request, make, tmp_path):
+    """
+    Return a scheduler that was not started, on each kind of store and on a service.
+    """
+    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path / 'jobs.db'}"}
+    return make(urls.get(request.param, lambda: request.getfixturevalue("service_url"))())
+
+
+def fill(client, count=10):
+    """
+    Set jobs of two handlers in turn, each a minute after the one before.
+    """
+    requests = [
+        SetRequest(f"job {n:04}", delay=HOUR + n * 60, handler=("h", "other")[n % 2], payload=n) for n in range(count)
+    ]
+    return [answer.job for answer in client.set_many(requests)]
+
+
+def states(client, **filters):
+    """
+    Return the keys that a list of *filters* has.
+    """
+    return [job.key for job in client.list(**filters, limit=1000).jobs]
+
+
+def test_a_dry_run_counts(client):
+    """
+    A dry run counts what the change would choose, and changes nothing.
+    """
+    jobs = fill(client)
+    answer = client.bulk("cancel", handler="h", due_from=jobs[4].due_at / 1000, dry_run=True)
+    assert (answer.matched, answer.changed, answer.refused, answer.cursor) == (3, 0, 0, None)
+    assert list(client.list().jobs) == jobs
+
+
+def test_cancel(client):
+    """
+    What matches is cancelled, a dead job only where that is asked for, and nothing else.
+    """
+    fill(client, 2100)
+    seen = []
+    answer = client.bulk("cancel", "job 1", handler="other", on_progress=seen.append)
+    assert (answer.matched, answer.changed, answer.refused, answer.cursor) == (500, 500, 0, None)
+    assert seen[-1] == answer
+    assert len(client.bulk("cancel", contains="99").start) > 2
+    assert client.bulk("cancel", contains="99").matched == 0
+    assert not [key for key in states(client, prefix="job 1") if "99" in key or int(key[-1]) % 2]
+    assert client.stats()["pending"] == 2100 - 500 - 30 + 5
+
+
+def test_move_by_a_shift(client):
+    """
+    Each job is moved by the same length of time, to earlier as well, and never into the past.
+    """
+    jobs = fill(client, 4)
+    assert client.bulk("move", handler="h", shift="30m").changed == 2
+    assert client.bulk("move", handler="other", shift=-2 * HOUR).changed == 2
+    after = [client.get(job.key).due_at - job.due_at for job in jobs]
+    assert after[0] == after[2] == 1_800_000
+    assert all(-3_780_000 <= step <= -3_600_000 for step in (after[1], after[3]))
+
+
+def test_spread(client):
+    """
+    Jobs of one instant are spread over a span, each at the place that its key has there.
+    """
+    client.set_many([SetRequest(f"herd {n}", delay=HOUR, handler="h") for n in range(200)])
+    since = client.get("herd 0").due_at / 1000
+    dry = client.bulk("spread", "herd", over=600, since=since, dry_run=True)
+    assert client.bulk("spread", "herd", over=600, since=since).changed == dry.matched == 200
+    dues = sorted(job.due_at / 1000 - since for job in client.list("herd", limit=1000).jobs)
+    assert dues[0] >= 0
+    assert dues[-1] <= 600.01
+    assert 240 < dues[100] < 360
+    before = client.get("herd 7").due_at
+    assert client.bulk("spread", "herd", over=600, since=since).changed == 200
+    assert client.get("herd 7").due_at == before
+
+
+def test_pause_and_resume(client):
+    """
+    What matches is paused, and of what is paused only what matches goes on.
+    """
+    fill(client, 6)
+    answer = client.bulk("pause", handler="h", note="the disk is full")
+    assert (answer.matched, answer.changed) == (3, 3)
+    assert client.get("job 0002").pause.note == "the disk is full"
+    assert states(client, paused=True) == ["job 0000", "job 0002", "job 0004"]
+    assert client.bulk("resume", contains="2").changed == 1
+    assert client.bulk("resume", "job").changed == 2
+    assert client.bulk("resume", "job").matched == 0
+
+
+def test_parts_and_repeats(client):
+    """
+    A run goes on from its cursor after a limit, and the same run again from any cursor changes nothing twice.
+    """
+    jobs = fill(client, 8)
+    first = client.bulk("move", "job", shift=60, limit=3)
+    assert (first.matched, first.changed) == (3, 3)
+    assert client.bulk("move", "job", shift=60, limit=3, cursor=first.start).matched == 3
+    assert client.bulk("move", "job", shift=60, cursor=first.cursor).matched == 2
+    late = client.set("job 0003", delay=HOUR, handler="h").job
+    for cursor in (first.start, first.cursor):
+        assert client.bulk("move", "job", shift=60, cursor=cursor).matched == 0
+    assert client.get("job 0003") == late
+    steps = [client.get(job.key).due_at - job.due_at for job in jobs if job.key != late.key]
+    assert set(steps) == {60_000}
+
+
+def test_run(client):
+    """
+    What matches is due at once.
+    """
+    fill(client, 4)
+    assert client.bulk("run", handler="h").changed == 2
+    first, second = client.get("job 0000"), client.get("job 0001")
+    assert second.due_at - first.due_at > 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "said"),
+    [
+        ("explode", {"prefix": "a"}, "verb is 'explode'"),
+        ("cancel", {}, "choose jobs by a filter"),
+        ("cancel", {"handler": None, "paused": False}, "choose jobs by a filter"),
+        ("cancel", {"contains": ""}, "contains is ''"),
+        ("move", {"prefix": "a"}, "move needs it"),
+        ("move", {"prefix": "a", "over": 5, "shift": 5}, "over is 5"),
+        ("move", {"prefix": "a", "shift": 0}, "shift is 0"),
+        ("spread", {"prefix": "a"}, "spread needs it"),
+        ("cancel", {"prefix": "a", "since": 5}, "since is 5"),
+        ("replay", {"state": "pending"}, "state is 'pending'"),
+        ("run", {"state": "dead"}, "state is 'dead'"),
+        ("cancel", {"prefix": "a", "limit": 0}, "limit is 0"),
+        ("cancel", {"prefix": "a", "cursor": "job 1"}, "cursor is 'job 1'"),
+        ("cancel", {"prefix": "a", "dry_run": 1}, "dry_run is 1"),
+    ],
+)
+def test_values_that_are_refused(client, verb, fields, said):
+    """
+    A field that does not go with the verb is refused by name, before any job is changed.
+    """
+    with pytest.raises(InvalidJobError, match=said):
+        client.bulk(verb, **fields)
+
+
+def test_an_instant_of_zero_is_a_filter(client):
+    """
+    A bound at the epoch chooses nothing, rather than everything.
+    """
+    fill(client, 2)
+    assert client.bulk("cancel", due_until=0).matched == 0
+
+
+def test_no_name_for_a_service(make, service_url):
+    """
+    Who pauses is the service's to say.
+    """
+    with pytest.raises(UnsupportedError, match="by='me'"):
+        make(service_url).bulk("pause", "a", by="me")
+
+
+def test_replay_by_error():
+    """
+    Dead jobs are replayed by their error, over a span if that is asked for, and once in a run even if they fail again.
+    """
+    clock = ManualClock()
+    scheduler = InlineScheduler(clock).start()
+
+    def fail(payload):
+        raise OSError(payload)
+
+    scheduler.handler("h", retry=ONCE)(fail)
+    for n in range(20):
+        scheduler.set(f"k{n:02}", delay=0, handler="h", payload="timed out" if n % 2 else "refused")
+    clock.advance(1)
+    assert len(scheduler.list(state="dead").jobs) == 20
+    answer = scheduler.bulk("replay", error="timed out", over=600)
+    assert (answer.matched, answer.changed) == (10, 10)
+    clock.advance(0.001)
+    assert 8 <= scheduler.stats()["pending"] <= 10
+    clock.advance(600)
+    assert len(scheduler.list(state="dead").jobs) == 20
+    assert scheduler.bulk("replay", error="timed out", cursor=answer.start).matched == 0
+    assert scheduler.bulk("cancel", error="refused").matched == 0
+    assert scheduler.bulk("cancel", error="refused", state="dead").changed == 10
+    scheduler.stop()
+
+
+def test_recurring_jobs_that_run(scheduler_that_holds):
+    """
+    A recurring job is cancelled and paused while it runs, as by the single verbs; one that fires once is left alone.
+    """
+    scheduler, is_running, go_on = scheduler_that_holds
+    scheduler.set("once", delay=0, handler="waits")
+    scheduler.set("often", delay=0, every=HOUR, handler="waits")
+    is_running(2)
+    assert scheduler.bulk("pause", handler="waits").changed == 1
+    assert scheduler.bulk("cancel", handler="waits", state="pending").matched == 0
+    assert scheduler.bulk("cancel", handler="waits").changed == 1
+    assert scheduler.get("often") is None
+    assert scheduler.get("once").state is State.RUNNING
+    go_on()
+
+
+@pytest.fixture
+def scheduler_that_holds(url, make, record):
+    """
+    Return one that is started, what waits until so many of its handlers run, and what lets them go on.
+    """
+    gate = threading.Event()
+    made = make(url)
+
+    @made.handler("waits")
+    def wait(payload):
+        record(payload)
+        gate.wait(20)
+
+    yield made.start(), record.wait, gate.set
+    gate.set()
+
+
+def test_what_changes_meanwhile(monkeypatch):
+    """
+    A job that changes between the look and the write is left as others made it, and is counted.
+    """
+    store = FaultyStore(make_store("memory://"))
+    with_store = AsyncScheduler(store)
+
+    async def run():
+        with_store.handler("h")(print)
+        for key in ("a", "b", "c"):
+            await with_store.set(key, delay=HOUR, handler="h")
+        page = store._store.page
+        meanwhile = []
+
+        def page_then_change(query):
+            found = page(query)
+            if not meanwhile:
+                meanwhile.append(with_store._core.client.submit(change))
+                meanwhile[0].result()
+            return found
+
+        change = MoveJobs(("b",), When(delay=2 * HOUR))
+        monkeypatch.setattr(store._store, "page", page_then_change)
+        answers = []
+        answer = await with_store.bulk("cancel", handler="h", on_progress=answers.append)
+        assert (answer.matched, answer.changed, answer.refused) == (3, 2, 1)
+        assert (await with_store.get("b")).generation == meanwhile[0].result()[0].job.generation
+        await asyncio.sleep(0)
+        assert answers == [answer]
+        await with_store.stop()
+
+    asyncio.run(run())
+
+
+def test_a_run_that_was_interrupted(make):
+    """
+    A run that ends with an error goes on from where it last reported, also if the failed commit took effect.
+    """
+    store = FaultyStore(make_store("memory://"))
+    scheduler = make(store)
+    jobs = fill(scheduler, 2500)
+    start = scheduler.bulk("move", "job", shift=60, dry_run=True).start
+    seen = []
+
+    def then_fail(answer):
+        seen.append(answer)
+        if len(seen) == 1:
+            store.fail("apply", after=True, is_transient=False)
+
+    with pytest.raises(StoreError):
+        scheduler.bulk("move", "job", shift=60, cursor=start, on_progress=then_fail)
+    rest = scheduler.bulk("move", "job", shift=60, cursor=seen[-1].cursor)
+    assert seen[-1].changed + rest.changed < 2500
+    assert scheduler.bulk("move", "job", shift=60, cursor=start).matched == 0
+    assert {scheduler.get(job.key).due_at - job.due_at for job in jobs} == {60_000}
+    assert scheduler.cancel("job 0000").outcome is Outcome.CANCELLED

@@ -1,0 +1,82 @@
+"""
+Dead letters as incidents on the page: grouped, searched, tried a few at a time, replayed at a rate.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import pairwise
+
+import pytest
+
+DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
+
+
+@pytest.fixture
+def letters(server):
+    """
+    Return the keys of five dead letters, the latest first; what is left of them is removed.
+    """
+    keys = [f"incident/{n}" for n in range(5)]
+    with server.live() as live:
+        for key in keys:
+            server.job("PUT", key, DEAD)
+            live.firing(key, "died")
+    yield keys[::-1]
+    for key in keys:
+        server.job("DELETE", key)
+
+
+def open_dead(page, server) -> None:
+    """
+    Open the view of dead letters.
+    """
+    page.open(server)
+    page.click("#views [href='#dead']")
+    page.wait_for(lambda: page.texts(".incident .error"))
+
+
+def test_try_three(server, page, letters):
+    """
+    An incident shows what went wrong, where, how often and when; three are tried again, and what came of them is said.
+    """
+    open_dead(page, server)
+    (error,) = page.texts(".incident .error")
+    assert "RuntimeError" in error
+    assert page.texts(".incident .about")[0].startswith("5 letters · handler fails · ")
+    assert page.texts(".incident .key") == letters
+    assert page.find(".incident svg").get_attribute("aria-label") == "5 in the last 24 hours"
+    before = {key: server.job("GET", key).json["generation"] for key in letters}
+    page.click(".incident .try", "Try 3")
+    page.wait_for(lambda: page.texts(".incident .tried") == ["Of the last replay: 3 died again"])
+    after = {key: server.job("GET", key).json["generation"] for key in letters}
+    assert [key for key in letters if after[key] > before[key]] == letters[:3]
+    page.click(".incident .key", letters[0])
+    page.wait_for(lambda: page.find("#detail-title").text == letters[0])
+
+
+def test_replay_all_at_a_rate(server, page, letters):
+    """
+    All letters of an incident are replayed after one more question, one after the other at the rate that was chosen.
+    """
+    open_dead(page, server)
+    page.find(".incident select").send_keys("1 a second")
+    page.click(".incident .all", "Replay all 5")
+    page.click(".incident .all", "Really replay them?")
+    page.wait_for(lambda: "Replaying 5 letters, 1 a second" in "".join(page.texts(".toast")))
+    dues = [datetime.fromisoformat(server.job("GET", key).json["due_at"]) for key in letters]
+    assert [due for due, before in pairwise(dues[::-1]) if (due - before).total_seconds() < 0.99] == []
+
+
+def test_search(server, page, letters):
+    """
+    A search is of the address, too, and finds letters by key, error, target and handler.
+    """
+    open_dead(page, server)
+    page.find("#incidents-search input").send_keys("INCIDENT/3")
+    page.wait_for(lambda: page.texts(".incident .key") == [letters[1]])
+    assert page.run("return location.hash") == "#dead?search=INCIDENT%2F3"
+    page.browser.refresh()
+    page.wait_for(lambda: page.texts(".incident .key") == [letters[1]])
+    page.find("#incidents-search input").send_keys("4")
+    page.wait_for(lambda: page.find("#incidents-empty").text == "No dead letter has that.")

@@ -1,0 +1,101 @@
+"""
+Dead letters as incidents, over HTTP and through a scheduler on the service.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tickwheel.scheduler import InvalidJobError, Scheduler
+
+DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
+
+
+@pytest.fixture
+def letters(server):
+    """
+    Return the keys of four dead letters; what is left of them is removed.
+    """
+    keys = [f"broken/{n}" for n in range(3)] + ["other/1"]
+    with server.live() as live:
+        for key in keys:
+            assert server.job("PUT", key, DEAD).status == 201
+            live.firing(key, "died")
+    yield keys
+    for key in keys:
+        server.job("DELETE", key)
+
+
+def test_incidents(server, letters):
+    """
+    Letters of one error are one incident, with counts, instants, places and the latest keys; fields narrow it.
+    """
+    document = server.ask("GET", "/v1/incidents").json
+    (incident,) = document["incidents"]
+    assert (incident["count"], document["looked_at"], document["is_all"]) == (4, 4, True)
+    assert "RuntimeError" in incident["error"]
+    assert incident["places"] == [{"target": "handler", "handler": "fails", "count": 4}]
+    assert sum(incident["by_hour"]) == 4
+    assert incident["first_at"] <= incident["last_at"]
+    assert incident["keys"] == letters[:0:-1]
+    (under,) = server.ask("GET", "/v1/incidents?prefix=broken/&keys=2").json["incidents"]
+    assert (under["count"], under["keys"], under["fingerprint"]) == (3, letters[2:0:-1], incident["fingerprint"])
+    (found,) = server.ask("GET", "/v1/incidents?search=OTHER").json["incidents"]
+    assert found["keys"] == ["other/1"]
+    assert server.ask("GET", f"/v1/incidents?fingerprint={'0' * 16}").json["incidents"] == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "keys=0",
+        "keys=10001",
+        "keys=x",
+        "search=a&search=b",
+        "searched=x",
+        "fingerprint=x",
+        pytest.param("search=" + "x" * 513, id="long search"),
+    ],
+)
+def test_bad_query(server, query):
+    """
+    A query that cannot be is refused, and names its field.
+    """
+    answer = server.ask("GET", f"/v1/incidents?{query}")
+    assert answer.status == 422
+    assert answer.json["remedy"]
+
+
+def test_replay_later(server, letters):
+    """
+    A replay of a batch may be due later: so an incident is tried again at a rate.
+    """
+    items = [{"do": "replay", "key": key, "delay": 3600 + 10 * number} for number, key in enumerate(letters)]
+    results = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
+    assert [result["outcome"] for result in results] == ["replayed"] * 4
+    for number, key in enumerate(letters):
+        job = server.job("GET", key).json
+        assert job["state"] == "pending"
+        late_s = time.mktime(time.strptime(job["due_at"][:19], "%Y-%m-%dT%H:%M:%S")) - time.mktime(time.gmtime())
+        assert 3500 < late_s - 10 * number < 3700
+    assert server.ask("GET", "/v1/incidents").json["incidents"] == []
+
+
+def test_through_a_scheduler(server, letters):
+    """
+    A scheduler on the service has the incidents with all their keys, and replays them at a rate.
+    """
+    scheduler = Scheduler(f"http://{server.host}:{server.port}")
+    try:
+        (incident,) = scheduler.incidents("broken/").incidents
+        assert set(incident.keys) == set(letters[:3])
+        assert (incident.count, incident.places) == (3, (("handler", "fails", 3),))
+        answers = scheduler.replay_many(incident.keys, rate=0.01)
+        dues = [answer.job.due_at for answer in answers if answer.job is not None]
+        assert [round(due - dues[0], -3) for due in dues] == [0, 100_000, 200_000]
+        with pytest.raises(InvalidJobError, match="rate"):
+            scheduler.replay_many(incident.keys, rate=0)
+    finally:
+        scheduler.stop()
