@@ -222,7 +222,7 @@ def test_what_waits_beside_a_pull_queue():
             end.wait(END_S)
 
         try:
-            scheduler.set("pulled", delay=0, target="pull", handler="scans")
+            scheduler.set("pulled", at=time.time() - 60.0, target="pull", handler="scans")
             scheduler.set("busy", delay=0, handler="narrow")
             assert begun.wait(END_S)
             late = scheduler.set("late", delay=0, handler="narrow").job

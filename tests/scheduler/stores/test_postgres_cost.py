@@ -26,6 +26,9 @@ PAGE = {
     "due_from": 0,
     "due_until": EVER,
     "handler": None,
+    "target": None,
+    "contains": None,
+    "error": None,
     "limit": 11,
 }
 
