@@ -260,8 +260,8 @@ class Cluster:
     def report_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
         self._table.report_started(jobs)
 
-    def started(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
-        return self._table.started(jobs)
+    def attempts(self, connection: Connection, jobs: Sequence[Job]) -> dict[int, bool]:
+        return self._table.attempts(jobs)
 
     def waiting(self) -> tuple[int, int]:
         """

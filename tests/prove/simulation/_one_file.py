@@ -129,8 +129,8 @@ class OneFile:
     def report_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
         connection.store.report_started(jobs)
 
-    def started(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
-        found: set[int] = connection.store.started(jobs)
+    def attempts(self, connection: Connection, jobs: Sequence[Job]) -> dict[int, bool]:
+        found: dict[int, bool] = connection.store.attempts(jobs)
         return found
 
     def waiting(self) -> tuple[int, int]:

@@ -337,11 +337,11 @@ class SimulatedStore:
         """
         self._call("report_started", lambda: self._world.report_started(self._inner, jobs), can_repeat=True)
 
-    def started(self, jobs: Sequence[Job]) -> set[int]:
+    def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Read what was answered.
+        Read what is still counted, and what was answered.
         """
-        return self._call("started", lambda: self._world.started(self._inner, jobs), can_repeat=False)
+        return self._call("attempts", lambda: self._world.attempts(self._inner, jobs), can_repeat=False)
 
     def acquire(self, owner: str) -> list[Lease]:
         """

@@ -123,9 +123,9 @@ class World(Protocol):
         Answer that attempts have started.
         """
 
-    def started(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
+    def attempts(self, connection: Connection, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Read what was answered.
+        Read what is still counted, and what was answered.
         """
 
     def waiting(self) -> tuple[int, int]:

@@ -122,7 +122,7 @@ class Inline:
                 raised = error
         verdict = self._recorder.noted(entry, verdict)
         answer = self._store.apply([verdict.settle])[0]
-        self._store.started([begun])  # nobody asks any more
+        self._store.attempts([begun])  # nobody asks any more
         self._hooks.emit(ended_event(entry, verdict, answer))
         if isinstance(raised, AssertionError) or not isinstance(raised, Exception | None):
             raise raised

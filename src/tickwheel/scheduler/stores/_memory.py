@@ -32,7 +32,7 @@ from tickwheel.scheduler.model import (
 )
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
 from tickwheel.scheduler.stores._nodes import owners_of
-from tickwheel.scheduler.stores._rules import NOT_OWNER, act_of, cut_off, decide, key_of, rescued, values_of
+from tickwheel.scheduler.stores._rules import NOT_OWNER, act_of, cut_off, decide, is_counted, key_of, rescued, values_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 
 __all__ = ["MemoryStore"]
@@ -285,9 +285,10 @@ class MemoryStore:
         with self._lock:
             self._started |= {_attempt(job) for job in jobs}
 
-    def started(self, jobs: Sequence[Job]) -> set[int]:
+    def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         with self._lock:
-            said = {job.generation for job in jobs if _attempt(job) in self._started}
+            counted = [job for job in jobs if is_counted(job, self._jobs.get(job.key))]
+            said = {job.generation: _attempt(job) in self._started for job in counted}
             self._started -= {_attempt(job) for job in jobs}
             return said
 

@@ -37,7 +37,7 @@ from tickwheel.scheduler.model import (
     Write,
 )
 
-__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "act_of", "cut_off", "decide", "key_of", "rescued"]
+__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "act_of", "cut_off", "decide", "is_counted", "key_of", "rescued"]
 
 Decision: TypeAlias = tuple[Answer, Job | None]
 """The answer, and the job as it is stored from now on: the same object where nothing changed, None where it is gone."""
@@ -126,6 +126,15 @@ def values_of(write: Write) -> tuple[str | int | None, ...]:
             return (write.key, write.by, write.note)
         case _:
             return ()
+
+
+def is_counted(attempt: Job, job: Job | None) -> bool:
+    """
+    Return whether *job*, as the store holds it now, still runs the attempt of *attempt*.
+    """
+    if job is None or job.state is not State.RUNNING:
+        return False
+    return (job.generation, job.due_at, job.attempt) == (attempt.generation, attempt.due_at, attempt.attempt)
 
 
 def rescued(job: Job) -> Job:

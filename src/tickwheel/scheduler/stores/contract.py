@@ -337,7 +337,7 @@ class Store(Protocol):
         Answer that these attempts have started.
         """
 
-    def started(self, jobs: Sequence[Job]) -> set[int]:
+    def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Return the generations of those whose owner has said that the attempt started.
+        Return the generations of those whose attempt still counts, each with whether its owner said that it started.
         """

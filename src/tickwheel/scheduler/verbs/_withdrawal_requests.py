@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, AttemptStatus, Contested, Job, Standing, State, Write
+from tickwheel.scheduler.model import Answer, AttemptStatus, Contested, Job, Standing, Write
 from tickwheel.scheduler.stores import Store
 
 if TYPE_CHECKING:
@@ -150,13 +150,15 @@ class WithdrawalRequests:
         part, now = waiting.part, self._runtime.monotonic()
         open_ = {index: part.job(index) for index in part.indexes if index not in waiting.statuses}
         try:
+            counted = self._store.attempts(list(open_.values()))
             for index, job in open_.items():
-                found = self._store.get(job.key)
-                if found is None or found.state is not State.RUNNING or not _is_same(found, job):
+                if job.generation not in counted:
                     waiting.statuses[index] = None  # there is nothing to ask any more: it is done as it is
-            open_ = {index: job for index, job in open_.items() if index not in waiting.statuses}
-            if open_:
-                self._put(waiting, open_, now)
+                elif counted[job.generation]:
+                    waiting.statuses[index] = _status(job, Standing.STARTED)
+            if now >= waiting.remind_at:
+                waiting.remind_at = now + _REMIND_S
+                self._remind(waiting, {index: job for index, job in open_.items() if index not in waiting.statuses})
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
             if not (isinstance(error, StoreError) and error.is_transient):
                 part.finish(error)
@@ -171,16 +173,8 @@ class WithdrawalRequests:
             return True
         return False
 
-    def _put(self, waiting: _Waiting, open_: dict[int, Job], now: float) -> None:
-        started = self._store.started(list(open_.values()))
-        for index, job in open_.items():
-            if job.generation in started:
-                waiting.statuses[index] = _status(job, Standing.STARTED)
-        if now < waiting.remind_at:
-            return
-        waiting.remind_at = now + _REMIND_S
-        left = [job for index, job in open_.items() if index not in waiting.statuses]
-        orphaned = self._store.request_withdrawal(left)
+    def _remind(self, waiting: _Waiting, open_: dict[int, Job]) -> None:
+        orphaned = self._store.request_withdrawal(list(open_.values())) if open_ else set()
         for index, job in open_.items():
             if job.generation in orphaned:
                 waiting.statuses[index] = _status(job, Standing.CUT_OFF)
@@ -200,7 +194,3 @@ class WithdrawalRequests:
 
 def _status(job: Job, standing: Standing) -> AttemptStatus:
     return AttemptStatus(job.generation, job.due_at, job.attempt, standing)
-
-
-def _is_same(found: Job, job: Job) -> bool:
-    return (found.generation, found.due_at, found.attempt) == (job.generation, job.due_at, job.attempt)

@@ -116,10 +116,13 @@ class LastCheckTests(StoreTests):
             rig.store.request_withdrawal(jobs[:1])
             asked = rig.store.withdrawal_requests(list(rig.leases))
             assert sorted(map(_attempt, asked)) == sorted(map(_attempt, jobs))
-            assert rig.store.started(jobs) == set()
+            unanswered = dict.fromkeys((job.generation for job in jobs), False)
+            assert rig.store.attempts(jobs) == unanswered
             rig.store.report_started([job for job in asked if job.generation == jobs[1].generation])
-            assert rig.store.started([replace(job, attempt=7) for job in jobs]) == set()
-            assert rig.store.started(jobs) == {jobs[1].generation}
+            assert rig.store.attempts([replace(job, attempt=7) for job in jobs]) == {}
+            assert rig.store.attempts(jobs) == {**unanswered, jobs[1].generation: True}
+            rig.settle(jobs[0])
+            assert jobs[0].generation not in rig.store.attempts(jobs)
             assert jobs[1].generation not in {job.generation for job in rig.store.withdrawal_requests(list(rig.leases))}
 
     def test_nobody_to_answer(self) -> None:

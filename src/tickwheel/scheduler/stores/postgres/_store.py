@@ -354,9 +354,9 @@ class PostgresStore:
         with self._open_connections().writing() as connection:
             _withdrawals.report_started(connection, jobs)
 
-    def started(self, jobs: Sequence[Job]) -> set[int]:
+    def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         with self._open_connections().reading() as connection:
-            return _withdrawals.started(connection, jobs)
+            return _withdrawals.attempts(connection, jobs)
 
     def _hold(self, owner: str, leases: list[Lease], before: float) -> None:
         self._owner = owner

@@ -13,7 +13,7 @@ from tickwheel.scheduler.model import Job, State
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
-__all__ = ["report_started", "request", "requests", "started"]
+__all__ = ["attempts", "report_started", "request", "requests"]
 
 _KEPT_MS: Final = 60_000
 
@@ -58,11 +58,12 @@ def report_started(connection: Connection, jobs: Sequence[Job]) -> None:
     connection.execute(SQL["report_started"], _attempts(jobs))
 
 
-def started(connection: Connection, jobs: Sequence[Job]) -> set[int]:
+def attempts(connection: Connection, jobs: Sequence[Job]) -> dict[int, bool]:
     """
-    Return the generations of those of which that was answered.
+    Return the generations of those that are still counted, each with whether that was answered of it.
     """
-    return {row[0] for row in connection.execute(SQL["started"], _attempts(jobs)).fetchall()}
+    rows = connection.execute(SQL["attempts"], ([job.key for job in jobs], *_attempts(jobs))).fetchall()
+    return dict(rows)
 
 
 def _attempts(jobs: Sequence[Job]) -> tuple[list[int], list[int], list[int]]:

@@ -29,8 +29,11 @@ UPDATE tickwheel_question AS q SET has_started = true
 FROM unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at, attempt)
 WHERE q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt;
 
--- name: started
-SELECT q.generation FROM tickwheel_question AS q
-JOIN unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at, attempt)
+-- name: attempts
+-- Each job is found by its key, as above.
+SELECT n.generation, coalesce(q.has_started, false)
+FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::integer[]) AS n (key, generation, due_at, attempt)
+JOIN tickwheel_job AS j ON j.key = n.key
+LEFT JOIN tickwheel_question AS q
     ON q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt
-WHERE q.has_started;
+WHERE CASE WHEN j.state = 1 THEN (j.generation, j.due_at, j.attempt) = (n.generation, n.due_at, n.attempt) ELSE false END;

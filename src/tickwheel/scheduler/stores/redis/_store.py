@@ -17,6 +17,7 @@ from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._nodes import KEPT_MS
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
+from tickwheel.scheduler.stores._rules import is_counted
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 from tickwheel.scheduler.stores.redis import _history, _scopes, _withdrawals
@@ -279,8 +280,11 @@ class RedisStore:
     def report_started(self, jobs: Sequence[Job]) -> None:
         _withdrawals.report_started(self._open_connections().call, self._questions, jobs, self.now_ms())
 
-    def started(self, jobs: Sequence[Job]) -> set[int]:
-        return _withdrawals.started(self._open_connections().call, self._questions, jobs)
+    def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
+        found = {row.job.key: row.job for row in self._read([job.key for job in jobs])[0]}
+        counted = [job for job in jobs if is_counted(job, found.get(job.key))]
+        started = _withdrawals.started(self._open_connections().call, self._questions, counted)
+        return {job.generation: job.generation in started for job in counted}
 
     def _try(self, connections: Connections, batch: Batch) -> list[Any]:
         with self._storable():

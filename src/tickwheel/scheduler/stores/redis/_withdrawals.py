@@ -6,7 +6,7 @@ One hash: the attempt, as `generation/due_at/attempt`; and when it was asked, th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from tickwheel.scheduler.model import Job, State
@@ -21,10 +21,12 @@ _Call = Callable[..., Any]
 
 def request(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
     """
-    Request the withdrawal of each of *jobs*.
+    Request the withdrawal of each of *jobs* of which that is not requested yet.
     """
-    for job in jobs:
-        call("HSETNX", place, _attempt(job), b"%d %b %b" % (now, _OPEN, job.key.encode()))
+    known = call("HMGET", place, *map(_attempt, jobs))
+    new = [job for job, fact in zip(jobs, known, strict=True) if fact is None]
+    if new:
+        call("HSET", place, *_facts(new, _OPEN, now))
 
 
 def requests(call: _Call, place: str, now: int) -> list[Job]:
@@ -50,20 +52,26 @@ def report_started(call: _Call, place: str, jobs: Sequence[Job], now: int) -> No
     """
     Answer that the attempts of *jobs* have started.
     """
-    for job in jobs:
-        call("HSET", place, _attempt(job), b"%d %b %b" % (now, _STARTED, job.key.encode()))
+    if jobs:
+        call("HSET", place, *_facts(jobs, _STARTED, now))
 
 
 def started(call: _Call, place: str, jobs: Sequence[Job]) -> set[int]:
     """
     Return the generations of those of which that was answered.
     """
-    facts = call("HMGET", place, *map(_attempt, jobs))
+    facts = call("HMGET", place, *map(_attempt, jobs)) if jobs else []
     return {
         job.generation
         for job, fact in zip(jobs, facts, strict=True)
         if fact is not None and bytes(fact).split(b" ", 2)[1] == _STARTED
     }
+
+
+def _facts(jobs: Sequence[Job], answer: bytes, now: int) -> Iterator[bytes]:
+    for job in jobs:
+        yield _attempt(job)
+        yield b"%d %b %b" % (now, answer, job.key.encode())
 
 
 def _attempt(job: Job) -> bytes:

@@ -315,9 +315,9 @@ class SqliteStore:
         with translated(self.url), self._open_connections().writing() as connection:
             _withdrawals.report_started(connection, jobs)
 
-    def started(self, jobs: Sequence[Job]) -> set[int]:
+    def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         with translated(self.url), self._open_connections().reading() as connection:
-            return _withdrawals.started(connection, jobs)
+            return _withdrawals.attempts(connection, jobs)
 
     def _keep_reserve(self) -> None:
         with translated(self.url), self._open_connections().reading() as connection:

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from tickwheel.scheduler.model import Job, State
+from tickwheel.scheduler.stores._rows import paused_job_of
+from tickwheel.scheduler.stores._rules import is_counted
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 
-__all__ = ["report_started", "request", "requests", "started"]
+__all__ = ["attempts", "report_started", "request", "requests"]
 
 _KEPT_MS: Final = 60_000
 
@@ -43,11 +45,16 @@ def report_started(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
     connection.executemany(SQL["report_started"], list(map(_attempt, jobs)))
 
 
-def started(connection: sqlite3.Connection, jobs: Sequence[Job]) -> set[int]:
+def attempts(connection: sqlite3.Connection, jobs: Sequence[Job]) -> dict[int, bool]:
     """
-    Return the generations of those of which that was answered.
+    Return the generations of those that are still counted, each with whether that was answered of it.
     """
-    return {job.generation for job in jobs if connection.execute(SQL["has_started"], _attempt(job)).fetchone()}
+    found = [(job, connection.execute(SQL["job_of_key"], (job.key,)).fetchone()) for job in jobs]
+    return {
+        job.generation: connection.execute(SQL["has_started"], _attempt(job)).fetchone() is not None
+        for job, row in found
+        if is_counted(job, paused_job_of(row) if row else None)
+    }
 
 
 def _attempt(job: Job) -> tuple[int, int, int]:
