@@ -185,7 +185,7 @@ def test_closed():
     work.workers.close(20)
     work.workers.close(20)
     assert len(work.ran) == 50
-    assert work.workers._threads == set()
+    assert work.workers._threads == {}
 
 
 def test_a_line_of_jobs_that_were_all_cancelled():

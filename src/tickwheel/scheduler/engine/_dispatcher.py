@@ -58,7 +58,7 @@ class Dispatcher:
         self._spans = None if resources.tracer is None else Spans(resources)
         self._settler = settler
         self._registry = registry
-        self._held: set[StagedJob] = set()
+        self._held: dict[StagedJob, None] = {}
         options, runtime = resources.options, resources.runtime
         self._random = runtime.random
         threads, processes, tasks = (
@@ -173,7 +173,7 @@ class Dispatcher:
         """
         if not self._may_start(entry):
             return None
-        self._held.add(entry)
+        self._held[entry] = None
         entry.fired_at = self._clock.now()
         entry.begun_at = self._clock.monotonic()
         return partial(self._announce, entry)
@@ -188,7 +188,7 @@ class Dispatcher:
         """
         End an attempt that its target holds; return whether it had not ended before.
         """
-        self._held.discard(entry)
+        self._held.pop(entry, None)
         return self._settler.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
 
     def _may_start(self, entry: StagedJob) -> bool:

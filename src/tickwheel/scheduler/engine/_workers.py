@@ -38,7 +38,7 @@ class Workers:
         self._count = 0
         self._is_waking = False
         self._is_closed = False
-        self._threads: set[threading.Thread] = set()
+        self._threads: dict[threading.Thread, None] = {}  # in the order of their starts, as they are joined
 
     def put(self, entries: Sequence[StagedJob]) -> None:
         """
@@ -86,11 +86,11 @@ class Workers:
                 thread = self._runtime.thread(target=self._work, name=name, daemon=True)
                 self._count += 1
                 self._is_waking = True
-                self._threads.add(thread)
+                self._threads[thread] = None
                 if not self._starter.start(thread.start, self._wake_one):
                     self._count -= 1
                     self._is_waking = False
-                    self._threads.discard(thread)
+                    self._threads.pop(thread, None)
 
     def _work(self) -> None:
         queue, run = self.queue, self._run
@@ -107,7 +107,7 @@ class Workers:
                     self._wake_one()
                 run(entry)
         finally:
-            self._threads.discard(self._runtime.current_thread())
+            self._threads.pop(self._runtime.current_thread(), None)
 
     def _wait(self) -> bool:
         """
