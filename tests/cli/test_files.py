@@ -19,6 +19,7 @@ LINES = """\
 
 {"key": "b", "cron": "0 9 * * MON", "tz": "Europe/Berlin", "misfire": "skip", "jitter": 30, "target": "log"}
 {"key": "b2", "every": "90s", "until": "2060-01-01T00:00Z", "max_runs": 9, "target": "log"}
+{"key": "b4", "every": 60, "tz": "Asia/Tokyo", "exclude": ["2050-12-24/2051-01-02", "* * * * SUN"], "target": "log"}
 {"key": "b3", "cron": "0 9 L * *", "misfire": "skip", "misfire_grace": "PT5M", "target": "log"}
 {"key": "c", "every": 90, "at": 2524608000, "target": "webhook", "handler": "https://example.com/hook"}
 {"key": "d", "at": 2524608000.5, "target": "log", "retry": {"attempts": 2, "kind": "list", "waits_ms": [5, 10]}}
@@ -30,7 +31,7 @@ def test_what_is_exported_makes_the_same_jobs(run):
     An export that is imported elsewhere makes the same jobs: payload, rule, policy, expiry and instant.
     """
     answer = run("import", "jsonl", "-", stdin=LINES)
-    assert (answer.returncode, answer.stdout) == (0, "imported 6 jobs\n"), answer.stderr
+    assert (answer.returncode, answer.stdout) == (0, "imported 7 jobs\n"), answer.stderr
     exported = run("export").stdout
     assert run("import", "jsonl", "-", "--store", "sqlite:///copy.db", stdin=exported).returncode == 0
     assert run("export", "--store", "sqlite:///copy.db").stdout == exported

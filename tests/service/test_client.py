@@ -12,6 +12,7 @@ import re
 import socket
 import threading
 import time
+from datetime import date
 
 import pytest
 
@@ -130,13 +131,17 @@ def test_what_the_service_alone_knows(client):
     assert (caught.value.name, caught.value.value) == ("every", 0.5)
     assert client.forecast(time.time(), 60, 3) == [0, 0, 0]
     bounds = {"until": "2040-01-01T00:00Z", "max_runs": 5, "misfire": "skip", "misfire_grace": "5m"}
-    rule = json.loads(client.set("comes/back", cron="@every 1m", target="log", **bounds).job.recurrence)
+    excluded = [date(2039, 12, 25), "* * * * SUN"]
+    rule = json.loads(
+        client.set("comes/back", cron="@every 1m", target="log", exclude=excluded, **bounds).job.recurrence
+    )
     assert (rule["every_ms"], rule["until"], rule["runs_left"], rule["grace_ms"]) == (
         60_000,
         2_208_988_800_000,
         5,
         300_000,
     )
+    assert (rule["exclude"], rule["tz"]) == (["2039-12-25", "* * * * SUN"], "UTC")
     client.set("comes/once", delay=60, target="log")
     assert [job.key for job in client.list("comes/", recurring=True).jobs] == ["comes/back"]
     assert client.cancel("comes/back").outcome is client.cancel("comes/once").outcome is Outcome.CANCELLED

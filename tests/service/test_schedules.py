@@ -57,6 +57,11 @@ def test_schedules(server):
         ("every=90s&at=2030-01-01T00:00:00Z&count=2", ["2030-01-01T00:00:00Z", "2030-01-01T00:01:30Z"]),
         ("cron=@every+PT90S&at=2030-01-01T00:00:00Z&count=2", ["2030-01-01T00:00:00Z", "2030-01-01T00:01:30Z"]),
         ("cron=0+0+15W+*+*&at=2030-06-01T00:00:00Z&count=1", ["2030-06-14T00:00:00Z"]),
+        (
+            "cron=0+9+*+*+*&tz=Europe/Berlin&at=2030-12-20T00:00:00Z&count=3&exclude=2030-12-24/2030-12-26;*+*+*+*+SAT,SUN",
+            ["2030-12-20T08:00:00Z", "2030-12-23T08:00:00Z", "2030-12-27T08:00:00Z"],
+        ),
+        ("every=1d&at=2030-01-01T00:00:00Z&exclude=2030-01-01", ["2030-01-02T00:00:00Z"]),
         ("every=60&at=2030-01-01T00:00:00Z&count=9&max_runs=2", ["2030-01-01T00:00:00Z", "2030-01-01T00:01:00Z"]),
         ("every=60&at=2030-01-01T00:00:00Z&count=9&until=2030-01-01T00:00:00Z", ["2030-01-01T00:00:00Z"]),
         ("every=90&at=2030-01-01T00:00:00Z&count=3", [f"2030-01-01T00:0{m}Z" for m in ("0:00", "1:30", "3:00")]),
@@ -77,6 +82,7 @@ def test_when_a_rule_would_fire(server, query, runs):
         *("", "cron=x", "every=0", "every=nan", "every=x", "every=1&cron=*", "every=60&count=0", "every=60&jitter=-1"),
         *("cron=@every+x", "cron=@every+0s", "every=60&cron=@every+60s", "every=1M", "every=60&jitter=-1s"),
         *("every=60&max_runs=0", "every=60&max_runs=x", "every=60&until=1", "every=60&until=x"),
+        *("every=60&exclude=*+*+*+*+*", "every=60&exclude=x", "every=60&exclude=2030-01-01;", "every=60&exclude="),
     ],
 )
 def test_rules_that_are_none(server, query):

@@ -5,12 +5,14 @@ The instants at which the wall clock of a zone shows what a cron line asks for, 
     _fields    the wall-clock times a line matches; the one module that imports cronsim
     _days      days of the month that cronsim does not know: `15W`, `L-3`
     _zones     from wall clock to instants: the rules for gaps and overlaps
+    _exclusion what a series leaves out: days, and what a second line names
     misfire    what becomes of runs whose instant passed
     instant    an instant as a caller names it
     duration   a length of time as text
 """
 
 from tickwheel.calendar._cron import Cron
+from tickwheel.calendar._exclusion import Exclusion
 from tickwheel.calendar.misfire import Misfire
 
-__all__ = ["Cron", "Misfire"]
+__all__ = ["Cron", "Exclusion", "Misfire"]

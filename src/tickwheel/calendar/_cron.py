@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo
 from tickwheel.calendar import _days, _fields, _zones
 from tickwheel.errors import RecurrenceError
 
-__all__ = ["Cron"]
+__all__ = ["WITH_SECONDS", "Cron", "check_zone", "six_fields", "zone_of"]
 
 ALIASES = {
     "@yearly": "0 0 1 1 *",
@@ -40,7 +40,7 @@ _FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _TAKES = ("0-59", "0-59", "0-23", "1-31, L, LW, 15W, L-3", "1-12 or JAN-DEC", "0-7 or SUN-SAT, FRIL, FRI#3")
 _LAST = {f"{name}L": f"{number}L" for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))}
 """The last such day of a month, of which cronsim knows the number only."""
-_WITH_SECONDS = 6
+WITH_SECONDS = 6
 _LONGEST = 500
 """Every second, minute and hour spelled out makes some 400 characters."""
 _TZ_PREFIXES = ("TZ=", "CRON_TZ=")
@@ -76,17 +76,15 @@ class Cron:
         if len(text) > _LONGEST:
             raise RecurrenceError("cron", text, f"it has {len(text)} characters: a line has at most {_LONGEST}")
         line, tz = _split_zone(text, tz)
-        _zone(tz)
-        if tz.partition("/")[0] in _NO_ZONES:
-            raise RecurrenceError("tz", tz, _ZONE_REMEDY)
+        check_zone(tz)
         line = ALIASES.get(line.lower(), line.upper())
         if line.startswith("@"):
             raise RecurrenceError("cron", text, f"the aliases are {', '.join(ALIASES)}")
         count = len(line.split())
-        if count not in (_WITH_SECONDS - 1, _WITH_SECONDS):
+        if count not in (WITH_SECONDS - 1, WITH_SECONDS):
             raise RecurrenceError("cron", text, f"it has {count} fields: write 5 (minute first) or 6 (second first)")
         _check_days(text, line)
-        _check(text, _six_fields(line))
+        _check(text, six_fields(line))
         return cls(" ".join(line.split()), tz)
 
     def next(self, after: int, *, makes_up: bool = True) -> int | None:
@@ -97,12 +95,12 @@ class Cron:
             after: In ms since the epoch.
             makes_up: Whether the runs of a day that the zone's calendar leaves out are made up for, when it goes on.
         """
-        fields = _six_fields(self.line)
+        fields = six_fields(self.line)
 
         def next_wall(wall: datetime, *, inclusive: bool) -> datetime | None:
             return _fields.next_wall(fields, wall, inclusive=inclusive)
 
-        zone, start = _zone(self.tz), after // 1000
+        zone, start = zone_of(self.tz), after // 1000
         try:
             if self.is_literal:
                 found = _zones.next_literal(next_wall, zone, start)
@@ -117,7 +115,7 @@ class Cron:
         """
         The zone itself.
         """
-        return _zone(self.tz)
+        return zone_of(self.tz)
 
     @property
     def is_literal(self) -> bool:
@@ -125,7 +123,7 @@ class Cron:
         Return whether the line follows the wall clock second by second rather than meaning a time of the day.
         """
         fields = self.line.split()
-        return len(fields) == _WITH_SECONDS or fields[0].startswith("*") or fields[1].startswith("*")
+        return len(fields) == WITH_SECONDS or fields[0].startswith("*") or fields[1].startswith("*")
 
 
 def _split_zone(text: str, tz: str) -> tuple[str, str]:
@@ -142,8 +140,26 @@ def _split_zone(text: str, tz: str) -> tuple[str, str]:
     return text.strip(), tz
 
 
+def check_zone(tz: str) -> None:
+    """
+    Refuse what names no zone, or another one on each machine.
+
+    Raises:
+        RecurrenceError: With the remedy.
+    """
+    zone_of(tz)
+    if tz.partition("/")[0] in _NO_ZONES:
+        raise RecurrenceError("tz", tz, _ZONE_REMEDY)
+
+
 @lru_cache(maxsize=512)
-def _zone(tz: str) -> ZoneInfo:
+def zone_of(tz: str) -> ZoneInfo:
+    """
+    Return the zone of that name.
+
+    Raises:
+        RecurrenceError: If there is none.
+    """
     try:
         return ZoneInfo(tz)
     except (LookupError, ValueError, TypeError, AttributeError, OSError):
@@ -151,12 +167,12 @@ def _zone(tz: str) -> ZoneInfo:
 
 
 @lru_cache(maxsize=4096)
-def _six_fields(line: str) -> str:
+def six_fields(line: str) -> str:
     """
     Return *line* as the six fields that cronsim reads with this module's meaning.
     """
     fields = line.split()
-    is_robfig = len(fields) == _WITH_SECONDS
+    is_robfig = len(fields) == WITH_SECONDS
     if not is_robfig:
         fields.insert(0, "0")
     for index, low, high in ((3, 1, 31), (5, 0, 6)):

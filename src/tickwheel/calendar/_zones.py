@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
-__all__ = ["first_change", "next_literal", "next_once_a_day"]
+__all__ = ["first_change", "instant_of", "next_literal", "next_once_a_day", "wall_of"]
 
 
 class NextWall(Protocol):
@@ -46,7 +46,7 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
     """
     start, inclusive = after, False
     while True:
-        wall = next_wall(_wall(start, zone), inclusive=inclusive)
+        wall = next_wall(wall_of(start, zone), inclusive=inclusive)
         if wall is None:
             return None
         instant = _as_utc(wall) - _offset(start, zone)
@@ -62,9 +62,9 @@ def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up
 
     Unless it *makes_up* for them, the times of a day that the calendar of *zone* leaves out are left out.
     """
-    wall = next_wall(_wall(after, zone), inclusive=False)
+    wall = next_wall(wall_of(after, zone), inclusive=False)
     while wall is not None:
-        instant = _instant(wall, zone)
+        instant = instant_of(wall, zone)
         if instant > after and (makes_up or not _is_of_lost_day(wall, zone)):
             return instant
         wall = next_wall(wall, inclusive=False)  # inside an overlap, second time round: fired the first time
@@ -93,12 +93,12 @@ def first_change(zone: ZoneInfo, start: int, end: int) -> int | None:
     return high
 
 
-def _instant(wall: datetime, zone: ZoneInfo) -> int:
+def instant_of(wall: datetime, zone: ZoneInfo) -> int:
     """
     Return when the wall clock first shows *wall*, or the end of the gap that swallowed it.
     """
     first = int(wall.replace(tzinfo=zone, fold=0).timestamp())
-    if _wall(first, zone) == wall:
+    if wall_of(first, zone) == wall:
         return first
     second = int(wall.replace(tzinfo=zone, fold=1).timestamp())  # in a gap, fold=1 counts with the offset after it
     return first_change(zone, second, first) or first
@@ -112,7 +112,10 @@ def _is_of_lost_day(wall: datetime, zone: ZoneInfo) -> bool:
     return after - before >= _LOST_DAY_S
 
 
-def _wall(instant: int, zone: ZoneInfo) -> datetime:
+def wall_of(instant: int, zone: ZoneInfo) -> datetime:
+    """
+    Return what the wall clock shows at *instant*.
+    """
     return datetime.fromtimestamp(instant, zone).replace(tzinfo=None, fold=0)
 
 

@@ -59,6 +59,8 @@ def exported(job: Job) -> dict[str, Any]:
             line["misfire_grace"] = rule["grace_ms"] / 1000
         if "until" in rule:
             line["until"] = _instant(rule["until"])
+        if "exclude" in rule:
+            line |= {"exclude": rule["exclude"], "tz": rule["tz"]}
         if "runs_left" in rule:
             line["max_runs"] = rule["runs_left"]
     return line

@@ -20,6 +20,7 @@ __all__ = [
     "DEFAULT_STORE",
     "check_scope",
     "complete_key",
+    "exclude_option",
     "generation_option",
     "json_option",
     "key_argument",
@@ -68,6 +69,18 @@ def store_option(function: F) -> F:
         show_default=True,
         show_envvar=True,
         help="Where the jobs are: a store, or a service at http://HOST:PORT, with its token in TICKWHEEL_TOKEN.",
+    )(function)
+
+
+def exclude_option(function: F) -> F:
+    """
+    Add `--exclude`, which may be given more than once.
+    """
+    return click.option(
+        "--exclude",
+        metavar="DAYS|LINE",
+        multiple=True,
+        help="Leave out a day, as in 2030-12-25, days, as in 2030-12-24/2031-01-02, or what a cron line names.",
     )(function)
 
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import click
 
 from tickwheel.cli.documents import schedule_document
 from tickwheel.cli.listing import jobs_of
-from tickwheel.cli.options import json_option, opened, store_option
+from tickwheel.cli.options import exclude_option, json_option, opened, store_option
 from tickwheel.cli.output import local_time, print_json, print_rows
 from tickwheel.cli.values import DURATION
 from tickwheel.scheduler import Job
@@ -49,15 +50,16 @@ def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
 
 @command.command("next")
 @click.argument("line")
-@click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone that LINE is read in.")
+@click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone of LINE and --exclude.")
+@exclude_option
 @click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many runs to show.")
 @click.option("--key", default="", help="With --jitter: the key whose share of it is added.")
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
-def next_runs(line: str, tz: str, count: int, key: str, jitter: float) -> None:
+def next_runs(line: str, count: int, key: str, **fields: Any) -> None:
     """
     Show when the cron line LINE would fire; nothing is stored.
     """
-    job = trial(SetRequest(key or "-", cron=line, tz=tz, jitter=jitter), int(time.time() * 1000))
+    job = trial(SetRequest(key or "-", cron=line, **fields), int(time.time() * 1000))
     for run in runs_of(job, count):
         click.echo(local_time(run))
 
@@ -65,6 +67,8 @@ def next_runs(line: str, tz: str, count: int, key: str, jitter: float) -> None:
 def _rule(job: Job) -> str:
     rule = json.loads(job.recurrence or "{}")
     text = f"{rule['cron']} in {rule['tz']}" if "cron" in rule else f"every {rule['every_ms'] / 1000:g} s"
+    if "exclude" in rule:
+        text += f", but not {', '.join(rule['exclude'])}"
     if "until" in rule:
         text += f", until {local_time(rule['until'])}"
     text += f", {rule['runs_left']} left" if "runs_left" in rule else ""

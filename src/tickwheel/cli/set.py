@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tickwheel.cli.options import generation_option, json_option, key_argument, opened, store_option
+from tickwheel.cli.options import exclude_option, generation_option, json_option, key_argument, opened, store_option
 from tickwheel.cli.output import print_answer
 from tickwheel.cli.values import DURATION, JSON, MOMENT
 from tickwheel.scheduler import RetryPolicy
@@ -23,7 +23,8 @@ __all__ = ["command"]
 @click.option("--at", type=MOMENT, help="When, as in 2030-01-01T09:00; local time unless it has an offset.")
 @click.option("--every", type=DURATION, help="Run at this interval, in a fixed phase.")
 @click.option("--cron", metavar="LINE", help="Run by the calendar, as in '0 9 * * MON-FRI'.")
-@click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone that --cron is read in.")
+@click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone of --cron and --exclude.")
+@exclude_option
 @click.option(
     "--misfire",
     type=click.Choice(["once", "all", "skip"]),

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from tickwheel.scheduler.engine.pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
 from tickwheel.scheduler.model import RetryPolicy
-from tickwheel.scheduler.verbs.recurring import RUNS_MAX
+from tickwheel.scheduler.verbs.recurring import EXCLUDE_MAX, RUNS_MAX
 
 __all__ = [
     "AckBody",
@@ -104,7 +104,7 @@ class SetBody(Body, frozen=True):
     at: Instant = None  # type: ignore[assignment]
     every: Span = None  # type: ignore[assignment]
     cron: Line = None  # type: ignore[assignment]
-    tz: Annotated[str, Meta(description="The IANA zone that `cron` is read in.")] = "UTC"
+    tz: Annotated[str, Meta(description="The IANA zone that `cron` and `exclude` are read in.")] = "UTC"
     misfire: Annotated[Literal["once", "all", "skip"], Meta(description="What to do about runs that were missed.")] = (
         "once"
     )
@@ -113,6 +113,13 @@ class SetBody(Body, frozen=True):
     ] = None
     until: Annotated[Instant | None, Meta(description="After this instant no run is due.")] = None
     max_runs: Annotated[int, Meta(ge=1, le=RUNS_MAX)] | None = None
+    exclude: Annotated[
+        tuple[Line, ...],
+        Meta(
+            max_length=EXCLUDE_MAX,
+            description="Days (`2026-12-25`, `2026-12-24/2027-01-02`) and cron lines to leave out.",
+        ),
+    ] = ()
     jitter: Annotated[
         Annotated[float, Meta(ge=0, le=CENTURY_S)] | Text,
         Meta(description="Seconds, or text, over which the runs of different keys are spread."),

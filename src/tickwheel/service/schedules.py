@@ -56,8 +56,18 @@ RULE_FIELDS: Final[dict[str, Any]] = {
         "description": "Five or six fields, `@daily`, `@every 90s`; or give `every`.",
     },
     "every": {"anyOf": _DURATION, "description": "Seconds, or text such as `90s` or `PT30M`; or give `cron`."},
-    "tz": {"type": "string", "maxLength": 100, "default": "UTC", "description": "The zone that `cron` is read in."},
+    "tz": {
+        "type": "string",
+        "maxLength": 100,
+        "default": "UTC",
+        "description": "The zone that `cron` and `exclude` are read in.",
+    },
     "at": {"anyOf": LIST_FIELDS["due_from"]["anyOf"], "description": "Where to start; now, if it is not given."},
+    "exclude": {
+        "type": "string",
+        "maxLength": 1000,
+        "description": "Days and cron lines to leave out, with `;` between.",
+    },
     "until": {"anyOf": LIST_FIELDS["due_from"]["anyOf"], "description": "After this instant no run is due."},
     "max_runs": {"type": "integer", "minimum": 1, "maximum": RUNS_MAX, "description": "How many runs there are."},
     "jitter": {"anyOf": _DURATION, "default": 0, "description": "Seconds, or text such as `90s`."},
@@ -151,6 +161,8 @@ class Schedules:
                 fields[name] = to_instant(name, fields[name])
         if "max_runs" in fields:
             fields["max_runs"] = to_count("max_runs", fields["max_runs"], RUNS_MAX)
+        if "exclude" in fields:
+            fields["exclude"] = fields["exclude"].split(";")
         if "every" not in fields and "cron" not in fields:
             raise ProblemError("invalid_value", "there is no rule: give every or cron", remedy="give every or cron")
         job = trial(SetRequest(fields.pop("key", "") or "-", **fields), int(time.time() * 1000))

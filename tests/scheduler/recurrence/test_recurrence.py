@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tickwheel.scheduler.errors import RecurrenceError
-from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
+from tickwheel.scheduler.recurrence import Cron, Exclusion, Interval, Misfire, Recurrence
 
 NOON = 1_700_000_000_000
 MINUTELY = Interval(60_000, NOON)
@@ -167,3 +167,45 @@ def test_unreadable_text(text):
     """
     with pytest.raises(RecurrenceError, match="set the job again"):
         Recurrence.from_text(text)
+
+
+def berlin(*texts):
+    """
+    Return exclusions of Berlin.
+    """
+    return tuple(Exclusion.parse(text, "Europe/Berlin") for text in texts)
+
+
+def test_exclusions():
+    """
+    Excluded instants are left out, whatever the rule; the text keeps them, in their zone.
+    """
+    nine = Cron.parse("0 9 * * *", "Europe/Berlin")
+    recurrence = Recurrence(nine, exclude=berlin("* * * * SAT,SUN", "2026-12-24/2027-01-02"))
+    start = int(datetime(2026, 12, 22, 12, tzinfo=UTC).timestamp()) * 1000
+    days = [
+        datetime.fromtimestamp(each / 1000, UTC).strftime("%m-%d %H") for each in recurrence.upcoming("k", start, 3)
+    ]
+    assert days == ["12-23 08", "01-04 08", "01-05 08"]
+    assert Recurrence.from_text(recurrence.to_text()) == recurrence
+    minutely = Recurrence(MINUTELY, exclude=berlin("* 0-22 * * *"))
+    assert [datetime.fromtimestamp(each / 1000, UTC).hour for each in minutely.upcoming("k", NOON, 60)] == [22] * 60
+    assert Recurrence.from_text(minutely.to_text()) == minutely
+
+
+@pytest.mark.parametrize("misfire", Misfire)
+def test_no_misfire_brings_an_excluded_run_back(misfire):
+    """
+    What is excluded was not missed: after an outage over it, `all` begins with the first run that is none of it.
+    """
+    recurrence = Recurrence(MINUTELY, misfire, exclude=berlin("2023-11-14/2023-11-20"))
+    after = int(datetime(2023, 11, 20, 23, tzinfo=UTC).timestamp()) * 1000
+    assert recurrence.following("k", NOON, NOON + 600_000) == after + 20_000
+
+
+def test_nothing_is_left():
+    """
+    A series of which the exclusions leave nothing is over, and the search for its next run ends soon.
+    """
+    assert Recurrence(MINUTELY, exclude=berlin("* * * * *")).nominal(NOON) is None
+    assert Recurrence(MINUTELY, exclude=berlin("*/2 * * * *", "1-59/2 * * * *")).nominal(NOON) is None

@@ -7,8 +7,8 @@ Recurrence: intervals and cron lines, missed runs, jitter.
 Cron lines and zones are in `tickwheel.calendar`.
 """
 
-from tickwheel.calendar import Cron, Misfire
+from tickwheel.calendar import Cron, Exclusion, Misfire
 from tickwheel.scheduler.recurrence._interval import Interval
 from tickwheel.scheduler.recurrence._recurrence import Recurrence, share_of
 
-__all__ = ["Cron", "Interval", "Misfire", "Recurrence", "share_of"]
+__all__ = ["Cron", "Exclusion", "Interval", "Misfire", "Recurrence", "share_of"]

@@ -6,8 +6,8 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
 
-`grace_ms`, `until`, `runs_left` and `run_at` are there only where they say something. All stores keep the text as it
-is, so what is added to it needs no other schema.
+`grace_ms`, `until`, `runs_left`, `run_at`, and `exclude` with its `tz`, are there only where they say something. All
+stores keep the text as it is, so what is added to it needs no other schema.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from tickwheel.calendar import Cron, Misfire
+from tickwheel.calendar import Cron, Exclusion, Misfire
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
+from tickwheel.errors import RecurrenceError
 from tickwheel.scheduler.errors import InvalidRecurrenceError
 from tickwheel.scheduler.recurrence._interval import Interval
 
 __all__ = ["Recurrence", "share_of"]
 
 _MORE = ("grace_ms", "until", "runs_left", "run_at")
+_PASSED_MAX = 400
+"""How many excluded stretches a search passes before it takes the series to be over: over a year of single days."""
+
 _LAST_MS = 253_402_214_400_000
 """A day before the year 10000, which no calendar here has, in whatever zone it is shown."""
 
@@ -43,6 +47,7 @@ class Recurrence:
         until: The last nominal instant that is allowed, or None.
         runs_left: How many runs may still end, the next one included, or None for any number.
         run_at: The instant of the run that is tried again or was snoozed, where the series goes on from it.
+        exclude: What is left out of the series, before any jitter; all in one zone.
     """
 
     rule: Interval | Cron
@@ -52,6 +57,7 @@ class Recurrence:
     until: int | None = None
     runs_left: int | None = None
     run_at: int | None = None
+    exclude: tuple[Exclusion, ...] = ()
 
     def next(self, key: str, after: int) -> int | None:
         """
@@ -63,15 +69,24 @@ class Recurrence:
 
     def nominal(self, after: int) -> int | None:
         """
-        Return the rule's first instant later than *after*, before any jitter.
+        Return the series' first instant later than *after*, before any jitter.
 
         A day that a zone's calendar leaves out was missed, like any run that nobody could fire: `skip` leaves it out.
         """
+        for _ in range(_PASSED_MAX):
+            found = self._of_rule(after)
+            if found is None or (self.until is not None and found > self.until):
+                return None
+            end = next((end for each in self.exclude if (end := each.end(found)) is not None), None)
+            if end is None:
+                return found
+            after = end - 1
+        return None
+
+    def _of_rule(self, after: int) -> int | None:
         if isinstance(self.rule, Interval):
-            found: int | None = self.rule.next(after)
-        else:
-            found = self.rule.next(after, makes_up=self.misfire is not Misfire.SKIP)
-        return None if found is None or (self.until is not None and found > self.until) else found
+            return self.rule.next(after)
+        return self.rule.next(after, makes_up=self.misfire is not Misfire.SKIP)
 
     def following(self, key: str, due_at: int, now: int) -> int | None:
         """
@@ -150,6 +165,8 @@ class Recurrence:
             facts |= {"cron": self.rule.line, "tz": self.rule.tz}
         else:
             facts |= {"every_ms": self.rule.every_ms, "anchor_at": self.rule.anchor_at}
+        if self.exclude:
+            facts |= {"exclude": [str(each) for each in self.exclude], "tz": self.exclude[0].tz}
         more = {"until": self.until, "runs_left": self.runs_left, "run_at": self.run_at}
         if self.grace_ms != MISFIRE_GRACE_MS:
             more["grace_ms"] = self.grace_ms
@@ -171,8 +188,9 @@ class Recurrence:
                 Cron(facts["cron"], facts["tz"]) if "cron" in facts else Interval(facts["every_ms"], facts["anchor_at"])
             )
             more = {name: facts[name] for name in _MORE if name in facts}
-            return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"], **more)
-        except (ValueError, TypeError, LookupError):
+            exclude = tuple(Exclusion.parse(each, facts["tz"]) for each in facts.get("exclude", ()))
+            return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"], exclude=exclude, **more)
+        except (ValueError, TypeError, LookupError, RecurrenceError):
             raise InvalidRecurrenceError("recurrence", text, "set the job again with every= or cron=") from None
 
 

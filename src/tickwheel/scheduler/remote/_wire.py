@@ -89,6 +89,7 @@ def set_body(request: SetRequest) -> dict[str, Any]:
             body[name] = getattr(request, name)
     if request.every is not None or request.cron is not None:
         body |= {"tz": request.tz, "misfire": str(request.misfire), "jitter": checks.seconds("jitter", request.jitter)}
+        body["exclude"] = [str(each) for each in request.exclude]
     if request.keep_payload:
         body["keep_payload"] = True
     if request.retry is not None:

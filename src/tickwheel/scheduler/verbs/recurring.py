@@ -6,23 +6,29 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.errors import RecurrenceError
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
-from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
+from tickwheel.scheduler.recurrence import Cron, Exclusion, Interval, Misfire, Recurrence
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from tickwheel.scheduler.model import Job
     from tickwheel.scheduler.verbs.requests import SetRequest
     from tickwheel.typing import Duration
 
-__all__ = ["RUNS_MAX", "check_once", "first_run", "interval_of", "runs_of"]
+__all__ = ["EXCLUDE_MAX", "RUNS_MAX", "check_once", "first_run", "interval_of", "runs_of"]
 
+EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
 _GRACE_MIN_MS = 1_000
+_LINES_MAX = 10
+"""Each costs some 40 microseconds an instant that it is asked about, a day a tenth of that."""
 _EVERY = "@every "
 _NOISE_MS = 1e-6
 """What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
@@ -44,11 +50,11 @@ def check_once(request: SetRequest) -> None:
     Raises:
         InvalidJobError: Naming the value and the remedy.
     """
-    if request.until is None and request.max_runs is None and request.misfire_grace is None:
+    if request.until is None and request.max_runs is None and request.misfire_grace is None and not request.exclude:
         return
-    for name in ("until", "max_runs", "misfire_grace"):
+    for name in ("until", "max_runs", "misfire_grace", "exclude"):
         value = getattr(request, name)
-        if value is not None:
+        if value is not None and value != ():
             raise InvalidJobError(name, value, "it is for recurring jobs: pass every= or cron=, or leave it out")
 
 
@@ -81,11 +87,16 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         _grace_ms(request),
         None if request.until is None else checks.at_ms(request.until, now, "until"),
         _max_runs(request.max_runs),
+        exclude=_exclude(request.exclude, rule.tz if isinstance(rule, Cron) else request.tz),
     )
     due = recurrence.nominal(after)
     if due is None or (recurrence.until is not None and recurrence.until < now):
         if request.until is not None:
             raise InvalidRecurrenceError("until", request.until, "no run is due until then: name a later instant")
+        if request.exclude:
+            raise InvalidRecurrenceError(
+                "exclude", request.exclude, "no run is left in what they exclude: exclude less"
+            )
         raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
     return max(due + recurrence.shift_ms(key), now), recurrence.to_text()
 
@@ -113,6 +124,22 @@ def _max_runs(count: int | None) -> int | None:
     if count is not None and (type(count) is not int or not 1 <= count <= RUNS_MAX):
         raise InvalidJobError("max_runs", count, f"pass an integer in 1..{RUNS_MAX}")
     return count
+
+
+def _exclude(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        raise InvalidRecurrenceError("exclude", texts, "pass a list of days and cron lines, also for one")
+    if len(texts) > EXCLUDE_MAX:
+        what = f"there are {len(texts)}, and at most {EXCLUDE_MAX} are taken: join days, as in '2026-12-24/2027-01-02'"
+        raise InvalidRecurrenceError("exclude", texts[EXCLUDE_MAX], what)
+    try:
+        found = tuple(Exclusion.parse(each, tz) for each in texts)
+    except RecurrenceError as error:
+        raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
+    lines = [str(each) for each in found if each.line is not None]
+    if len(lines) > _LINES_MAX:
+        raise InvalidRecurrenceError("exclude", lines[_LINES_MAX], f"at most {_LINES_MAX} of them may be cron lines")
+    return found
 
 
 def _cron(line: str, tz: str) -> Cron:

@@ -6,8 +6,9 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Final, NamedTuple, TypedDict
 
 from tickwheel._core import make_fast
@@ -61,6 +62,7 @@ class SetFields(TypedDict, total=False):
     jitter: Duration
     until: Instant | None
     max_runs: int | None
+    exclude: Sequence[str | date]
     trace: str | None
     keep_payload: bool
 
@@ -86,12 +88,14 @@ class SetRequest:
         if_generation: Only if the live job has this generation; 0: only if there is none.
         every: Seconds between runs, for a job that recurs in a fixed phase.
         cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
-        tz: The IANA zone that `cron` is read in.
+        tz: The IANA zone that `cron` and `exclude` are read in.
         misfire: What to do about runs that nobody could fire: "once", "all" or "skip".
         misfire_grace: With "skip", how late a run may begin and not be missed; None for a minute, at least a second.
         jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
         until: The instant after which no run is due, not counting the jitter; one at this instant is.
         max_runs: After how many runs the job is gone; retries and runs that were left out do not count.
+        exclude: What is left out of the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
+            such as "* * * * SAT,SUN"; at most 366.
         trace: A W3C traceparent, to link the firing to.
         keep_payload: Keep the payload of the pending or running job of that key, where there is one; without it a set
             that has no payload sets None.
@@ -116,6 +120,7 @@ class SetRequest:
     jitter: Duration = 0.0
     until: Instant | None = None
     max_runs: int | None = None
+    exclude: Sequence[str | date] = ()
     trace: str | None = None
     keep_payload: bool = False
 

@@ -1,0 +1,119 @@
+"""
+What a series leaves out: days, from a calendar of dates, or whatever a second cron line names.
+
+An exclusion is compared with what the wall clock of its zone shows at a run. A line of five fields excludes whole
+minutes and one of six single seconds, so `* * * * SAT,SUN` is the weekend of any rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Final
+
+from tickwheel.calendar import _fields
+from tickwheel.calendar._cron import WITH_SECONDS, Cron, check_zone, six_fields, zone_of
+from tickwheel.calendar._zones import instant_of, wall_of
+from tickwheel.errors import RecurrenceError
+
+__all__ = ["Exclusion"]
+
+_DAY: Final = timedelta(days=1)
+_GRAINS: Final = (timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), _DAY)
+_TAKES: Final = "pass a day such as '2026-12-25', days such as '2026-12-24/2027-01-02', or a cron line"
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """
+    A checked exclusion; make it with `parse`.
+
+    Attributes:
+        first: The first of the days that it excludes, or None for those of a line.
+        last: The last of them.
+        line: What it excludes otherwise, or None.
+        tz: The IANA name of the zone whose days and wall clock are meant.
+    """
+
+    first: date | None
+    last: date | None
+    line: Cron | None
+    tz: str
+
+    @classmethod
+    def parse(cls, text: object, tz: str = "UTC") -> Exclusion:
+        """
+        Read a day, the first and the last of some days with a slash between them, or a cron line.
+
+        Args:
+            text: Such a text, or a `date`.
+            tz: The zone; a line may not name another.
+
+        Raises:
+            RecurrenceError: If it cannot be read.
+            MissingExtraError: For a line without cronsim.
+        """
+        check_zone(tz)
+        if type(text) is date:
+            return cls(text, text, None, tz)
+        if not isinstance(text, str):
+            raise RecurrenceError("exclude", text, _TAKES)
+        first, slash, last = text.strip().partition("/")
+        try:
+            days = date.fromisoformat(first), date.fromisoformat(last if slash else first)
+        except ValueError:
+            return cls(None, None, _line(text, tz), tz)
+        if days[0] > days[1]:
+            raise RecurrenceError("exclude", text, "its last day is before its first: exchange them")
+        return cls(*days, None, tz)
+
+    def end(self, instant: int) -> int | None:
+        """
+        Return until when *instant* is left out, at the least, or None if it is not; both in ms since the epoch.
+        """
+        zone = zone_of(self.tz)
+        wall = wall_of(instant // 1000, zone)
+        end = self._end(wall)
+        if end is None:
+            return None
+        return max(instant_of(end, zone), instant // 1000 + 1) * 1000
+
+    def __str__(self) -> str:
+        """
+        Return the canonical text.
+        """
+        if self.line is not None:
+            return self.line.line
+        return f"{self.first}" if self.first == self.last else f"{self.first}/{self.last}"
+
+    def _end(self, wall: datetime) -> datetime | None:
+        if self.line is not None:
+            return _end_of_match(self.line.line, wall)
+        assert self.first is not None
+        assert self.last is not None
+        return datetime.combine(self.last + _DAY, time()) if self.first <= wall.date() <= self.last else None
+
+
+def _line(text: str, tz: str) -> Cron:
+    try:
+        return Cron.parse(text, tz)
+    except RecurrenceError as error:
+        if error.name == "tz":
+            raise
+        raise RecurrenceError("exclude", text, f"{_TAKES}; as a line, {error.remedy}") from None
+
+
+def _end_of_match(line: str, wall: datetime) -> datetime | None:
+    """
+    Return the end of the second, minute, hour or day of *wall* that *line* names as a whole, or None.
+    """
+    names_seconds = len(line.split()) == WITH_SECONDS
+    start = wall if names_seconds else wall.replace(second=0)
+    fields = six_fields(line)
+    if _fields.next_wall(fields, start, inclusive=True) != start:
+        return None
+    clock = [*fields.split()[:3]] if names_seconds else ["*", *fields.split()[1:3]]
+    grain = next((index for index, field in enumerate(clock) if field != "*"), len(clock))
+    shown = (wall.hour, wall.minute, wall.second)
+    hour, minute, second = (*shown[: len(shown) - grain], *(0,) * grain)
+    return datetime.combine(wall.date(), time(hour, minute, second)) + _GRAINS[grain]
