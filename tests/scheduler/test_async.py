@@ -149,15 +149,15 @@ def test_a_loop_that_is_closed_too_early(file_url):
 
     async def main():
         await scheduler.start()
-        await scheduler.set("k", delay=0.2, handler="h")
 
     asyncio.run(main())
+    client = Scheduler(file_url)
+    client.set("k", delay=0, handler="h")
     deadline = time.monotonic() + 20
     while scheduler.stats()["waiting"] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.002)
     asyncio.run(scheduler.stop())
-    client = Scheduler(file_url)
     assert (client.get("k").state, client.get("k").attempt) == (State.PENDING, 0)
     client.stop()
 

@@ -126,7 +126,7 @@ def test_too_late(scheduler, record):
     @scheduler.handler("h")
     def handler(payload):
         record(payload)
-        go_on.wait(10)
+        go_on.wait(60)
 
     scheduler.set("k", delay=0, handler="h", payload=1)
     record.wait(1)
@@ -149,7 +149,7 @@ def test_set_anew_while_running(scheduler, record, events):
     @scheduler.handler("h")
     def handler(payload):
         record(payload)
-        go_on.wait(10)
+        go_on.wait(60)
 
     scheduler.set("k", delay=0, handler="h", payload=1)
     record.wait(1)
@@ -196,14 +196,14 @@ def test_expired(scheduler, events):
     @scheduler.handler("blocker")
     async def blocker(_payload):
         started.set()
-        go_on.wait(10)  # holds the loop, as a careless handler does
+        go_on.wait(60)  # holds the loop, as a careless handler does
 
     @scheduler.handler("h")
     async def handler(_payload):
         raise AssertionError("an expired job was fired")
 
     scheduler.set("blocker", delay=0, handler="blocker")
-    started.wait(10)
+    started.wait(60)
     scheduler.set("k", delay=0, handler="h", expires=0.001)
     threading.Timer(0.05, go_on.set).start()
     (expired,) = told.of(JobExpired)

@@ -12,6 +12,7 @@ import pytest
 
 from tickwheel.observe.events import JobDied, JobFired, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, Outcome, RetryPolicy, SchedulerOptions, SetRequest
+from tickwheel.testing import ManualClock
 
 
 @pytest.fixture
@@ -178,24 +179,26 @@ def test_a_busy_key_delays_no_other(scheduler, record):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_heartbeat(scheduler, events, is_async):
+def test_heartbeat(url, make, events, is_async):
     """
     A handler that reports progress may take longer than its timeout.
     """
+    clock = ManualClock()
+    scheduler = make(url, clock=clock).start()
     told = events(scheduler)
 
     def long(_payload, firing):
         for _ in range(8):
             assert firing.heartbeat()
-            time.sleep(0.05)  # the work
+            clock.advance(1)  # the work
 
     async def long_async(_payload, firing):
         for _ in range(8):
             assert firing.heartbeat()
-            await asyncio.sleep(0.05)
+            clock.advance(1)
 
     policy = RetryPolicy(attempts=1)
-    scheduler.handler("h", timeout=0.25, retry=policy)(long_async if is_async else long)
+    scheduler.handler("h", timeout=5, retry=policy)(long_async if is_async else long)
     scheduler.set("k", delay=0, handler="h")
     told.wait_for(lambda: any(isinstance(each, JobSucceeded | JobDied) for each in told.items))
     assert isinstance(told.items[-1], JobSucceeded)

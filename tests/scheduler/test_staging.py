@@ -105,11 +105,11 @@ def test_set_while_full(url, make, record):
     assert sorted(record.wait(500)) == list(range(500))
 
 
-def test_another_process_writes(file_url, make, record, events):
+def test_another_process_writes(file_url, make, clock, record, events):
     """
     What a client of the same file sets, moves and cancels is fired accordingly by the owner.
     """
-    owner, client = make(file_url).start(), make(file_url)
+    owner, client = make(file_url, clock=clock).start(), make(file_url, clock=clock)
     told = events(owner)
     owner.handler("h")(record)
     client.set("now", delay=0, handler="h", payload="now")
@@ -118,6 +118,9 @@ def test_another_process_writes(file_url, make, record, events):
         owner.set(key, delay=0.4, handler="h", payload=key)
     client.move("moved", delay=0.1)
     client.cancel("cancelled")
+    clock.advance(0.2)
+    assert record.wait(2) == ["now", "moved"]
+    clock.advance(0.3)
     assert record.wait(3) == ["now", "moved", "kept"]
     done(told, 3)
     assert client.stats()["pending"] == 0

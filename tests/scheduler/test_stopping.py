@@ -55,7 +55,7 @@ def test_stop_leaves_what_is_pending(make, file_url, record):
     scheduler = make(file_url).start()
     scheduler.handler("h")(record)
     scheduler.set_many([SetRequest(f"k{n}", delay=0.001 + n * 0.002, handler="h", payload=n) for n in range(200)])
-    assert scheduler.stop(timeout=5) == []
+    assert scheduler.stop(timeout=60) == []
     after = make(file_url)
     left = after.stats()["pending"]
     ran = list(record.items)
@@ -80,8 +80,8 @@ def test_stop_waits_for_handlers(make, file_url, record):
         record("done")
 
     scheduler.set("k", delay=0, handler="h")
-    assert started.wait(10)
-    assert scheduler.stop(timeout=10) == []
+    assert started.wait(60)
+    assert scheduler.stop(timeout=60) == []
     assert record.items == ["done"]
     assert make(file_url).get("k") is None
 
@@ -104,7 +104,7 @@ def test_stop_in_time(make, file_url, is_async):
 
     scheduler.handler("h")(slow_async if is_async else slow)
     scheduler.set("k", delay=0, handler="h")
-    assert started.wait(30)
+    assert started.wait(60)
     before = time.monotonic()
     (running,) = scheduler.stop(timeout=1.0)
     assert time.monotonic() - before < 30  # a second, and what a slow disk takes
@@ -125,7 +125,7 @@ def test_stop_in_time(make, file_url, is_async):
     assert again == [2]
 
 
-def test_what_waits_for_a_worker_is_given_back(make, file_url):
+def test_what_waits_for_a_worker_is_given_back(make, file_url, until):
     """
     Jobs that were begun and found no worker are pending after the stop, with no attempt counted.
     """
@@ -135,13 +135,20 @@ def test_what_waits_for_a_worker_is_given_back(make, file_url):
     @scheduler.handler("h")
     def handler(_payload):
         started.set()
-        go_on.wait(30)
+        go_on.wait(300)
 
     scheduler.set_many([SetRequest(f"k{n}", delay=0, handler="h") for n in range(10)])
-    assert started.wait(10)
-    threading.Timer(0.1, go_on.set).start()
-    assert scheduler.stop(timeout=10) == []
-    left = make(file_url).list().jobs
+    assert started.wait(60)
+    until(lambda: scheduler.stats()["waiting"] == 9)
+    other = make(file_url)
+    left_running = []
+    stopping = threading.Thread(target=lambda: left_running.append(scheduler.stop(timeout=60)))
+    stopping.start()
+    until(lambda: other.stats()["pending"] == 9)
+    go_on.set()
+    stopping.join(60)
+    assert left_running == [[]]
+    left = other.list().jobs
     assert len(left) == 9
     assert {(job.state, job.attempt) for job in left} == {(State.PENDING, 0)}
 
@@ -153,7 +160,7 @@ def test_ends_that_still_gather_are_written(make, file_url, record, monkeypatch)
     monkeypatch.setattr(_settler, "_PAUSE_S", 100.0)
     scheduler = make(file_url).start()
     go_on = threading.Event()
-    scheduler.handler("hung")(lambda _: go_on.wait(30))
+    scheduler.handler("hung")(lambda _: go_on.wait(300))
     scheduler.handler("h")(record)
     scheduler.set("hung", delay=0, handler="hung")
     for n in range(3):
@@ -180,7 +187,7 @@ def test_stop_from_inside_a_handler(make, file_url, record, is_async):
     scheduler.handler("h")(stopper_async if is_async else stopper)
     scheduler.set("k", delay=0, handler="h")
     assert record.wait(1) == [[]]
-    scheduler.stop(timeout=10)  # waits for the other
+    scheduler.stop(timeout=60)  # waits for the other
     assert not scheduler.is_started
     assert make(file_url).get("k") is None
 
@@ -198,7 +205,7 @@ def test_stop_from_a_hook(make, url):
     scheduler.subscribe(hook)
     scheduler.handler("h")(lambda _: None)
     scheduler.set("k", delay=0, handler="h")
-    assert stopped.wait(20)
+    assert stopped.wait(60)
 
 
 def test_two_stops_at_once(make, url):
@@ -211,10 +218,10 @@ def test_two_stops_at_once(make, url):
     @scheduler.handler("h")
     def handler(_payload):
         started.set()
-        go_on.wait(30)
+        go_on.wait(300)
 
     scheduler.set("k", delay=0, handler="h")
-    assert started.wait(10)
+    assert started.wait(60)
     seen = []
 
     def stop():
@@ -226,7 +233,7 @@ def test_two_stops_at_once(make, url):
         thread.start()
     threading.Timer(0.1, go_on.set).start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert seen == [False, False]
 
 
@@ -271,11 +278,11 @@ def test_threads_end(make, url):
     scheduler.handler("s")(lambda _: None)
     scheduler.set("s", delay=0, handler="s")
     scheduler.set("k", delay=0.05, handler="h")
-    assert done.wait(10)
+    assert done.wait(60)
     scheduler.stop()
     left = [each for each in set(threading.enumerate()) - before if each.name.startswith("tickwheel")]
     for thread in left:
-        thread.join(5)
+        thread.join(60)
     assert [thread.name for thread in left if thread.is_alive()] == []
 
 
