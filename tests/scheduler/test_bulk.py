@@ -89,7 +89,7 @@ def test_move_by_a_shift(client):
     assert client.bulk("move", handler="other", shift=-2 * HOUR).changed == 2
     after = [client.get(job.key).due_at - job.due_at for job in jobs]
     assert after[0] == after[2] == 1_800_000
-    assert all(-3_780_000 <= step <= -3_600_000 for step in (after[1], after[3]))
+    assert all(-3_780_001 <= step <= -3_600_000 for step in (after[1], after[3]))  # an instant is rounded up
 
 
 def test_spread(client):
@@ -247,7 +247,7 @@ def scheduler_that_holds(url, make, record):
     @made.handler("waits")
     def wait(payload):
         record(payload)
-        gate.wait(20)
+        gate.wait(300)
 
     yield made.start(), record.wait, gate.set
     gate.set()
