@@ -76,7 +76,7 @@ def test_handlers_run_on_the_callers_loop(url):
 
         await scheduler.start()
         await scheduler.set("k", delay=0.02, handler="h", payload=5)
-        assert await asyncio.wait_for(seen.get(), 20) == (5, 1, asyncio.get_running_loop())
+        assert await asyncio.wait_for(seen.get(), 60) == (5, 1, asyncio.get_running_loop())
         assert await scheduler.stop() == []
 
     asyncio.run(main())
@@ -96,7 +96,7 @@ def test_sync_handlers_do_not_hold_the_loop(url):
                 asyncio.run_coroutine_threadsafe(seen.put(payload), loop).result(20)
 
             await scheduler.set("k", delay=0, handler="h", payload=1)
-            assert await asyncio.wait_for(seen.get(), 20) == 1
+            assert await asyncio.wait_for(seen.get(), 60) == 1
 
     asyncio.run(main())
 
@@ -153,7 +153,7 @@ def test_a_loop_that_is_closed_too_early(file_url):
     asyncio.run(main())
     client = Scheduler(file_url)
     client.set("k", delay=0, handler="h")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while scheduler.stats()["waiting"] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.002)
@@ -181,7 +181,7 @@ def test_a_task_that_is_cancelled(file_url):
 
         await scheduler.start()
         await scheduler.set("k", delay=0, handler="h")
-        await asyncio.wait_for(started.wait(), 20)
+        await asyncio.wait_for(started.wait(), 60)
         (running,) = await scheduler.stop(timeout=0.5)
         assert (running.job.key, ended.is_set()) == ("k", True)
         after = AsyncScheduler(file_url)

@@ -228,7 +228,7 @@ def test_timeout(scheduler, events, is_async):
     go_on = threading.Event()
 
     def slow(_payload):
-        go_on.wait(10)
+        go_on.wait(300)
 
     async def slow_async(_payload):
         await asyncio.sleep(10)
@@ -251,7 +251,7 @@ def test_hung_handlers_hold_no_worker(url, make, record):
     """
     scheduler = make(url, options=SchedulerOptions(workers=2)).start()
     go_on = threading.Event()
-    scheduler.handler("hung", timeout=0.02, retry=RetryPolicy(attempts=1))(lambda _: go_on.wait(20))
+    scheduler.handler("hung", timeout=0.02, retry=RetryPolicy(attempts=1))(lambda _: go_on.wait(300))
     scheduler.handler("quick")(record)
     scheduler.set_many([SetRequest(f"hung{n}", delay=0, handler="hung") for n in range(4)])
     scheduler.set("quick", delay=0.1, handler="quick", payload=1)

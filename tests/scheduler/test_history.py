@@ -186,7 +186,7 @@ def test_async_face(url):
                 raise ValueError
 
             await scheduler.set("k", delay=0, handler="h")
-            await asyncio.wait_for(failed.wait(), 20)
+            await asyncio.wait_for(failed.wait(), 60)
             (record,) = await scheduler.history("k")
             assert record.traceback.endswith("raise ValueError\nValueError")
             assert "asyncio" not in record.traceback

@@ -53,7 +53,7 @@ def test_concurrency(scheduler, record, limit):
     @scheduler.handler("few", concurrency=limit)
     def few(payload):
         with crowd:
-            go_on.wait(20)
+            go_on.wait(300)
             time.sleep(0.001)  # lets the others in, if they may
         record(payload)
 
@@ -93,7 +93,7 @@ def test_what_waits_for_its_lane_can_be_cancelled(scheduler, record):
     @scheduler.handler("h", concurrency=1)
     def handler(payload):
         record(payload)
-        go_on.wait(20)
+        go_on.wait(300)
 
     scheduler.set("first", delay=0, handler="h", payload="first")
     record.wait(1)
@@ -166,7 +166,7 @@ def test_a_busy_key_delays_no_other(scheduler, record):
     While a key waits for its running job, other keys fire.
     """
     go_on = threading.Event()
-    scheduler.handler("slow")(lambda _: go_on.wait(20))
+    scheduler.handler("slow")(lambda _: go_on.wait(300))
     scheduler.handler("h")(record)
     scheduler.set("k", delay=0, handler="slow")
     while scheduler.stats()["in_flight"] == 0:

@@ -136,7 +136,7 @@ def test_another_process_wakes_an_idle_owner(file_url, make, clock, record):
     assert job is not None
     waited = time.monotonic()
     while owner._core._owner._resources.timers.next_expiration() is None:
-        assert time.monotonic() - waited < 20
+        assert time.monotonic() - waited < 60
         time.sleep(0.001)
     clock.advance(HOUR + 1)
     assert record.wait(1) == [1]

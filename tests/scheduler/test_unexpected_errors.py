@@ -180,7 +180,7 @@ def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
     monkeypatch.setattr(store, "prune", lambda *_: has_pruned.set())
     refused = no_threads("tickwheel-pruner")
     make(store).start()
-    assert has_pruned.wait(20)
+    assert has_pruned.wait(60)
     assert len(refused) == 2
 
 
@@ -239,7 +239,7 @@ def test_waiting_goes_on(monkeypatch, caplog):
         has_started.set()
 
     _standby.Standby(Runtime()).begin(start)
-    assert has_started.wait(20)
+    assert has_started.wait(60)
     assert [line.message for line in caplog.records] == [
         "this scheduler could not become the owner; it will try again"
     ] * 2

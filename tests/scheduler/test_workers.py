@@ -58,7 +58,7 @@ class Work:
         Wait until *count* items ran.
         """
         with self._grown:
-            assert self._grown.wait_for(lambda: len(self.ran) >= count, 20)
+            assert self._grown.wait_for(lambda: len(self.ran) >= count, 60)
 
 
 @pytest.fixture
@@ -87,10 +87,10 @@ def test_a_slow_item_delays_nobody(work):
     While some items block, the others run; with every worker blocked, they wait.
     """
     go_on = threading.Event()
-    work.put([lambda: go_on.wait(20)] * 3 + [lambda: None] * 100)
+    work.put([lambda: go_on.wait(300)] * 3 + [lambda: None] * 100)
     work.wait(100)
     assert len(work.ran) == 100
-    work.put([lambda: go_on.wait(20)])
+    work.put([lambda: go_on.wait(300)])
     work.put([lambda: None])
     go_on.set()
     work.wait(105)
@@ -135,7 +135,7 @@ def test_another_in_place_of_a_leaked_one(work):
     Work goes on beside a thread that has leaked; once that is back, there is one fewer again.
     """
     go_on = threading.Event()
-    held, _ = work.put([lambda: go_on.wait(20), lambda: None])
+    held, _ = work.put([lambda: go_on.wait(300), lambda: None])
     while work.queue.waiting > 1:
         time.sleep(0.001)  # it has not begun
     work.workers.leak(held)
@@ -168,8 +168,8 @@ def test_taken_back(work):
     What no worker has begun can be taken back.
     """
     begun, go_on = threading.Event(), threading.Event()
-    _, *waiting = work.put([lambda: (begun.set(), go_on.wait(20)), *[lambda: None] * 5])
-    assert begun.wait(20)
+    _, *waiting = work.put([lambda: (begun.set(), go_on.wait(300)), *[lambda: None] * 5])
+    assert begun.wait(60)
     assert work.queue.take_back() == waiting
     go_on.set()
     work.wait(1)

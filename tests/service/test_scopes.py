@@ -15,7 +15,7 @@ def until(call):
     """
     Ask until the answer is something, and return it.
     """
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while not (found := call()):
         assert time.monotonic() < give_up
     return found

@@ -49,7 +49,7 @@ def lines(path):
     """
     Return the process ids that were noted, waiting for one.
     """
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while not (path.exists() and path.read_text().endswith("\n")):
         assert time.monotonic() < give_up
         time.sleep(0.01)  # another process gives no signal
@@ -172,7 +172,7 @@ def has_ended(pid):
     Return once no process of that id runs.
     """
     stat = Path(f"/proc/{pid}/stat")
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while True:
         try:
             if stat.read_text().rpartition(")")[2].split()[0] == "Z":  # nobody waits for an orphan in a container
