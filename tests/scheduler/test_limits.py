@@ -44,7 +44,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-def test_concurrency(scheduler, record, limit):
+def test_concurrency(scheduler, record, until, limit):
     """
     Of a limited handler no more run at once than allowed; all run, and another handler does not wait.
     """
@@ -61,6 +61,7 @@ def test_concurrency(scheduler, record, limit):
     scheduler.set_many([SetRequest(f"few{n}", delay=0, handler="few", payload=n) for n in range(40)])
     scheduler.set("free", delay=0.05, handler="free", payload="free")
     assert record.wait(1) == ["free"]
+    until(lambda: crowd.inside == limit)
     assert scheduler.stats()["in_flight"] == limit
     go_on.set()
     assert sorted(record.wait(41)[1:]) == list(range(40))
