@@ -19,15 +19,22 @@ __all__ = ["command"]
 @click.argument("key", required=False, shell_complete=complete_key)
 @bulk_options
 @generation_option
+@click.option("--running", is_flag=True, help="Ask the job KEY to stop if it runs.")
 @store_option
 @json_option
-def command(key: str | None, if_generation: int | None, store: str, *, as_json: bool, **chosen: Any) -> None:
+def command(
+    key: str | None, if_generation: int | None, store: str, *, running: bool, as_json: bool, **chosen: Any
+) -> None:
     """
     Cancel the pending job KEY, or remove it where it is dead; or cancel all jobs that a filter chooses.
     """
     many = is_bulk(chosen, key, if_generation)
     with opened(store) as scheduler:
+        if many and running:
+            message = "--running is for one job: give its KEY, and no filter"
+            raise click.UsageError(message)
         if many:
             change_all(scheduler, "cancel", chosen, as_json=as_json)
         else:
-            print_answer(key or "", scheduler.cancel(key or "", if_generation=if_generation), as_json=as_json)
+            answer = scheduler.cancel(key or "", running=running, if_generation=if_generation)
+            print_answer(key or "", answer, as_json=as_json)

@@ -30,6 +30,7 @@ __all__ = [
     "JobResumed",
     "JobSet",
     "JobSnoozed",
+    "JobStopped",
     "JobSucceeded",
     "OwnershipGained",
     "OwnershipLost",
@@ -207,6 +208,15 @@ class JobExpired(FiringEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class JobStopped(FiringEvent):
+    """
+    An attempt has ended, without success, after its job was cancelled while it ran; it is not tried again.
+    """
+
+    ran_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class SettleRefused(FiringEvent):
     """
     The end of a firing was not written: the job was set again meanwhile, or this scheduler is not its owner any more.
@@ -281,6 +291,7 @@ Event: TypeAlias = (
     | JobSnoozed
     | JobDied
     | JobExpired
+    | JobStopped
     | SettleRefused
     | OwnershipGained
     | OwnershipLost

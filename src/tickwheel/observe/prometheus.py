@@ -32,6 +32,7 @@ _COUNTERS: Final = {
     "expired": "Runs that were left out, because they expired or were missed.",
     "dead_total": "Jobs that became dead letters.",
     "given_back": "Attempts that a stop gave back before they were handed over.",
+    "stopped": "Attempts that ended, without success, after their jobs were cancelled while they ran.",
     "refused": "Ends of firings that the store refused: set again meanwhile, or owned by another.",
     "commits": "Commits to the store.",
 }

@@ -20,6 +20,7 @@ from tickwheel.observe.events import (
     JobResumed,
     JobSet,
     JobSnoozed,
+    JobStopped,
     JobSucceeded,
     StoreFailed,
 )
@@ -38,6 +39,7 @@ _ROUTINE: Final = (
     JobFired,
     JobSucceeded,
     JobSnoozed,
+    JobStopped,
     JobExpired,
 )
 """What goes as it should."""

@@ -31,6 +31,8 @@ class Outcome(StrEnum):
 
     From a store it means less: an attempt is counted, and the write comes without its `AttemptStatus`.
     """
+    STOPPING = "stopping"
+    """The job is running, is asked to stop, and is not tried again: the answer to a cancel of what runs."""
     NOT_FOUND = "not_found"
     WRONG_GENERATION = "wrong_generation"
     """The job has another generation than the caller asked for, or than the firing that wants to settle it."""

@@ -9,6 +9,7 @@ The durable scheduler's errors.
       HandlerNotFoundError      LookupError    permanent   register the handler; its jobs wait for it
       HandlerFailedError        RuntimeError   transient   what a handler in a process raised, or how the process ended
       DeliveryError             OSError        transient   the receiver did not confirm: the job is tried again
+      JobStoppedError           RuntimeError   permanent   stop: the job was cancelled while it ran
       LeaseEndedError           RuntimeError   permanent   drop the work: somebody else does it again, or did
       TooManyWaitingError       RuntimeError   transient   let fewer workers wait at once, for more firings each
       UnsupportedError          RuntimeError   permanent   do it where it can be done, as it says
@@ -34,6 +35,7 @@ __all__ = [
     "InvalidJobError",
     "InvalidRecurrenceError",
     "InvalidValueError",
+    "JobStoppedError",
     "LeaseEndedError",
     "RecurrenceError",
     "StoreError",
@@ -89,6 +91,19 @@ class HandlerNotFoundError(TickwheelError, LookupError):
         """
         self.handler = handler
         super().__init__(f"no handler is named {handler!r}: register it with @scheduler.handler({handler!r})")
+
+
+class JobStoppedError(TickwheelError, RuntimeError):
+    """
+    The job was cancelled while it ran: its handler is to stop.
+    """
+
+    def __init__(self, fire_id: str) -> None:
+        """
+        Name the attempt by its *fire_id*.
+        """
+        self.fire_id = fire_id
+        super().__init__(f"{fire_id} was cancelled while it ran: let this error end the handler")
 
 
 class DeliveryError(TickwheelError, OSError):

@@ -192,16 +192,26 @@ class Move:
 @record
 class Cancel:
     """
-    Remove a pending or dead job. Answers CANCELLED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
+    Remove a pending or dead job. Answers CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
     One whose attempt is counted is pending if *over* says that it never starts. One that recurs is removed after its
     start, too: this run goes on, no other begins, and its settle is refused. CANCELLED carries the job as it was.
+
+    Attributes:
+        key: The job's.
+        if_generation: Only if it has this generation.
+        over: What is known of the attempt that is counted for it.
+        actor: As for a `Set`.
+        stops: Whether an attempt that has started is to stop. The answer is STOPPING then: a job that fires once
+            expires at this moment, so that it is not tried again however the attempt ends, and one that recurs is
+            removed. Its owner hears of it by `request_withdrawal`.
     """
 
     key: str
     if_generation: int | None = None
     over: AttemptStatus | None = None
     actor: Actor | None = None
+    stops: bool = False
 
 
 @record

@@ -104,10 +104,18 @@ _LATENESS: Final[dict[str, Any]] = {
     "histogram": [[0.5, 1], [1.0, 1], [None, 0]],
     "traces": [{"lateness_ms": 0.7, "fired_at": _DUE_AT, "trace": f"00-{'4b':0>32}-{'9c':0>16}-01"}],
 }
-_RESULTS: Final = {"succeeded": 2, "retried": 0, "snoozed": 0, "dead_total": 0, "expired": 0, "given_back": 0}
+_RESULTS: Final = {
+    "succeeded": 2,
+    "retried": 0,
+    "snoozed": 0,
+    "dead_total": 0,
+    "expired": 0,
+    "given_back": 0,
+    "stopped": 0,
+}
 _STATS: Final[dict[str, Any]] = {
     **dict.fromkeys(("running", "dead", "failed", "retried", "snoozed", "expired", "dead_total", "refused"), 0),
-    **dict.fromkeys(("given_back", "waiting", "in_flight", "paused"), 0),
+    **dict.fromkeys(("given_back", "stopped", "waiting", "in_flight", "paused"), 0),
     "now": _SET_AT,
     "changes": 7,
     "pending": 1,

@@ -24,7 +24,7 @@ from tickwheel.service.refusals import check_set
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decode
 
-__all__ = ["HISTORY_FIELDS", "LIST_FIELDS", "PREFIX", "Jobs"]
+__all__ = ["CANCEL_FIELDS", "HISTORY_FIELDS", "LIST_FIELDS", "PREFIX", "Jobs"]
 
 PREFIX: Final = b"/v1/jobs/"
 """What precedes the key in the address of a job."""
@@ -58,6 +58,10 @@ HISTORY_FIELDS: Final[dict[str, Any]] = {
     "limit": LIST_FIELDS["limit"],
 }
 """The same of a history's."""
+CANCEL_FIELDS: Final[dict[str, Any]] = {
+    "running": {"type": "boolean", "default": False, "description": "Ask the job to stop if it runs."},
+}
+"""The same of a cancel's."""
 _ORDERS: Final = ("key", "due")
 _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)
@@ -104,10 +108,12 @@ class Jobs:
     @heeds_prefix
     async def cancel(self, call: Request) -> Reply:
         """
-        Cancel a pending job, or remove a dead one.
+        Cancel a pending job, or remove a dead one; with `running=true`, ask one that runs to stop.
         """
-        key, wanted = _key(call), wanted_generation(call)
-        return answer_reply(key, await self._scheduler.cancel(key, if_generation=wanted), wanted)
+        key, fields = _key(call), query(call, CANCEL_FIELDS)
+        wanted = wanted_generation(call)
+        running = to_flag("running", fields["running"]) if "running" in fields else False
+        return answer_reply(key, await self._scheduler.cancel(key, running=running, if_generation=wanted), wanted)
 
     @heeds_prefix
     async def get(self, call: Request) -> Reply:

@@ -45,7 +45,7 @@ from tickwheel.service.fleet import Fleet, FleetDocument
 from tickwheel.service.history import HistoryDocument
 from tickwheel.service.http import Request
 from tickwheel.service.incidents import INCIDENT_FIELDS, Incidents, IncidentsDocument
-from tickwheel.service.jobs import HISTORY_FIELDS, LIST_FIELDS, Jobs
+from tickwheel.service.jobs import CANCEL_FIELDS, HISTORY_FIELDS, LIST_FIELDS, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.metrics import Metrics
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument, Pulls
@@ -148,7 +148,15 @@ def operations(
             MoveBody,
             has_conditions=True,
         ),
-        Operation("DELETE", key, jobs.cancel, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True),
+        Operation(
+            "DELETE",
+            key,
+            jobs.cancel,
+            {200: AnswerDocument},
+            (*_WRITE_ONE, *_STORE),
+            query=CANCEL_FIELDS,
+            has_conditions=True,
+        ),
         Operation(
             "POST", f"{key}:run", jobs.run_now, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True
         ),

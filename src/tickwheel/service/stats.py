@@ -88,6 +88,7 @@ class ResultsDocument(TypedDict):
     dead_total: int
     expired: int
     given_back: int
+    stopped: int
 
 
 class HandlerResultsDocument(ResultsDocument):
@@ -179,6 +180,7 @@ class StatsDocument(TypedDict):
     expired: int
     dead_total: int
     given_back: int
+    stopped: int
     refused: int
     staged: int
     in_memory: int

@@ -123,7 +123,7 @@ class StoreModel:
             new = replace(new, expires_at=new.expires_at - write.job.due_at + due_at)
         return (Outcome.REPLACED if live_generation else Outcome.CREATED), new
 
-    def _ask(self, write: Move | Cancel | Replay, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: PLR0911 - cases
+    def _ask(self, write: Move | Cancel | Replay, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: C901, PLR0911 - cases
         wanted = {Move: ("pending", "running"), Cancel: ("pending", "running", "dead"), Replay: ("dead",)}
         if job is None or job.state not in wanted[type(write)]:
             return Outcome.NOT_FOUND, job
@@ -135,9 +135,11 @@ class StoreModel:
             if _as_known(write, job).state == "pending":
                 return self._ask(write, _as_known(write, job))
         if isinstance(write, Cancel):
-            if job.state == "running" and not job.recurrence:
-                return Outcome.TOO_LATE, job
-            return Outcome.CANCELLED, None
+            if job.state != "running":
+                return Outcome.CANCELLED, None
+            if write.stops:
+                return Outcome.STOPPING, None if job.recurrence else replace(job, expires_at=NEW)
+            return (Outcome.CANCELLED, None) if job.recurrence else (Outcome.TOO_LATE, job)
         if job.state == "running":
             return Outcome.TOO_LATE, job
         moved = self._at(job, write.due_at)

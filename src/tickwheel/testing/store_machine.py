@@ -162,7 +162,7 @@ class _Machine:
         if kind is Set:
             return self.draw_set(key)
         if kind is Cancel:
-            return Cancel(key, self.draw_condition(key), self.draw_status(key))
+            return Cancel(key, self.draw_condition(key), self.draw_status(key), stops=rng.random() < 0.5)
         if kind is Move:
             return Move(key, self.draw_instant(), self.draw_condition(key), over=self.draw_status(key))
         if kind is SetPause:

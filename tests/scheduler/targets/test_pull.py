@@ -273,6 +273,12 @@ class _End:
     def __init__(self, record, firing):
         self.record, self.firing = record, firing
 
+    def has_ended(self):
+        """
+        Return that it goes on.
+        """
+        return False
+
     def start(self):
         """
         Let it start.

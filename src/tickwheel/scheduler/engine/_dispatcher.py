@@ -28,8 +28,9 @@ from tickwheel.scheduler.engine._timeouts import Timeouts, too_long
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.engine.resources import Resources
+from tickwheel.scheduler.errors import JobStoppedError
 from tickwheel.scheduler.model import Answer
-from tickwheel.scheduler.targets import Abandoned, Call, End, Firing
+from tickwheel.scheduler.targets import Abandoned, Call, End, Firing, Retry, Snooze
 
 __all__ = ["Dispatcher"]
 
@@ -191,6 +192,21 @@ class Dispatcher:
         self._held.pop(entry, None)
         return self._settler.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
 
+    def stop(self, entry: StagedJob) -> None:
+        """
+        Ask *entry*, which runs and whose job was cancelled, to stop; from any thread, and without waiting.
+        """
+        call = entry.call
+        entry.is_stopped = True
+        if call is None:
+            return
+        if call.is_held:
+            self.end_held(entry, None, JobStoppedError(entry.job.key), None)
+        elif call.is_async:
+            self._of_tasks.stop(entry)
+        elif (kill := entry.expire) is not None:
+            kill()
+
     def _may_start(self, entry: StagedJob) -> bool:
         """
         Make the last check: what starts after it can be neither moved nor cancelled any more.
@@ -261,6 +277,8 @@ class Dispatcher:
         limit = asyncio.timeout(None)  # `Timeouts` says when
         entry.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, _expire, limit)
         self._of_tasks.begin(entry)
+        if entry.is_stopped:  # between its start and here
+            self._of_tasks.stop(entry)
         arguments = self._arguments(entry, call, self._of_tasks)
         try:
             async with limit:
@@ -312,7 +330,7 @@ class Dispatcher:
         if not call.wants_firing:
             return (decode_payload(job.payload),)
         trace = None if entry.span is None else entry.span.trace
-        firing = Firing(job, entry.attempt, entry.fired_at, partial(timeouts.beat, entry), trace)
+        firing = Firing(job, entry.attempt, entry.fired_at, partial(timeouts.beat, entry), trace, entry)
         return (decode_payload(job.payload), firing) if call.wants_payload else (firing,)
 
     def _judge(
@@ -328,6 +346,8 @@ class Dispatcher:
         job, epoch = entry.job, entry.epoch
         if begun is not None:
             entry.ran_ms = (self._clock.monotonic() - begun) * 1000
+        if entry.is_stopped and (error is not None or issubclass(type(result), Retry | Snooze)):
+            return _verdict.stopped(job, epoch)
         if result is None and error is None and job.recurrence is None:  # most end so, and need no clock
             return _verdict.succeeded(job, epoch)
         now = self._elapsed.now_ms(job)
@@ -364,6 +384,9 @@ class _HeldEnd:
 
     def start(self) -> Callable[[], object] | None:
         return self._dispatcher.start_held(self._entry)
+
+    def has_ended(self) -> bool:
+        return self._entry.phase not in (Phase.BEGUN, Phase.RUNNING)
 
     def __call__(
         self,

@@ -2,7 +2,7 @@
 The recorder: adds to a settle what the history keeps of the attempt, so that both are written in one commit.
 
     how much is kept     "none"   "failures"                  "usual"                        "all"
-    of one that          -        failed, died or expired     and every run of a job that    and every success and
+    of one that          -        failed, died, expired, or   and every run of a job that    and every success and
                                                               recurs                         snooze
 """
 
@@ -24,7 +24,7 @@ _OUTCOMES: Final = {ending: ending.value for ending in Ending} | {Ending.RETRIED
 """By ending, the word that users read."""
 
 _SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
-_FAILURES: Final = (Ending.RETRIED, Ending.DIED, Ending.EXPIRED)
+_FAILURES: Final = (Ending.RETRIED, Ending.DIED, Ending.EXPIRED, Ending.STOPPED)
 
 
 class Recorder:

@@ -21,6 +21,7 @@ from tickwheel.observe.events import (
     JobExpired,
     JobFailed,
     JobSnoozed,
+    JobStopped,
     JobSucceeded,
     SettleRefused,
 )
@@ -208,7 +209,7 @@ class Settler:
                 on_answer(answer)
 
 
-def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:
+def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:  # noqa: PLR0911 - one for each ending
     """
     Return what hooks get for a firing that has ended.
     """
@@ -224,6 +225,8 @@ def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:
             return JobFailed(*common, error, due_at or 0)
         case Ending.SNOOZED | Ending.GIVEN_BACK:
             return JobSnoozed(*common, due_at or 0)
+        case Ending.STOPPED:
+            return JobStopped(*common, entry.ran_ms)
         case Ending.EXPIRED:
             return JobExpired(*common, job.due_at, due_at)
         case Ending.DIED:

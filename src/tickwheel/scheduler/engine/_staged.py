@@ -230,6 +230,13 @@ class StagedJobs:
         entry = self._busy.get(generation)
         return entry is not None and not entry.has_started
 
+    def running(self, generation: int) -> StagedJob | None:
+        """
+        Return what runs of *generation* here, if anything does.
+        """
+        entry = self._busy.get(generation)
+        return entry if entry is not None and entry.phase is Phase.RUNNING else None
+
     def end(self, entry: StagedJob) -> bool:
         """
         Note that *entry* has ended; False if it had before, so that of a result and a timeout one counts.

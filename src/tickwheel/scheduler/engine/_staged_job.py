@@ -85,7 +85,8 @@ class StagedJob:
         call: How to run it, from its instant on.
         late_at: When its timeout is over, by the monotonic clock.
         is_late: Whether that was so.
-        expire: Cancels its task, if it is one.
+        expire: Cancels its task, or kills its process, if it has one.
+        is_stopped: Whether its job was cancelled while it ran.
         has_started: Whether its target has it, or had.
         begun_at: When its target began with it, in monotonic seconds, if anybody wants to know.
         fired_at: The same in ms of the store's clock; 0 before.
@@ -105,6 +106,7 @@ class StagedJob:
         "has_started",
         "is_booked",
         "is_late",
+        "is_stopped",
         "job",
         "lane",
         "late_at",
@@ -123,6 +125,7 @@ class StagedJob:
         self.call: Call | None = None
         self.late_at = math.inf
         self.is_late = False
+        self.is_stopped = False
         self.expire: Callable[[], object] | None = None
         self.has_started = False
         self.begun_at: float | None = None

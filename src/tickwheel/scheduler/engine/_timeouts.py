@@ -82,6 +82,14 @@ class Timeouts:
         self.begin(entry)
         return True
 
+    def stop(self, entry: StagedJob) -> None:
+        """
+        End *entry*, a task whose job was cancelled, as if its time were over.
+        """
+        if entry.expire is not None:  # else it begins, and looks for itself, or has ended
+            entry.late_at = self._now()
+            self._look_before(entry.late_at)
+
     def _look_before(self, late_at: float) -> None:
         with self._lock, suppress(ClosedError):  # the scheduler stops: its own timeout counts then
             if late_at < self._look_at:
@@ -116,14 +124,21 @@ class Timeouts:
         self._runner.leak(entry)
         if entry.phase is Phase.RUNNING:
             entry.ran_ms = (_timeout_of(entry) or 0.0) * 1000
-            now_ms = self._elapsed.now_ms(entry.job)
-            self._end(entry, _verdict.judge_error(entry.job, entry.epoch, too_long(entry), now_ms, self._random))
+            self._end(entry, self._verdict_on(entry))
+
+    def _verdict_on(self, entry: StagedJob) -> _verdict.Verdict:
+        if entry.is_stopped:
+            return _verdict.stopped(entry.job, entry.epoch)
+        now_ms = self._elapsed.now_ms(entry.job)
+        return _verdict.judge_error(entry.job, entry.epoch, too_long(entry), now_ms, self._random)
 
 
 def too_long(entry: StagedJob) -> TimeoutError:
     """
     Return the error of an attempt that took too long.
     """
+    if entry.is_stopped:
+        return TimeoutError("it was cancelled while it ran")
     return TimeoutError(f"it did not end within {_timeout_of(entry):g} s")
 
 

@@ -10,6 +10,7 @@ The verdict on an attempt that ended: done, again or dead, and when next. Pure: 
     Retry                           as a failure                     as a failure
     DeadLetter, no handler, poison  dead letter                     dead letter: the series ends until it is replayed
     expired or missed               gone                             next run
+    cancelled while it ran          gone, unless it succeeded        gone
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ __all__ = [
     "judge_expired",
     "judge_result",
     "poison",
+    "stopped",
 ]
 
 Chance: TypeAlias = Callable[[], float]
@@ -58,6 +60,7 @@ class Ending(StrEnum):
     DIED = "died"
     EXPIRED = "expired"
     GIVEN_BACK = "given_back"
+    STOPPED = "stopped"
 
 
 @make_fast
@@ -138,6 +141,13 @@ def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
     Return the end of a job that cannot be judged otherwise, such as one whose recurrence is unreadable.
     """
     return _dead(job, epoch, error_text(error))
+
+
+def stopped(job: Job, epoch: int) -> Verdict:
+    """
+    Return the end of an attempt that did not succeed, of a job that was cancelled while it ran: it is not tried again.
+    """
+    return Verdict(Settle(job, epoch, error="cancelled while it ran"), Ending.STOPPED)
 
 
 def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:

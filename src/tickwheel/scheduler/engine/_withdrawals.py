@@ -8,7 +8,7 @@ or it is given back there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -38,6 +38,7 @@ class Withdrawals:
         resources: What all roles share.
         staged: The table, where start and withdrawal exclude each other.
         settler: Gives back what nobody replaced.
+        stop: Stops an attempt that has started.
         way: Goes on with what waited for them, and takes up what is pending again.
     """
 
@@ -46,6 +47,7 @@ class Withdrawals:
         resources: Resources,
         staged: StagedJobs,
         settler: Settler,
+        stop: Callable[[StagedJob], object],
         way: Way,
     ) -> None:
         self._store = resources.store
@@ -53,6 +55,7 @@ class Withdrawals:
         self._hooks = resources.hooks
         self._staged = staged
         self._settler = settler
+        self._stop = stop
         self._way = way
         self._withdrawn: dict[int, StagedJob] = {}
 
@@ -85,10 +88,12 @@ class Withdrawals:
         gone: list[StagedJob] = []
         kept: list[Job] = []
         for index, status in enumerate(statuses):
+            answer = None if answers is None else answers[index]
+            if answer is not None and answer.outcome is Outcome.STOPPING:
+                self._stop_started(status.generation, status.due_at, status.attempt)
             entry = self._withdrawn.pop(status.generation, None) if status.standing is Standing.WITHDRAWN else None
             if entry is None:
                 continue
-            answer = None if answers is None else answers[index]
             if answer is None or answer.outcome not in _REPLACED:
                 self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch))
                 continue
@@ -108,6 +113,10 @@ class Withdrawals:
             asked = self._store.withdrawal_requests(shards) if shards else []
             started: list[Job] = []
             for job in asked:
+                if job.attempt < 0:
+                    if self._stop_started(job.generation, job.due_at, -job.attempt):
+                        started.append(job)
+                    continue
                 found = self._staged.withdraw(job)
                 if found is None:
                     continue
@@ -120,6 +129,16 @@ class Withdrawals:
                 self._store.report_started(started)
         except Exception as error:  # noqa: BLE001 - the watcher must not end; the callers ask again
             self._hooks.failed("answering other processes", error)
+
+    def _stop_started(self, generation: int, due_at: int, attempt: int) -> bool:
+        """
+        Ask an attempt to stop; return whether it was running here.
+        """
+        entry = self._staged.running(generation)
+        if entry is None or (entry.job.due_at, entry.attempt) != (due_at, attempt):
+            return False
+        self._stop(entry)
+        return True
 
     def _give_back(self, entry: StagedJob) -> None:
         self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch, rests=True), self._given_back)

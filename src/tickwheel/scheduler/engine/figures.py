@@ -27,6 +27,7 @@ _COUNTED_AS: Final = {
     Ending.DIED: "dead_total",
     Ending.EXPIRED: "expired",
     Ending.GIVEN_BACK: "given_back",
+    Ending.STOPPED: "stopped",
 }
 _NAMED: Final = frozenset({"handler", "pull"})
 """The targets whose handlers are names; those of others are addresses, of which there is no end."""

@@ -76,7 +76,7 @@ class Owner:
         self._armer = Armer(resources, self.staged, registry, way=self)
         self.runnable = Runnable(resources, registry, self.staged, self._settler, way=self)
         self._stager = Stager(resources, self.staged, self._armer, self.runnable)
-        self.withdrawals = Withdrawals(resources, self.staged, self._settler, way=self)
+        self.withdrawals = Withdrawals(resources, self.staged, self._settler, self._dispatcher.stop, way=self)
         self._watcher = Watcher(resources, way=self)
         self._pruner = Pruner(resources, recorder, self._has_first_shard)
         self.heartbeat = Heartbeat(resources, figures, self.sizes, self.leases.pause_s)

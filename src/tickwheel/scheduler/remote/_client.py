@@ -24,7 +24,7 @@ from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.scheduler.verbs.client import STEPS_MAX
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
-from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, due_at, job_query, set_write
+from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, due_at, flag, job_query, set_write
 from tickwheel.typing import Duration, Instant
 
 __all__ = ["RemoteClient"]
@@ -79,7 +79,7 @@ class RemoteClient:
                     to = {"delay": checks.seconds("delay", delay)}
                 return self._each(verb, method="PATCH", body=to)
             case CancelJobs():
-                return self._each(verb, method="DELETE")
+                return self._cancel(verb)
             case ReplayJobs():
                 return self._replay(verb)
             case PauseJobs():
@@ -136,6 +136,15 @@ class RemoteClient:
             return self._transport.submit(self._write_one(method, path, data, _condition(generation)))
         fields = (body or {}) | {"do": verb.name, "if_generation": generation}
         return self._transport.submit(self._batch([_wire.to_json(fields | {"key": key}) for key in checked]))
+
+    def _cancel(self, verb: CancelJobs) -> Future[list[Answer]]:
+        if not flag("running", verb.running):
+            return self._each(verb, method="DELETE")
+        keys, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)
+        if len(keys) > 1:
+            raise InvalidJobError("running", True, "cancel one key at a time")  # noqa: FBT003 - the value it names
+        path = _wire.address(keys[0], "?running=true")
+        return self._transport.submit(self._write_one("DELETE", path, None, _condition(generation)))
 
     def _replay(self, verb: ReplayJobs) -> Future[list[Answer]]:
         keys, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)

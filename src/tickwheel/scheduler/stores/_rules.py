@@ -60,6 +60,7 @@ _ACTS: Final = frozenset(
         Outcome.REPLAYED,
         Outcome.PAUSED,
         Outcome.RESUMED,
+        Outcome.STOPPING,
     )
 )
 
@@ -97,7 +98,7 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
         case Move():
             return _move(write, job, next_generation)
         case Cancel():
-            return _cancel(write, job)
+            return _cancel(write, job, now)
         case SetPause():
             return _pause(write, job, now)
         case Resume():
@@ -227,15 +228,21 @@ def _move(write: Move, job: Job | None, next_generation: NextGeneration) -> Deci
     return Answer(Outcome.MOVED, moved), moved
 
 
-def _cancel(write: Cancel, job: Job | None) -> Decision:
+def _cancel(write: Cancel, job: Job | None, now: int) -> Decision:
     if job is None:
         return NOT_FOUND, None
     if write.if_generation not in (None, job.generation):
         return Answer(Outcome.WRONG_GENERATION, job), job
     known = _known(job, write.over)
-    if known is None or (known.state is State.RUNNING and job.recurrence is None):
+    if known is None or (known.state is State.RUNNING and job.recurrence is None and not write.stops):
         return Answer(Outcome.TOO_LATE, job), job
-    return Answer(Outcome.CANCELLED, known), None
+    if known.state is not State.RUNNING or not write.stops:
+        return Answer(Outcome.CANCELLED, known), None
+    if job.recurrence is not None:
+        return Answer(Outcome.STOPPING, job), None
+    is_over = job.expires_at is not None and job.expires_at <= now
+    stopped = job if is_over else replace(job, expires_at=now)
+    return Answer(Outcome.STOPPING, stopped), stopped
 
 
 def _pause(write: SetPause, job: Job | None, now: int) -> Decision:

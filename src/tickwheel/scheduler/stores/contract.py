@@ -319,7 +319,8 @@ class Store(Protocol):
         Request that the owners of *jobs* withdraw the attempts that are counted, and wake them.
 
         An owner gives a job back whose attempt has not started, and otherwise answers by `report_started`. A request
-        is kept for a minute; to repeat it is allowed.
+        is kept for a minute; to repeat it is allowed. A job whose `attempt` is below zero is a request of another kind:
+        that the attempt of this number without its sign, which has started, is asked to stop.
 
         Returns:
             The generations of those that no living owner has: none of their attempts starts any more.

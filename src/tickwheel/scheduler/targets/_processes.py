@@ -47,7 +47,9 @@ class ProcessPool:
         self._all: set[_Process] = set()
         self._is_closed = False
 
-    def run(self, function: Callable[..., Any], timeout_s: float | None, arguments: tuple[Any, ...]) -> object:
+    def run(
+        self, function: Callable[..., Any], timeout_s: float | None, arguments: tuple[Any, ...], firing: Firing
+    ) -> object:
         """
         Call *function* in a process, and return what it returns, if that is one of the three values.
 
@@ -55,6 +57,7 @@ class ProcessPool:
             function: Found by its name.
             timeout_s: After which the process is killed; a heartbeat lets it begin again.
             arguments: The payload, the `Firing`, or both.
+            firing: The attempt; once its job is cancelled, the process is killed.
 
         Raises:
             HandlerFailedError: With what it raised, or how its process ended.
@@ -70,8 +73,9 @@ class ProcessPool:
                 continue
             is_whole = False
             try:
-                result = process.answer(timeout_s, arguments[-1])
-                is_whole = True
+                with firing.ending_with(process.kill):
+                    result = process.answer(timeout_s, arguments[-1])
+                is_whole = not firing.cancelled
             except HandlerFailedError as error:
                 is_whole = error.is_whole
                 if self._is_closed and not is_whole:

@@ -8,13 +8,16 @@ What it raises is a failed attempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import blake2b
+from threading import Lock
 from typing import Any, Final, Protocol, runtime_checkable
 
 from tickwheel.observe.events import Event
+from tickwheel.scheduler.errors import JobStoppedError
 from tickwheel.scheduler.model import Answer, Job
 from tickwheel.typing import Duration
 
@@ -81,6 +84,19 @@ class Retry:
     reason: str = "the handler asked for another attempt"
 
 
+class Stopping(Protocol):
+    """
+    The means to learn that an attempt is to stop; internal.
+
+    Attributes:
+        is_stopped: Whether it is.
+        expire: Called once it is; what is set later than that is not called.
+    """
+
+    is_stopped: bool
+    expire: Callable[[], object] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Firing:
     """
@@ -97,6 +113,7 @@ class Firing:
     fired_at: float
     _beat: Callable[[], bool] = field(default=lambda: True, repr=False, compare=False)
     _trace: str | None = field(default=None, repr=False, compare=False)
+    _stopping: Stopping | None = field(default=None, repr=False, compare=False)
 
     @property
     def fire_id(self) -> str:
@@ -138,8 +155,46 @@ class Firing:
 
         Returns:
             Whether the attempt still counts. Once it timed out it does not, and there is no use in going on.
+
+        Raises:
+            JobStoppedError: If the job was cancelled while it runs; let it end the handler.
         """
+        if self.cancelled:
+            raise JobStoppedError(self.fire_id)
         return self._beat()
+
+    @contextmanager
+    def ending_with(self, kill: Callable[[], object]) -> Iterator[None]:
+        """
+        Call *kill*, from any thread, once the job is cancelled within this; for targets.
+        """
+        stopping = self._stopping
+        if stopping is None:
+            yield
+            return
+        lock, is_over = Lock(), False
+
+        def end() -> None:
+            with lock:
+                if not is_over:
+                    kill()
+
+        stopping.expire = end
+        try:
+            if stopping.is_stopped:
+                end()
+            yield
+        finally:
+            with lock:
+                is_over = True
+                stopping.expire = None
+
+    @property
+    def cancelled(self) -> bool:
+        """
+        True if the job was cancelled while it runs; a handler on a thread looks, and returns early.
+        """
+        return self._stopping is not None and self._stopping.is_stopped
 
     @property
     def is_last_attempt(self) -> bool:
@@ -199,6 +254,11 @@ class End(Protocol):
         Returns:
             Reports the start to observers, to be called without a lock; None if the attempt may not start, and is not
             to be handed on.
+        """
+
+    def has_ended(self) -> bool:
+        """
+        Return whether it has started and ended, such as by a cancel of its job.
         """
 
     def __call__(

@@ -71,8 +71,10 @@ class HandlerTarget:
         if executor == "process":
             check_importable(name, function)
             self._calls[name] = Call(
-                lambda *arguments: self._processes.run(function, seconds, arguments),
-                wants_firing=wants_firing,
+                lambda *arguments: self._processes.run(
+                    function, seconds, arguments if wants_firing else arguments[:-1], arguments[-1]
+                ),
+                wants_firing=True,  # its process is killed by it
                 timeout_s=None,  # the process is killed at its timeout, and answers for itself
                 width=width,
                 in_process=True,

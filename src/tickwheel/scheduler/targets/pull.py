@@ -289,7 +289,7 @@ class PullTarget:
         """
         with self._lock:
             held = self._leases.get(fire_id)
-            if held is None or self._open is None:
+            if held is None or self._open is None or held.end.has_ended():
                 raise LeaseEndedError(fire_id, self._ended.get(fire_id))
             return self._lease(held, seconds)
 

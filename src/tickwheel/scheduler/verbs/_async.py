@@ -112,11 +112,13 @@ class AsyncScheduler(Common):
         """
         return (await self._do(MoveJobs((key,), _NOW, if_generation)))[0]
 
-    async def cancel(self, key: str, *, if_generation: int | None = None, conn: object = None) -> Answer:
+    async def cancel(
+        self, key: str, *, running: bool = False, if_generation: int | None = None, conn: object = None
+    ) -> Answer:
         """
         Remove a job: see `Scheduler.cancel`.
         """
-        return (await self._do(CancelJobs((key,), if_generation), conn))[0]
+        return (await self._do(CancelJobs((key,), if_generation, running), conn))[0]
 
     async def pause(
         self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None

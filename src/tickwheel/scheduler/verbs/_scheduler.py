@@ -142,14 +142,24 @@ class Scheduler(Overview):
         """
         return self._do(MoveJobs((key,), _NOW, if_generation))[0]
 
-    def cancel(self, key: str, *, if_generation: int | None = None, conn: object = None) -> Answer:
+    def cancel(
+        self, key: str, *, running: bool = False, if_generation: int | None = None, conn: object = None
+    ) -> Answer:
         """
         Remove the pending or dead job of *key*; one that recurs also while it runs.
 
+        Args:
+            key: The job's.
+            running: Ask the job to stop if it runs: an async handler is cancelled, a process killed, a thread sees
+                `Firing.cancelled`, a pull worker's lease ends. It is not tried again, and no next run begins.
+            if_generation: Only if the job has this generation.
+            conn: A connection whose transaction this joins; what runs is not asked to stop then.
+
         Returns:
-            CANCELLED (it will not fire any more), TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION.
+            CANCELLED (it will not fire any more), STOPPING (it ran, and was asked to stop), TOO_LATE (it is running),
+            NOT_FOUND or WRONG_GENERATION.
         """
-        return self._do(CancelJobs((key,), if_generation), conn)[0]
+        return self._do(CancelJobs((key,), if_generation, running), conn)[0]
 
     def pause(self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None) -> Answer:
         """

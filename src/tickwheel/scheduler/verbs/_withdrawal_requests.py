@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, AttemptStatus, Contested, Job, Standing, Write
+from tickwheel.scheduler.model import Answer, AttemptStatus, Contested, Job, Outcome, Standing, Write
 from tickwheel.scheduler.stores import Store
 
 if TYPE_CHECKING:
@@ -66,6 +67,17 @@ class _Waiting:
         self.statuses: dict[int, AttemptStatus | None] = {}
 
 
+class _Stopping:
+    """
+    A caller whose writes are done, and who waits until the owners of what is to stop are asked.
+    """
+
+    __slots__ = ("answers", "part", "until")
+
+    def __init__(self, part: Undecided, answers: list[Answer], now: float) -> None:
+        self.part, self.answers, self.until = part, answers, now + _PATIENCE_S
+
+
 Resubmit = Callable[[list[Write], Callable[[list[Answer] | Exception], object]], object]
 
 
@@ -84,7 +96,7 @@ class WithdrawalRequests:
         self._resubmit = resubmit
         self._runtime = runtime
         self._lock = runtime.lock()
-        self._new: list[_Waiting] = []
+        self._new: list[_Waiting | _Stopping] = []
         self._wake = runtime.event()
         self._is_closed = False
         self._thread: threading.Thread | None = None
@@ -93,6 +105,9 @@ class WithdrawalRequests:
         """
         Have the undecided writes of *part* decided; from any thread, without waiting.
         """
+        self._add(_Waiting(part, self._runtime.monotonic()))
+
+    def _add(self, waiting: _Waiting | _Stopping) -> None:
         refusal: Exception | None = None
         with self._lock:
             if self._is_closed:
@@ -105,10 +120,10 @@ class WithdrawalRequests:
                 except RuntimeError as error:  # the system has no thread to spare
                     refusal = error
             if refusal is None:
-                self._new.append(_Waiting(part, self._runtime.monotonic()))
+                self._new.append(waiting)
                 self._wake.set()
         if refusal is not None:
-            part.finish(refusal)
+            waiting.part.finish(refusal)
 
     def close(self) -> None:
         """
@@ -122,7 +137,7 @@ class WithdrawalRequests:
             thread.join()
 
     def _run(self) -> None:
-        waiting: list[_Waiting] = []
+        waiting: list[_Waiting | _Stopping] = []
         pause_s = _PAUSE_FIRST_S
         while True:
             with self._lock:
@@ -136,12 +151,18 @@ class WithdrawalRequests:
                     return
             if self._is_closed:
                 break
-            waiting = [each for each in waiting if not self._look(each)]
+            waiting = [each for each in waiting if not self._serve(each)]
             if waiting:
                 self._wake.wait(pause_s)
                 pause_s = min(pause_s * 1.5, _PAUSE_MAX_S)
         for each in waiting:
             each.part.finish(ClosedError("scheduler"))
+
+    def _serve(self, waiting: _Waiting | _Stopping) -> bool:
+        """
+        Go on with what a caller waits for, and return whether it waits no longer.
+        """
+        return self._look(waiting) if isinstance(waiting, _Waiting) else self._stop(waiting)
 
     def _look(self, waiting: _Waiting) -> bool:
         """
@@ -187,9 +208,34 @@ class WithdrawalRequests:
             assert isinstance(write, Contested)
             writes.append(replace(write, over=waiting.statuses[index]))
         try:
-            self._resubmit(writes, part.finish)
+            self._resubmit(writes, partial(self._answered, part))
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller
             part.finish(error)
+
+    def _answered(self, part: Undecided, answers: list[Answer] | Exception) -> None:
+        """
+        Pass the *answers* on, after the owners of what is to stop have been asked.
+        """
+        if isinstance(answers, Exception) or not any(answer.outcome is Outcome.STOPPING for answer in answers):
+            part.finish(answers)
+        else:
+            self._add(_Stopping(part, answers, self._runtime.monotonic()))
+
+    def _stop(self, stopping: _Stopping) -> bool:
+        """
+        Ask the owners of what is to stop, and return whether the caller waits no longer.
+        """
+        jobs = [each.job for each in stopping.answers if each.outcome is Outcome.STOPPING and each.job is not None]
+        try:
+            self._store.request_withdrawal([replace(job, attempt=-job.attempt) for job in jobs])
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
+            is_transient = isinstance(error, StoreError) and error.is_transient
+            if is_transient and self._runtime.monotonic() < stopping.until:
+                return False
+            stopping.part.finish(error)
+            return True
+        stopping.part.finish(stopping.answers)
+        return True
 
 
 def _status(job: Job, standing: Standing) -> AttemptStatus:

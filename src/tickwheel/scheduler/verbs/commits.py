@@ -72,7 +72,7 @@ def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Ev
                 yield JobSet(job.key, job.generation, job.due_at, job.target, job.handler, answer.outcome)
             case Outcome.MOVED:
                 yield JobMoved(job.key, job.generation, job.due_at)
-            case Outcome.CANCELLED:
+            case Outcome.CANCELLED | Outcome.STOPPING:
                 yield JobCancelled(job.key, job.generation)
             case Outcome.PAUSED if job.pause is not None:
                 yield JobPaused(job.key, job.generation, job.pause.by, job.pause.note)

@@ -16,7 +16,7 @@ from typing import ClassVar, Final, TypeAlias, assert_never
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import Actor, Cancel, Move, Replay, Resume, Set, SetPause, Write
-from tickwheel.scheduler.verbs.requests import SetRequest, When, due_at
+from tickwheel.scheduler.verbs.requests import SetRequest, When, due_at, flag
 from tickwheel.typing import Duration
 
 ACTOR: ContextVar[Actor | None] = ContextVar("tickwheel_actor", default=None)
@@ -65,12 +65,13 @@ class MoveJobs:
 @dataclass(frozen=True, slots=True)
 class CancelJobs:
     """
-    Remove the jobs of *keys*.
+    Remove the jobs of *keys*; with *running*, ask what runs to stop.
     """
 
     name: ClassVar = "cancel"
     keys: Iterable[str]
     if_generation: int | None = None
+    running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,8 @@ def writes_of(
             return [Move(key, due, generation, counted_in, actor=actor) for key in checks.check_keys(verb.keys)]
         case CancelJobs():
             generation = checks.check_generation(verb.if_generation)
-            return [Cancel(key, generation, actor=actor) for key in checks.check_keys(verb.keys)]
+            stops = flag("running", verb.running)
+            return [Cancel(key, generation, actor=actor, stops=stops) for key in checks.check_keys(verb.keys)]
         case PauseJobs():
             generation = checks.check_generation(verb.if_generation)
             words = note_of(verb.by or "", verb.note)

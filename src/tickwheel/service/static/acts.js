@@ -49,6 +49,11 @@ export async function cancel(job, onChange) {
   else toast(`Cancelled ${job.key}`, undo);
 }
 
+export async function stop(job) {
+  const answer = await call("DELETE", `${jobPath(job.key)}?running=true`, { generation: job.generation });
+  toast(answer.outcome === "stopping" ? `Stopping ${job.key}` : `Cancelled ${job.key}`);
+}
+
 // Replay many, a few at a time; what cannot be is counted and said.
 export async function replayAll(jobs) {
   const left = [...jobs];

@@ -1,6 +1,6 @@
 // One job: what it is, what became of it of late, and what can be done with it.
 
-import { cancel, move, pause, replay, resume, run, skip } from "./acts.js";
+import { cancel, move, pause, replay, resume, run, skip, stop } from "./acts.js";
 import { call, jobPath } from "./api.js";
 import { button, sure } from "./buttons.js";
 import { byId, el } from "./dom.js";
@@ -91,8 +91,9 @@ function actions(job, onChange) {
     return el("div", { class: "actions writes" }, sure("Remove", "Really remove?", act(() => cancel(job, onChange))), button("Replay", "primary", act(() => replay(job))));
   }
   const paused = job.pause && !job.pause.scope ? button("Resume", "primary", act(() => resume(job))) : null;
-  if (job.state === "running" && job.recurrence) return el("div", { class: "actions writes" }, paused ?? pauseForm(job, onChange));
-  if (job.state === "running") return el("p", { class: "empty" }, "It is running: it can be neither moved nor cancelled.");
+  const halt = sure("Stop", "Really stop?", act(() => stop(job)), "danger");
+  if (job.state === "running" && job.recurrence) return el("div", { class: "actions writes" }, paused ?? pauseForm(job, onChange), halt);
+  if (job.state === "running") return el("div", { class: "actions writes" }, el("p", { class: "empty" }, "It is running: it can be stopped, not moved."), halt);
   return el("div", { class: "actions writes" },
     moveForm(job, onChange),
     paused ?? pauseForm(job, onChange),

@@ -4,7 +4,9 @@ Cancel: a job that will not run.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.model import Outcome, Standing
+from dataclasses import replace
+
+from tickwheel.scheduler.model import Cancel, Outcome, Standing, State
 from tickwheel.testing.store_suite._base import StoreTests
 
 
@@ -82,3 +84,60 @@ class CancelTests(StoreTests):
             again = rig.pending("key")
             assert again.generation > first.generation
             assert again.first_set_at >= rig.now
+
+    def test_stops(self) -> None:
+        """
+        A running job that is asked to stop expires at once, and stays running until its firing settles.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            assert rig.do(Cancel("key", stops=True)).outcome is Outcome.TOO_LATE
+            stop = Cancel("key", over=rig.status("key", Standing.STARTED), stops=True)
+            answer = rig.do(stop)
+            assert (answer.outcome, answer.job) == (Outcome.STOPPING, rig.get("key"))
+            stopped = rig.get("key")
+            assert stopped.state is State.RUNNING
+            assert stopped.expires_at is not None
+            assert stopped.expires_at <= rig.store.now_ms()
+            assert rig.do(stop).job == stopped
+            assert rig.settle(job).outcome is Outcome.SETTLED
+            assert rig.store.get("key") is None
+
+    def test_stops_and_recurring(self) -> None:
+        """
+        A recurring job that is asked to stop is gone, and so is its next run.
+        """
+        with self.rig() as rig:
+            job = rig.running("key", recurrence="every 5 s")
+            stop = Cancel("key", over=rig.status("key", Standing.STARTED), stops=True)
+            assert rig.do(stop).outcome is Outcome.STOPPING
+            assert rig.settle(job, due_at=rig.now + 9).outcome is Outcome.NOT_FOUND
+            assert rig.store.get("key") is None
+
+    def test_stops_pending(self) -> None:
+        """
+        A pending job has nothing to stop: it is cancelled.
+        """
+        with self.rig() as rig:
+            rig.pending("key")
+            assert rig.do(Cancel("key", stops=True)).outcome is Outcome.CANCELLED
+
+    def test_request_to_stop(self) -> None:
+        """
+        The owner reads a request to stop beside one to withdraw, once each is answered no more.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            counted = rig.get("key")
+            stop = replace(counted, attempt=-counted.attempt)
+            assert rig.store.request_withdrawal([counted]) == set()
+            rig.store.report_started([counted])
+            rig.store.withdrawal_requests(list(rig.leases))
+            assert rig.store.request_withdrawal([stop]) == set()
+            asked = rig.store.withdrawal_requests(list(rig.leases))
+            assert (stop.key, stop.generation, stop.due_at, stop.attempt) in {
+                (each.key, each.generation, each.due_at, each.attempt) for each in asked
+            }
+            rig.store.report_started([stop])
+            assert rig.store.attempts([counted]) == {job.generation: True}
+            assert all(each.attempt > 0 for each in rig.store.withdrawal_requests(list(rig.leases)))

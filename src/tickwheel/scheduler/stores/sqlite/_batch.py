@@ -294,7 +294,7 @@ def _fixed(job: Job) -> tuple[object, ...]:
     """
     Return what no statement changes in a row, of what may change while a job keeps its place.
     """
-    return (job.due_at, job.recurrence, job.pause)
+    return (job.due_at, job.recurrence, job.pause, job.expires_at)
 
 
 def _shard_of(_key: str) -> int:

@@ -1,0 +1,206 @@
+"""
+Cancelling what runs: each kind of handler hears of it, and nothing is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tickwheel.observe.events import JobCancelled, JobStopped
+from tickwheel.scheduler import JobStoppedError, LeaseEndedError, Outcome, RetryPolicy, Snooze
+
+RETRY = RetryPolicy(attempts=5)
+
+
+def sleep_long(_payload):
+    """
+    Take longer than any test.
+    """
+    time.sleep(600)
+
+
+def gone(scheduler, until, key="k"):
+    """
+    Wait until nothing is left of *key*, and assert that its one attempt was stopped.
+    """
+    until(lambda: scheduler.get(key) is None)
+    until(lambda: scheduler.stats()["stopped"] == 1)
+    stats = scheduler.stats()
+    assert (stats["fired"], stats["retried"], stats["dead_total"], stats["succeeded"]) == (1, 0, 0, 0)
+
+
+def test_async(make, url, until, events):
+    """
+    An async handler is cancelled where it waits, and the history, the events and the figures say so.
+    """
+    begun, ended = threading.Event(), threading.Event()
+    scheduler = make(url).start()
+    told = events(scheduler)
+
+    @scheduler.handler("h")
+    async def handler(_payload):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+
+    scheduler.set("k", delay=0, handler="h", retry=RETRY)
+    assert begun.wait(60)
+    assert scheduler.cancel("k").outcome is Outcome.TOO_LATE
+    answer = scheduler.cancel("k", running=True)
+    assert answer.outcome is Outcome.STOPPING
+    assert answer.job.key == "k"
+    assert ended.wait(60)
+    gone(scheduler, until)
+    assert scheduler.cancel("k", running=True).outcome is Outcome.NOT_FOUND
+    assert [record.outcome for record in scheduler.history("k")] == ["stopped"]
+    assert told.of(JobCancelled)
+    assert told.of(JobStopped)
+
+
+def test_thread(make, url, until):
+    """
+    A handler on a thread sees it, its heartbeat raises, and a second cancel answers as the first.
+    """
+    begun, go_on, seen = threading.Event(), threading.Event(), []
+    scheduler = make(url).start()
+
+    @scheduler.handler("h")
+    def handler(_payload, firing):
+        seen.append(firing.cancelled)
+        firing.heartbeat()
+        begun.set()
+        assert go_on.wait(60)
+        seen.append(firing.cancelled)
+        try:
+            firing.heartbeat()
+        except JobStoppedError as error:
+            seen.append(error.fire_id)
+            raise
+
+    scheduler.set("k", delay=0, handler="h", retry=RETRY)
+    assert begun.wait(60)
+    assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
+    assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
+    go_on.set()
+    gone(scheduler, until)
+    assert seen[:2] == [False, True]
+    assert seen[2].startswith("k/")
+
+
+def test_process(make, url, until):
+    """
+    A process is killed, and others run after it.
+    """
+    scheduler = make(url).start()
+    scheduler.handler("h", executor="process")(sleep_long)
+    scheduler.set("k", delay=0, handler="h", retry=RETRY)
+    until(lambda: scheduler.stats()["in_flight"] == 1)
+    assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
+    gone(scheduler, until)
+
+
+def test_pull(make, url, until):
+    """
+    A worker's lease ends: it can be neither extended nor acknowledged.
+    """
+    scheduler = make(url).start()
+    scheduler.set("k", delay=0, target="pull", handler="q", retry=RETRY)
+    [lease] = scheduler.lease("q", wait=60)
+    assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
+    with pytest.raises(LeaseEndedError):
+        scheduler.extend(lease.fire_id, 60)
+    with pytest.raises(LeaseEndedError):
+        scheduler.ack(lease.fire_id)
+    gone(scheduler, until)
+
+
+@pytest.mark.parametrize("result", [None, Snooze(0)])
+def test_an_attempt_that_ends_on_its_own(make, url, until, result):
+    """
+    A success stays a success; whatever else a handler returns, it is not called again.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+    scheduler = make(url).start()
+
+    @scheduler.handler("h")
+    def handler(_payload):
+        begun.set()
+        assert go_on.wait(60)
+        return result
+
+    scheduler.set("k", delay=0, handler="h")
+    assert begun.wait(60)
+    assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
+    go_on.set()
+    until(lambda: scheduler.get("k") is None)
+    until(lambda: scheduler.stats()["succeeded" if result is None else "stopped"] == 1)
+
+
+def test_recurring(make, url):
+    """
+    A recurring job is gone with the run that is stopped.
+    """
+    begun, ended = threading.Event(), threading.Event()
+    scheduler = make(url).start()
+
+    @scheduler.handler("h")
+    async def handler(_payload):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    scheduler.set("k", every=60, delay=0, handler="h")
+    assert begun.wait(60)
+    assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
+    assert scheduler.get("k") is None
+    assert ended.wait(60)
+
+
+def test_pending(make, url):
+    """
+    What is pending is cancelled, as without it.
+    """
+    scheduler = make(url)
+    scheduler.set("k", delay=60, handler="h")
+    assert scheduler.cancel("k", running=True).outcome is Outcome.CANCELLED
+    assert scheduler.cancel("k", running=True).outcome is Outcome.NOT_FOUND
+
+
+def test_from_another_process(make, file_url, until):
+    """
+    A scheduler that does not fire asks the one that does, through the store.
+    """
+    begun, ended = threading.Event(), threading.Event()
+    scheduler, client = make(file_url).start(), make(file_url)
+
+    @scheduler.handler("h")
+    async def handler(_payload):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    client.set("k", delay=0, handler="h", retry=RETRY)
+    assert begun.wait(60)
+    assert client.cancel("k", running=True).outcome is Outcome.STOPPING
+    assert ended.wait(60)
+    gone(scheduler, until)
+
+
+def test_over_http(make, service_url):
+    """
+    A client of a service sends along that what runs is to stop.
+    """
+    client = make(service_url)
+    client.set("k", delay=60, handler="h")
+    assert client.cancel("k", running=True).outcome is Outcome.CANCELLED
