@@ -15,8 +15,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError, error_text
@@ -73,7 +73,7 @@ class ProcessPool:
                 continue
             is_whole = False
             try:
-                with firing.ending_with(process.kill):
+                with _killed_by(firing, process):
                     result = process.answer(timeout_s, arguments[-1])
                 is_whole = not firing.cancelled
             except HandlerFailedError as error:
@@ -199,6 +199,33 @@ class _Process:
         if code is not None and code < 0:
             return f"its process was ended by {signal.Signals(-code).name}"
         return f"its process ended with exit code {code}"
+
+
+@contextmanager
+def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
+    """
+    Kill *process* if the job of *firing* is cancelled within this, and not later: it may run another call then.
+    """
+    stopping = firing.stopping
+    if stopping is None:
+        yield
+        return
+    lock, is_over = threading.Lock(), False
+
+    def end() -> None:
+        with lock:
+            if not is_over:
+                process.kill()
+
+    stopping.expire = end
+    try:
+        if stopping.is_stopped:
+            end()
+        yield
+    finally:
+        with lock:
+            is_over = True
+            stopping.expire = None
 
 
 def check_importable(name: str, function: Callable[..., Any]) -> None:

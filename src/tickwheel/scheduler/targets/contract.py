@@ -8,12 +8,10 @@ What it raises is a failed attempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import blake2b
-from threading import Lock
 from typing import Any, Final, Protocol, runtime_checkable
 
 from tickwheel.observe.events import Event
@@ -106,6 +104,7 @@ class Firing:
         job: The job; its `payload` is the encoded one.
         attempt: Which attempt this is, from 1.
         fired_at: When it was handed over, in ms since the epoch by the store's clock, with their fraction.
+        stopping: For targets: how they learn that the job was cancelled while it runs.
     """
 
     job: Job
@@ -113,7 +112,7 @@ class Firing:
     fired_at: float
     _beat: Callable[[], bool] = field(default=lambda: True, repr=False, compare=False)
     _trace: str | None = field(default=None, repr=False, compare=False)
-    _stopping: Stopping | None = field(default=None, repr=False, compare=False)
+    stopping: Stopping | None = field(default=None, repr=False, compare=False)
 
     @property
     def fire_id(self) -> str:
@@ -163,38 +162,12 @@ class Firing:
             raise JobStoppedError(self.fire_id)
         return self._beat()
 
-    @contextmanager
-    def ending_with(self, kill: Callable[[], object]) -> Iterator[None]:
-        """
-        Call *kill*, from any thread, once the job is cancelled within this; for targets.
-        """
-        stopping = self._stopping
-        if stopping is None:
-            yield
-            return
-        lock, is_over = Lock(), False
-
-        def end() -> None:
-            with lock:
-                if not is_over:
-                    kill()
-
-        stopping.expire = end
-        try:
-            if stopping.is_stopped:
-                end()
-            yield
-        finally:
-            with lock:
-                is_over = True
-                stopping.expire = None
-
     @property
     def cancelled(self) -> bool:
         """
         True if the job was cancelled while it runs; a handler on a thread looks, and returns early.
         """
-        return self._stopping is not None and self._stopping.is_stopped
+        return self.stopping is not None and self.stopping.is_stopped
 
     @property
     def is_last_attempt(self) -> bool:
