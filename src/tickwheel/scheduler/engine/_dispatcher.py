@@ -194,12 +194,11 @@ class Dispatcher:
 
     def stop(self, entry: StagedJob) -> None:
         """
-        Ask *entry*, which runs and whose job was cancelled, to stop; from any thread, and without waiting.
+        Ask *entry*, which runs and whose job was cancelled, to stop; from any thread.
         """
-        call = entry.call
         entry.is_stopped = True
-        if call is None:
-            return
+        call = entry.call
+        assert call is not None  # it runs
         if call.is_held:
             self.end_held(entry, None, JobStoppedError(entry.job.key), None)
         elif call.is_async:
@@ -277,7 +276,7 @@ class Dispatcher:
         limit = asyncio.timeout(None)  # `Timeouts` says when
         entry.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, _expire, limit)
         self._of_tasks.begin(entry)
-        if entry.is_stopped:  # between its start and here
+        if entry.is_stopped:
             self._of_tasks.stop(entry)
         arguments = self._arguments(entry, call, self._of_tasks)
         try:
@@ -318,11 +317,10 @@ class Dispatcher:
         """
         Report to observers that *entry* has started.
         """
-        job = entry.job
         if self._hooks.is_curious:
             self._hooks.emit(fired_event(entry))
         spans = self._spans
-        if spans is not None and (job.trace is not None or self._random() < spans.share):
+        if spans is not None and (entry.job.trace is not None or self._random() < spans.share):
             entry.span = spans.begin(entry)
 
     def _arguments(self, entry: StagedJob, call: Call, timeouts: Timeouts) -> tuple[Any, ...]:

@@ -148,12 +148,8 @@ class Scheduler(Overview):
         """
         Remove the pending or dead job of *key*; one that recurs also while it runs.
 
-        Args:
-            key: The job's.
-            running: Ask the job to stop if it runs: an async handler is cancelled, a process killed, a thread sees
-                `Firing.cancelled`, a pull worker's lease ends. It is not tried again, and no next run begins.
-            if_generation: Only if the job has this generation.
-            conn: A connection whose transaction this joins; what runs is not asked to stop then.
+        With *running*, and without *conn*, one that runs is asked to stop: an async handler is cancelled, a process
+        killed, a thread sees `Firing.cancelled`, a pull worker loses it. It is not tried again and has no next run.
 
         Returns:
             CANCELLED (it will not fire any more), STOPPING (it ran, and was asked to stop), TOO_LATE (it is running),
