@@ -77,10 +77,12 @@ def in_bulk(wheel: TimerWheel) -> None:
     ids = wheel.call_later_many([1, 1.5, timedelta(seconds=1)], expire)
     assert_type(ids, array[int])
     wheel.move_many(ids, timedelta(hours=1))
+    assert_type(wheel.call_later_many([1], expire, slack=timedelta(seconds=5)), array[int])
 
     wheel.call_later_many([1], greet)  # type: ignore[arg-type]
     wheel.call_later_many(["1"], expire)  # type: ignore[list-item]
     wheel.call_later_many(1, expire)  # type: ignore[arg-type]
+    wheel.call_later_many([1], expire, slack="5")  # type: ignore[arg-type]
 
 
 def of_contexts(context: Context) -> None:

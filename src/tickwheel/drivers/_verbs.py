@@ -205,7 +205,14 @@ class TimerVerbs:
             self._endless.add(series)
         return series
 
-    def call_later_many(self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /) -> array[int]:
+    def call_later_many(
+        self,
+        delays: Iterable[Seconds],
+        callback: Callable[[array[int]], object],
+        /,
+        *,
+        slack: Seconds = 0.0,
+    ) -> array[int]:
         """
         Set a timer for each of *delays* in one call, a million if need be, and return their ids, in an `array("q")`.
 
@@ -214,14 +221,15 @@ class TimerVerbs:
         Args:
             delays: Seconds; `array("d")` and NumPy's doubles are read without a Python object for each.
             callback: Called with the ids of those that expired one after the other, in an `array("q")`.
+            slack: By how many seconds each may be put off so that several expire together, as in `call_later`.
 
         Raises:
-            InvalidDelayError: If one of *delays* is NaN. With this and every error nothing is set.
+            InvalidDelayError: If one of *delays*, or *slack*, is NaN. With this and every error nothing is set.
             TypeError: If one is no number, or *callback* cannot be called.
             ClosedError: After `close`.
             TooManyTimersError: If not all of them fit below `max_pending`.
         """
-        return self._engine.call_later_many(delays, callback)
+        return self._engine.call_later_many(delays, callback, slack=slack)
 
     def cancel_many(self, timers: Iterable[Any], /) -> int:
         """

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any, Final, cast
 
 from tickwheel.timers._coroutines import check_callback
+from tickwheel.timers._slack import loosened
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.typing import Seconds, Unique
 
@@ -65,7 +66,14 @@ class BulkVerbs(ABC, Unique):
         Move *timer*; return whether it is going to fire then.
         """
 
-    def call_later_many(self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /) -> array[int]:
+    def call_later_many(
+        self,
+        delays: Iterable[Seconds],
+        callback: Callable[[array[int]], object],
+        /,
+        *,
+        slack: Seconds = 0.0,
+    ) -> array[int]:
         """
         Set a timer for each of *delays* and return their ids.
         """
@@ -73,7 +81,7 @@ class BulkVerbs(ABC, Unique):
         if isinstance(delays, TEXT):
             message = f"delays is {delays!r}: pass numbers of seconds, one for each timer"
             raise TypeError(message)
-        deadlines = [self.deadline_in(delay) for delay in delays]
+        deadlines = [loosened(self.deadline_in(delay), slack) for delay in delays]
         ids = array("q", (next(self._ids) for _ in deadlines))
         pairs = zip(ids, deadlines, strict=True)
         timers = [BulkTimer(self, deadline, callback, (number,), None) for number, deadline in pairs]

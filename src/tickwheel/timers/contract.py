@@ -193,16 +193,24 @@ class Engine(Protocol):
         Call *callback* with *args* in *delay* seconds; negative counts as 0, `inf` as never. Errors as `call_at`.
         """
 
-    def call_later_many(self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /) -> array[int]:
+    def call_later_many(
+        self,
+        delays: Iterable[Seconds],
+        callback: Callable[[array[int]], object],
+        /,
+        *,
+        slack: Seconds = 0.0,
+    ) -> array[int]:
         """
         Set a timer for each of *delays* and return their ids, integers that `cancel_many` and `move_many` take.
 
         Args:
             delays: Seconds; an array of doubles is read without a Python object for each.
             callback: Called with the ids of one or more of them that expired one after the other.
+            slack: By how many seconds each deadline may be put off, as in `call_at`; those that meet share one call.
 
         Raises:
-            InvalidDelayError: If one of *delays* is NaN. With this and every error nothing was set.
+            InvalidDelayError: If one of *delays*, or *slack*, is NaN. With this and every error nothing was set.
             TypeError: If one is no number or *callback* is not callable.
             ClosedError: After close.
             TooManyTimersError: If not all of them fit below max_pending.

@@ -15,6 +15,7 @@ use crate::timers::handle::TimerObject;
 use crate::timers::id_array::{number, IdArray};
 use crate::timers::payload::Payload;
 use crate::timers::pending::release;
+use crate::timers::set::loosened;
 use crate::timers::timer;
 
 /// `Engine.call_later_many`.
@@ -22,6 +23,7 @@ pub(crate) fn set<'py>(
     engine: &Bound<'py, Engine>,
     delays: &Bound<'py, PyAny>,
     callback: &Bound<'py, PyAny>,
+    slack: u64,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, this) = (engine.py(), engine.get());
     if !callback.is_callable() {
@@ -43,7 +45,7 @@ pub(crate) fn set<'py>(
         }
         let mut earliest = u64::MAX;
         for (&delay, place) in delays.iter().zip(places) {
-            let deadline = now.saturating_add(delay).min(NEVER);
+            let deadline = loosened(now.saturating_add(delay).min(NEVER), slack);
             earliest = earliest.min(deadline);
             // SAFETY: each entry has a reference of its own; counting up runs no Python.
             unsafe { ffi::Py_INCREF(callback.as_ptr()) };
@@ -55,6 +57,12 @@ pub(crate) fn set<'py>(
         this.wake(py)?;
     }
     Ok(ids.into_array())
+}
+
+/// The slack of a call, in nanoseconds.
+pub(crate) fn slack_ns(slack: &Bound<'_, PyAny>) -> PyResult<u64> {
+    // SAFETY: an argument, which its caller keeps for the length of the call.
+    unsafe { to_ns(slack.py(), slack.as_ptr(), "slack") }
 }
 
 /// `Engine.cancel_many`.

@@ -121,17 +121,20 @@ impl Engine {
     /// Args:
     ///     delays: Seconds; an array of doubles (`array("d")`, NumPy) or any iterable of numbers.
     ///     callback: Called with an `array("q")` of the ids that expired one after the other.
+    ///     slack: By how many seconds each may be put off so that several expire together, as in `call_later`.
     ///
     /// Raises:
-    ///     InvalidDelayError: If one of *delays* is NaN. Nothing was set, as with every error.
+    ///     InvalidDelayError: If one of *delays*, or *slack*, is NaN. Nothing was set, as with every error.
     ///     TooManyTimersError: If not all of them fit below max_pending.
     ///     ClosedError: After close.
+    #[pyo3(signature = (delays, callback, *, slack=0), text_signature = "($self, delays, callback, *, slack=0.0)")]
     fn call_later_many<'py>(
         slf: &Bound<'py, Self>,
         delays: &Bound<'py, PyAny>,
         callback: &Bound<'py, PyAny>,
+        #[pyo3(from_py_with = bulk::slack_ns)] slack: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        bulk::set(slf, delays, callback)
+        bulk::set(slf, delays, callback, slack)
     }
 
     /// Cancel many timers and return how many of them were pending.

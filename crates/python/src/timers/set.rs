@@ -68,13 +68,11 @@ unsafe fn set(
             coroutine::check(py, words[1])?;
         }
         let options = if names.is_null() { Options::default() } else { Options::read(py, args.add(count), names)? };
-        let mut deadline = match from {
+        let deadline = match from {
             From::Zero => value,
             From::Now => engine.now(py)?.saturating_add(value).min(NEVER),
         };
-        if options.slack_ns > 0 && deadline < NEVER {
-            deadline = coalesce(deadline, options.slack_ns).min(NEVER);
-        }
+        let deadline = loosened(deadline, options.slack_ns);
         let call = match &options.context {
             None if engine.manners.captures() => Call::in_context(&current_context(py)?, &words[1..]),
             None => Call::new(py, &words[1..]),
@@ -97,6 +95,16 @@ unsafe fn set(
                 Err(error)
             }
         }
+    }
+}
+
+/// The deadline to file instead of `deadline`, at most `slack` nanoseconds later.
+#[inline]
+pub(crate) fn loosened(deadline: u64, slack: u64) -> u64 {
+    if slack > 0 && deadline < NEVER {
+        coalesce(deadline, slack).min(NEVER)
+    } else {
+        deadline
     }
 }
 

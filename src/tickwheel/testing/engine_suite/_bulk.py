@@ -76,6 +76,36 @@ class BulkTests(EngineTests):
         assert rig.engine.fire_due() == 5
         assert rig.log == ["a", "m", "b", "m", "c"]
 
+    def test_slack(self) -> None:
+        """
+        With slack each is put off to the instant that `call_later` would choose, and none expires before its time.
+        """
+        rig = self.rig()
+        loose: list[int] = []
+        delays = [1e-9, 20e-9, 40e-9, math.inf]
+        ids = rig.engine.call_later_many(delays, loose.extend, slack=64e-9)
+        alone = [rig.engine.call_later(delay, print, slack=64e-9) for delay in delays]
+        remaining = [each.remaining for each in rig.engine.pending()]
+        assert remaining[0::2] == remaining[1::2]
+        assert remaining[2] >= 20e-9
+        assert all(timer.cancel() for timer in alone)
+        exact = rig.engine.call_later_many([1e-9], rig.note, slack=-1)
+        rig.clock.jump(1e-9)
+        rig.engine.fire_due()
+        assert rig.notes == [array("q", exact)]
+        rig.clock.jump(1)
+        rig.engine.fire_due()
+        assert sorted(loose) == list(ids[:3])
+        wrong: tuple[tuple[type[Exception], Any], ...] = (
+            (InvalidDelayError, math.nan),
+            (TypeError, None),
+            (TypeError, "1"),
+        )
+        for error, slack in wrong:
+            with refused(error, f"slack is {slack!r}"):
+                rig.engine.call_later_many([1], print, slack=slack)
+        assert len(rig.engine) == 1
+
     def test_cancel_many(self) -> None:
         """
         Ids and handles are cancelled, each once; what has ended or never was is not counted.
