@@ -18,6 +18,8 @@ BARS = (
     Bar("call_later+cancel, int", against="tickwheel", against_work="call_later+cancel", at_least=0.9),
     Bar("reschedule", at_most=80),
     Bar("reschedule", against="asyncio", at_least=15),
+    Bar("reschedule, own list", at_most=70),
+    Bar("reschedule, own list", against="asyncio", at_least=15),
     Bar("set+fire", against="asyncio", at_least=8),
     Bar("set+fire", against="rloop", at_least=1.3),
     Bar("call_later_many", against="asyncio", against_work="fill", at_least=25),

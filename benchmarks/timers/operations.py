@@ -36,10 +36,15 @@ CONDITIONS = {
         "the same with a turn of the loop after every 1,000, which counts: purges are inside"
     ),
     "reschedule": (
-        "1,000 busy ones of the pending timers, drawn at random and moved 1 to 60 s later again and again: "
-        "handle.reschedule(when), where there is such a thing, else handle.cancel() and call_at(when, callback)"
+        "1,000 busy ones of the pending timers, drawn at random, taken from the list of all and moved 1 to 60 s later, "
+        "again and again: handle.reschedule(when), where there is such a thing, else handle.cancel() and "
+        "call_at(when, callback)"
     ),
-    "reschedule anywhere": "the same to a random instant of the next hour, as often earlier as later",
+    "reschedule, own list": (
+        "the same 1,000 in a list of their own, as connections hold their timers: no look-up in the list of all, whose "
+        "pages are fetched as the wheel's are"
+    ),
+    "reschedule anywhere": "as reschedule, but to a random instant of the next hour, as often earlier as later",
     "reschedule, cold": "as reschedule, but each time 1,000 others: most of it is waiting for memory",
     "set+fire": (
         "call_at(when, callback) 10,000 times for one instant, until the last has been called; the "
@@ -121,8 +126,17 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
     def anywhere(_place: int) -> float:
         return contender.now() + draw.uniform(1, 3600)
 
-    busy = [draw.randrange(pending) for _ in range(CHUNK)]
-    for work, instant in (("reschedule", later), ("reschedule anywhere", anywhere), ("reschedule, cold", later)):
+    busy = draw.sample(range(pending), CHUNK)
+    everyone = list(range(CHUNK))
+    works = (
+        ("reschedule", later),
+        ("reschedule, own list", later),
+        ("reschedule anywhere", anywhere),
+        ("reschedule, cold", later),
+    )
+    for work, instant in works:
+        is_own = work == "reschedule, own list"
+        held = [handles[place] for place in busy] if is_own else handles
         spent = []
         for _ in range(chunks):
             places = busy if work != "reschedule, cold" else [draw.randrange(pending) for _ in range(CHUNK)]
@@ -131,7 +145,10 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
                 whens[place] = instant(place)
                 targets.append(whens[place])
             yield None
-            spent.append(timed(partial(contender.move, handles, places, targets)))
+            spent.append(timed(partial(contender.move, held, everyone if is_own else places, targets)))
+        if is_own:
+            for place, handle in zip(busy, held, strict=True):
+                handles[place] = handle  # where a move makes a new one
         found += per_operation(work, spent, CHUNK)
 
 
