@@ -276,6 +276,20 @@ def test_workers(client):
     client.drain("w")
 
 
+def test_stop_what_runs(client):
+    """
+    What a worker holds is stopped over HTTP, and the worker learns of it.
+    """
+    client.set("runs", delay=0, target="pull", handler="stopped")
+    (lease,) = client.lease("stopped", wait=20)
+    assert client.cancel("runs").outcome is Outcome.TOO_LATE
+    assert client.cancel("runs", running=True).outcome is Outcome.STOPPING
+    with pytest.raises(LeaseEndedError):
+        client.ack(lease.fire_id)
+    with pytest.raises(InvalidJobError, match="running is 'yes'"):
+        client.cancel("runs", running="yes")
+
+
 def test_handlers_pull(client):
     """
     A handler registered on the client runs here, for jobs with the target "pull"; its answers count as usual.

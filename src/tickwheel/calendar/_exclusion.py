@@ -1,5 +1,5 @@
 """
-What a series leaves out: days, from a calendar of dates, or whatever a second cron line names.
+Exclusions: days, from a calendar of dates, and whatever a second cron line names, which a series leaves out.
 
 An exclusion is compared with what the wall clock of its zone shows at a run. A line of five fields excludes whole
 minutes and one of six single seconds, so `* * * * SAT,SUN` is the weekend of any rule.

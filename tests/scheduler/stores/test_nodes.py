@@ -4,6 +4,7 @@ What several nodes on one store promise each other, on every store that several 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from contextlib import closing
 
 import pytest
 
-from tickwheel.scheduler import Scheduler, SchedulerOptions, model
+from tickwheel.scheduler import Outcome, Scheduler, SchedulerOptions, model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import make_store, open_store
 
@@ -324,3 +325,29 @@ def test_forked_before_the_start():
         [sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     assert len(set(answer.stdout.split())) == 2
+
+
+def test_what_another_node_runs_is_stopped(address, until):
+    """
+    A node that does not run the job asks the one that does to stop it, and neither tries it again.
+    """
+    begun, ended = threading.Event(), threading.Event()
+    owner, client = Scheduler(f"{address}lease_s=30"), Scheduler(address)
+
+    @owner.handler("h")
+    async def handler(_payload):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with owner.start(), client:
+        client.set("k", delay=0, handler="h")
+        assert begun.wait(60)
+        assert client.cancel("k", running=True).outcome is Outcome.STOPPING
+        assert client.cancel("k", running=True).outcome in {Outcome.STOPPING, Outcome.NOT_FOUND}
+        assert ended.wait(60)
+        until(lambda: client.get("k") is None)
+        until(lambda: owner.stats()["stopped"] == 1)
+        assert (owner.stats()["fired"], owner.stats()["retried"]) == (1, 0)
