@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import cycle, islice
 from threading import Event
 
 from benchmarks.model import Measure
@@ -126,7 +127,7 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
     def anywhere(_place: int) -> float:
         return contender.now() + draw.uniform(1, 3600)
 
-    busy = draw.sample(range(pending), CHUNK)
+    busy = list(islice(cycle(draw.sample(range(pending), min(CHUNK, pending))), CHUNK))
     everyone = list(range(CHUNK))
     works = (
         ("reschedule", later),
