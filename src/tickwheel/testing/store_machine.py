@@ -24,7 +24,6 @@ from tickwheel.scheduler.model import (
     JobQuery,
     Move,
     Outcome,
-    Pause,
     Redate,
     Replay,
     Resume,
@@ -117,8 +116,7 @@ class _Machine:
         else:
             if job.generation == NEW:
                 job = self.name(job, answer, write.job.generation if isinstance(write, Adopt) else 0)
-            if isinstance(write, SetPause) and outcome is Outcome.PAUSED and answer.job is not None:
-                job = replace(job, pause=dated(job.pause, answer.job.pause))
+            job = timed(job, self.model.jobs.get(key), answer.job)
             self.model.jobs[key] = job
             if answer.job is not None and outcome is not Outcome.CANCELLED:
                 same(answer.job, job, f"the job in the answer to {write}")
@@ -269,11 +267,21 @@ def run_store_machine(
     return machine.report
 
 
-def dated(pause: Pause | None, stored: Pause | None) -> Pause | None:
+def timed(job: Job, former: Job | None, stored: Job | None) -> Job:
     """
-    Return *pause* with the time at which it was *stored* to have begun, which the model cannot know.
+    Return *job* with the times that only the store knows: when its pause began, or when it was asked to stop.
+
+    What is asked to stop expires then, and not later than it did as the *former* job.
     """
-    return pause if pause is None or stored is None else replace(pause, at=stored.at)
+    if stored is None:
+        return job
+    if job.pause is not None and job.pause.at == NEW and stored.pause is not None:
+        job = replace(job, pause=replace(job.pause, at=stored.pause.at))
+    if job.expires_at == NEW and stored.expires_at is not None:
+        if former is not None and former.expires_at is not None:
+            same(min(stored.expires_at, former.expires_at), stored.expires_at, f"when {stored} expires at the latest")
+        job = replace(job, expires_at=stored.expires_at)
+    return job
 
 
 def later(found: int, former: int, what: str) -> None:
