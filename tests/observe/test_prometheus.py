@@ -222,9 +222,11 @@ def test_what_waits_beside_a_pull_queue():
             end.wait(END_S)
 
         try:
-            scheduler.set("pulled", at=time.time() - 60.0, target="pull", handler="scans")
+            pulled = scheduler.set("pulled", delay=0, target="pull", handler="scans").job
             scheduler.set("busy", delay=0, handler="narrow")
             assert begun.wait(END_S)
+            while time.time() * 1000 <= pulled.due_at + 1:
+                time.sleep(0.001)
             late = scheduler.set("late", delay=0, handler="narrow").job
             stats = stats_with(scheduler, lambda stats: waiting(stats) and stats["next_due_at"] == late.due_at)
             assert stats["pull"]["scans"]["oldest_due_at"] < late.due_at

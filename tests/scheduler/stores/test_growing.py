@@ -20,17 +20,25 @@ NUMBERS = itertools.count()
 EVER = 2**63 - 1
 
 
+@pytest.fixture
+def lease_s():
+    """
+    Return how long a lease lasts: longer than most stalls, where no test waits for its end.
+    """
+    return 6
+
+
 @pytest.fixture(params=["postgres", "redis"])
-def address(request):
+def address(request, lease_s):
     """
     Return the address of an empty store, to be followed by options, of each kind in turn.
     """
     if request.param == "postgres":
         server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
-        yield f"{server.url(database)}&lease_s=2"
+        yield f"{server.url(database)}&lease_s={lease_s}"
     else:
         server = request.getfixturevalue("redis_server")
-        yield server.url(f"?prefix=growing-{next(NUMBERS)}&lease_s=2")
+        yield server.url(f"?prefix=growing-{next(NUMBERS)}&lease_s={lease_s}")
         server.execute("FLUSHALL")
 
 
@@ -157,6 +165,7 @@ time.sleep(3600)
 """
 
 
+@pytest.mark.parametrize("lease_s", [2])
 def test_a_node_is_killed_while_the_store_grows(make, address, until):
     """
     While jobs wait and fire, a node that knows the old number is killed, others know the new one, and all jobs run.

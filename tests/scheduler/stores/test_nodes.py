@@ -234,9 +234,10 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
     first, second = nodes
     with first, second:
         first.start()
-        for key in range(16):
-            first.set(f"{key}", delay=0, handler="h", payload=key)
-        until(lambda: len(runs) == 9)
+        for keys in (range(9), range(9, 16)):
+            for key in keys:
+                first.set(f"{key}", delay=0, handler="h", payload=key)
+            until(lambda: len(runs) == 9)
         begun = {job.key for job in first.list(state="running").jobs}
         assert {first._core.client.store.shard_of(key) for key in begun} == {0, 1, 2, 3}
         second.start()
