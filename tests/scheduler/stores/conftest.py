@@ -199,6 +199,14 @@ def postgres(make_postgres):
     return make_postgres()
 
 
+def listens(path):
+    """
+    Return whether somebody listens on the Unix socket at *path*, which is there a moment before.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
+
+
 class Pgbouncer:
     """
     A pooler of transactions before a server, reached through a Unix socket in a folder of its own.
@@ -214,13 +222,13 @@ class Pgbouncer:
 
     def start(self):
         """
-        Start it, and wait until its socket is there.
+        Start it, and wait until it listens.
         """
         with (self.folder / "log").open("wb") as log:
             command = [find("pgbouncer") or "/usr/sbin/pgbouncer", self.folder / "pgbouncer.ini"]
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._as)
         give_up = time.monotonic() + PATIENCE_S
-        while not (self.folder / ".s.PGSQL.6432").exists():
+        while not listens(self.folder / ".s.PGSQL.6432"):
             assert self._process.poll() is None, (self.folder / "log").read_text()
             assert time.monotonic() < give_up
             time.sleep(0.02)  # it says nowhere else that it is up

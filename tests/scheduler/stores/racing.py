@@ -5,12 +5,13 @@ A caller who moves, cancels, pauses and replaces jobs near their instants; in a 
 from __future__ import annotations
 
 import json
+import math
 import random
 import sys
 import threading
 import time
 
-from tickwheel.scheduler import Scheduler, SetRequest
+from tickwheel.scheduler import Scheduler, SetRequest, StoreError
 
 CALLERS = 4
 SPREAD_S = 0.005
@@ -28,9 +29,24 @@ def plan(start, instants, jobs_each):
     ]
 
 
+def act(scheduler, verb, keys):
+    """
+    Call the *verb* for *keys*.
+    """
+    if verb == "cancel":
+        return scheduler.cancel_many(keys)
+    if verb == "move":
+        return scheduler.move_many(keys, delay=FAR_S)
+    if verb == "pause":
+        return scheduler.pause_many(keys)
+    return scheduler.set_many([SetRequest(key, delay=FAR_S, handler="h") for key in keys])
+
+
 def race(scheduler, steps, seed):
     """
     Call the verb of each step at about its instant, and return by key: outcome, generation, and when it was answered.
+
+    The outcome is "unknown" where the call failed because the owner did not answer in time.
     """
     found = {}
 
@@ -38,14 +54,13 @@ def race(scheduler, steps, seed):
         dice = random.Random(f"{seed} {own[0][0]}")
         for at, verb, keys in own:
             time.sleep(max(0.0, at + dice.uniform(-SPREAD_S, SPREAD_S) - time.time()))
-            if verb == "cancel":
-                answers = scheduler.cancel_many(keys)
-            elif verb == "move":
-                answers = scheduler.move_many(keys, delay=FAR_S)
-            elif verb == "pause":
-                answers = scheduler.pause_many(keys)
-            else:
-                answers = scheduler.set_many([SetRequest(key, delay=FAR_S, handler="h") for key in keys])
+            try:
+                answers = act(scheduler, verb, keys)
+            except StoreError as error:
+                if not error.is_transient:
+                    raise
+                found.update((key, ("unknown", 0, math.inf)) for key in keys)
+                continue
             answered_at = time.time()
             for key, answer in zip(keys, answers, strict=True):
                 generation = answer.job.generation if answer.job else 0

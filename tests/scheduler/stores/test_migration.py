@@ -48,7 +48,15 @@ Migration(open_store(source), open_store(target), batch=7, on_step=on_step).run(
 
 
 @pytest.fixture
-def new_url(request, tmp_path):
+def lease_s():
+    """
+    Return how long a lease lasts: longer than most stalls, where a test does not wait for its end.
+    """
+    return 6
+
+
+@pytest.fixture
+def new_url(request, tmp_path, lease_s):
     """
     Return what makes the URL of an empty store of a kind.
     """
@@ -58,11 +66,11 @@ def new_url(request, tmp_path):
         if kind == "sqlite":
             return f"sqlite:///{tmp_path}/{name}.db"
         if kind == "redis":
-            return request.getfixturevalue("redis_server").url(f"?prefix={name}&lease_s=1")
+            return request.getfixturevalue("redis_server").url(f"?prefix={name}&lease_s={lease_s}")
         server = request.getfixturevalue("postgres")
         server.execute(f"CREATE DATABASE {name}")
         request.addfinalizer(lambda: server.execute(f"DROP DATABASE {name} WITH (FORCE)"))
-        return f"{server.url(name)}&lease_s=1"
+        return f"{server.url(name)}&lease_s={lease_s}"
 
     return make
 
@@ -191,6 +199,7 @@ def test_more_shards(new_url, kind):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("lease_s", [2])
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("stores", [pair for pair in PAIRS if len({*pair}) == 2], indirect=True, ids="-".join)
 def test_killed_between_steps(stores, step):
