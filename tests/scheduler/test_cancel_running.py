@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
 
@@ -14,13 +13,6 @@ from tickwheel.observe.events import JobCancelled, JobStopped
 from tickwheel.scheduler import JobStoppedError, LeaseEndedError, Outcome, RetryPolicy, Snooze
 
 RETRY = RetryPolicy(attempts=5)
-
-
-def sleep_long(_payload):
-    """
-    Take longer than any test.
-    """
-    time.sleep(600)
 
 
 def gone(scheduler, until, key="k"):
@@ -92,18 +84,6 @@ def test_thread(make, url, until):
     gone(scheduler, until)
     assert seen[:2] == [False, True]
     assert seen[2].startswith("k/")
-
-
-def test_process(make, url, until):
-    """
-    A process is killed, and others run after it.
-    """
-    scheduler = make(url).start()
-    scheduler.handler("h", executor="process")(sleep_long)
-    scheduler.set("k", delay=0, handler="h", retry=RETRY)
-    until(lambda: scheduler.stats()["in_flight"] == 1)
-    assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
-    gone(scheduler, until)
 
 
 def test_pull(make, url, until):

@@ -51,7 +51,7 @@ def node():
         clock=SimpleNamespace(now_ms=lambda: 7),
         options=SimpleNamespace(workers=4),
     )
-    heartbeat = Heartbeat(resources, figures, lambda: {"staged": 3}, lambda: 0.5)
+    heartbeat = Heartbeat(resources, figures, lambda: {"staged": 3}, list, lambda: 0.5)
     return SimpleNamespace(heartbeat=heartbeat, now_s=now_s, store=store, figures=figures)
 
 

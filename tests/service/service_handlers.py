@@ -4,12 +4,16 @@ Handlers that the tests' server registers.
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
+
+from tickwheel.scheduler import Firing
 
 
 def register(scheduler: Any) -> None:
     """
-    Register one handler that works, one that fails, and one that takes long.
+    Register handlers that work, fail, take long and say how far they have come, and fail with their payload.
     """
 
     @scheduler.handler("works")
@@ -20,6 +24,19 @@ def register(scheduler: Any) -> None:
     def fails(_payload: Any) -> None:
         message = "<script>alert('no')</script>"
         raise RuntimeError(message)
+
+    @scheduler.handler("steps")
+    def steps(payload: Any, firing: Firing) -> None:
+        """
+        Note a second page once the file *payload* is there, and go on until it is stopped.
+        """
+        firing.progress(0.25, "page 1")
+        while not Path(payload).exists():
+            firing.heartbeat()
+            time.sleep(0.01)
+        while True:
+            firing.progress(0.5, "page 2")
+            time.sleep(0.01)
 
     @scheduler.handler("repeats")
     def repeats(payload: Any) -> None:

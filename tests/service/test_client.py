@@ -25,6 +25,7 @@ from tickwheel.scheduler import (
     InvalidJobError,
     LeaseEndedError,
     Outcome,
+    Progress,
     Retry,
     RetryPolicy,
     Scheduler,
@@ -288,6 +289,32 @@ def test_stop_what_runs(client):
         client.ack(lease.fire_id)
     with pytest.raises(InvalidJobError, match="running is 'yes'"):
         client.cancel("runs", running="yes")
+
+
+def test_progress(server, monkeypatch):
+    """
+    What a handler of a client notes goes to the service with the next beat, and other clients read it there.
+    """
+    monkeypatch.setattr("tickwheel.scheduler.remote._puller._BEAT_S", 0.1)
+    noted, go_on = threading.Event(), threading.Event()
+    with Scheduler(url_of(server)) as watcher:
+        client = Scheduler(url_of(server))
+
+        @client.handler("steps")
+        def steps(_payload, firing):
+            firing.progress(0.4, "page 12")
+            noted.set()
+            assert go_on.wait(60)
+
+        with client:
+            client.set("steps", delay=0, target="pull", handler="steps")
+            assert noted.wait(60)
+            while watcher.progress("steps") != Progress(0.4, "page 12"):
+                time.sleep(0.01)
+            go_on.set()
+            while watcher.get("steps") is not None:
+                time.sleep(0.01)
+        assert watcher.progress("steps") is None
 
 
 def test_handlers_pull(client):

@@ -70,6 +70,28 @@ def test_life_of_a_lease(server):
     assert "acknowledged" in late.json["detail"]
 
 
+def test_progress(server):
+    """
+    What a worker says of its progress is among the firings and in the fleet, until the firing ends.
+    """
+    fire_id = put(server, "far", "far")
+    lease(server, "far", seconds=60)
+    (firing,) = server.ask("GET", "/v1/firings?key=far").json["firings"]
+    assert (firing["outcome"], firing["progress"]) == ("running", None)
+    assert pull(server, "extend", fire_id=fire_id, progress=0.4, note="page 12").status == 200
+    (firing,) = server.ask("GET", "/v1/firings?key=far").json["firings"]
+    assert firing["progress"] == {"fraction": 0.4, "note": "page 12"}
+    (node,) = server.ask("GET", "/v1/fleet").json["nodes"]
+    seen = {"key": "far", "generation": firing["generation"], "attempt": 1, "fraction": 0.4, "note": "page 12"}
+    assert seen in node["figures"]["progress"]
+    for body in ({"progress": 1.5}, {"progress": -1}, {"progress": True}, {"note": "alone"}, {"note": "x" * 201}):
+        refused = pull(server, "extend", fire_id=fire_id, **body)
+        assert (refused.status, refused.json["type"]) == (422, "/problems/invalid_value"), body
+    assert pull(server, "ack", fire_id=fire_id).status == 200
+    (firing,) = server.ask("GET", "/v1/firings?key=far").json["firings"]
+    assert (firing["outcome"], firing["progress"]) == ("succeeded", None)
+
+
 def test_a_late_acknowledgement(server):
     """
     What comes after the lease is refused with what has become of the firing; the repeat has another fire id.

@@ -17,12 +17,13 @@ from typing import Any
 import click
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import Progress
+from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
 from tickwheel.cli.documents import job_document
 from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.scheduler import Progress
 from tickwheel.scheduler.model import Answer, Job, Outcome, Pause
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "print_rows",
     "printable",
     "progress",
+    "progress_text",
     "table",
 ]
 
@@ -119,14 +121,14 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """
     Show how far *what* has come, on stderr if that is a terminal; yields what is called with each advance.
     """
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Bar(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
 
 
-def print_job(job: Job, *, as_json: bool) -> None:
+def print_job(job: Job, progress: Progress | None, *, as_json: bool) -> None:
     """
-    Print all of one *job*.
+    Print all of one *job*, and how far it has come.
     """
     if as_json:
         print_json(job_document(job))
@@ -136,6 +138,7 @@ def print_job(job: Job, *, as_json: bool) -> None:
         "key": job.key,
         "generation": job.generation,
         "state": job.state.value,
+        "progress": progress and progress_text(progress),
         "lacks_handler": job.lacks_handler,
         "awaits_worker": job.awaits_worker,
         "pause": pause and f"{pause.scope} {pause_text(pause)}".lstrip(),
@@ -151,6 +154,13 @@ def print_job(job: Job, *, as_json: bool) -> None:
         "trace": job.trace,
     }
     print_rows(("", ""), [(name, value) for name, value in facts.items() if value not in (None, "")])
+
+
+def progress_text(progress: Progress) -> str:
+    """
+    Return how far it has come, and where it is.
+    """
+    return f"{progress.fraction:.0%}" + (f": {printable(progress.note)}" if progress.note else "")
 
 
 def pause_text(pause: Pause) -> str:

@@ -12,8 +12,8 @@ import click
 from tickwheel.cli.documents import job_document, record_document
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, key_argument, opened, store_option
-from tickwheel.cli.output import local_time, print_json, printable
-from tickwheel.scheduler import HistoryRecord, Job, Scheduler, State
+from tickwheel.cli.output import local_time, print_json, printable, progress_text
+from tickwheel.scheduler import HistoryRecord, Job, Progress, Scheduler, State
 
 __all__ = ["command"]
 
@@ -31,36 +31,41 @@ def command(*, key: str, every: float, store: str, as_json: bool) -> None:
     Show what happens to the job KEY, a line each, until it is dead or gone, or Ctrl-C.
     """
     with opened(store) as scheduler:
-        for job, records in _changes(scheduler, key, every):
+        for job, progress, records in _changes(scheduler, key, every):
             if as_json:
                 documents = [record_document(record) for record in records]
-                print_json({"job": None if job is None else job_document(job), "records": documents})
+                far = progress and progress._asdict()
+                print_json({"job": None if job is None else job_document(job), "progress": far, "records": documents})
                 continue
             for record in records:
                 click.echo(_past(record))
-            click.echo("gone: it has run, or was cancelled" if job is None else _present(job))
+            click.echo("gone: it has run, or was cancelled" if job is None else _present(job, progress))
 
 
-def _changes(scheduler: Scheduler, key: str, every_s: float) -> Iterator[tuple[Job | None, Sequence[HistoryRecord]]]:
+def _changes(
+    scheduler: Scheduler, key: str, every_s: float
+) -> Iterator[tuple[Job | None, Progress | None, Sequence[HistoryRecord]]]:
     """
-    Yield the job as it is and as often as it changes, each time with the records that came meanwhile, oldest first.
+    Yield the job as it is, how far it has come, as often as that changes, and the records since then, oldest first.
 
     Raises:
         Refused: If there is no such job.
     """
     seen = max((record.number for record in scheduler.history(key, limit=1)), default=0)
-    before = job = scheduler.get(key)
+    job = scheduler.get(key)
+    before: tuple[Job | None, Progress | None] = job, None
     if job is None:
         raise Refused(ExitCode.NOT_FOUND, f"no job has the key {key!r}: it was never set, has run, or was cancelled")
-    yield job, ()
+    yield job, None, ()
     while job is not None and job.state is not State.DEAD:
         time.sleep(every_s)
         job = scheduler.get(key)
+        progress = scheduler.progress(key) if job is not None and job.state is State.RUNNING else None
         records = [record for record in scheduler.history(key, limit=_RECORDS) if record.number > seen]
-        if records or job != before:
-            yield job, records[::-1]
+        if records or (job, progress) != before:
+            yield job, progress, records[::-1]
         seen = max((record.number for record in records), default=seen)
-        before = job
+        before = job, progress
 
 
 def _past(record: HistoryRecord) -> str:
@@ -76,6 +81,8 @@ def _past(record: HistoryRecord) -> str:
     return f"{local_time(record.at)} {record.outcome}" + (f": {what}" if what else "")
 
 
-def _present(job: Job) -> str:
+def _present(job: Job, progress: Progress | None) -> str:
     state = "paused" if job.is_paused else job.state.value
+    if progress is not None:
+        state += f" {progress_text(progress)}"
     return f"{state}, due {local_time(job.due_at)}, attempt {job.attempt} of {job.retry.attempts}"

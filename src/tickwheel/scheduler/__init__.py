@@ -33,7 +33,18 @@ from tickwheel.scheduler.errors import (
     UnsupportedError,
 )
 from tickwheel.scheduler.incidents import Incident, Incidents
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Outcome, Page, RetryPolicy, SetMode, State
+from tickwheel.scheduler.model import (
+    Answer,
+    HistoryRecord,
+    Job,
+    JobQuery,
+    Outcome,
+    Page,
+    Progress,
+    RetryPolicy,
+    SetMode,
+    State,
+)
 from tickwheel.scheduler.recurrence import Misfire, Recurrence
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import USUAL, DeadLetter, Firing, Retry, Snooze, Target
@@ -67,6 +78,7 @@ __all__ = [
     "Node",
     "Outcome",
     "Page",
+    "Progress",
     "Recurrence",
     "RecurrenceError",
     "Retry",

@@ -21,6 +21,7 @@ from tickwheel.calendar.instant import from_iso
 from tickwheel.errors import InvalidDelayError
 from tickwheel.scheduler._remedies import NotJsonError, refuse
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import Progress
 from tickwheel.typing import Duration, Instant
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "delay_ms",
     "encode_payload",
     "epoch_seconds",
+    "noted",
     "seconds",
     "span_ms",
 ]
@@ -319,3 +321,14 @@ def _check_text(name: str, text: str, bytes_max: int) -> None:
 
 def _reason(error: Exception) -> str:
     return str(error)[:100].lower()
+
+
+def noted(progress: float | None, note: str) -> Progress | None:
+    """
+    Return the *progress* that goes with another request, None where there is none.
+    """
+    if progress is not None:
+        return Progress.of(progress, note)
+    if note:
+        raise InvalidJobError("note", note, "it goes with progress=, such as 0.4")
+    return None

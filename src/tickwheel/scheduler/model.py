@@ -14,6 +14,7 @@ from tickwheel.scheduler._history import CUT_OFF, Actor, HistoryRecord
 from tickwheel.scheduler._outcome import Outcome
 from tickwheel.scheduler._pause import EVERYTHING, Pause, Resume, SetPause, scope_over
 from tickwheel.scheduler._policy import USUAL_RETRY, RetryPolicy
+from tickwheel.scheduler._progress import NOTE_MAX, Progress
 from tickwheel.scheduler._query import JobQuery, Page
 from tickwheel.scheduler._record import record
 
@@ -21,6 +22,7 @@ __all__ = [
     "ANY_ATTEMPT",
     "CUT_OFF",
     "EVERYTHING",
+    "NOTE_MAX",
     "USUAL_RETRY",
     "Actor",
     "Adopt",
@@ -36,6 +38,7 @@ __all__ = [
     "Outcome",
     "Page",
     "Pause",
+    "Progress",
     "Redate",
     "Replay",
     "Resume",

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from tickwheel.scheduler.engine.pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
-from tickwheel.scheduler.model import RetryPolicy
+from tickwheel.scheduler.model import NOTE_MAX, RetryPolicy
 from tickwheel.scheduler.verbs.recurring import EXCLUDE_MAX, RUNS_MAX
 
 __all__ = [
@@ -336,8 +336,10 @@ class NackBody(Body, frozen=True):
 
 class ExtendBody(Body, frozen=True):
     """
-    The lease that is to end later, and its new end.
+    The lease that is to end later, and its new end; how far the firing has come, and where it is, in words.
     """
 
     fire_id: FireId
     seconds: LeaseSpan = 60.0
+    progress: Annotated[float, Meta(ge=0, le=1)] | None = None
+    note: Annotated[str, Meta(max_length=NOTE_MAX)] = ""

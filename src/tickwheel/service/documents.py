@@ -115,9 +115,20 @@ class PageDocument(Struct, frozen=True):
     cursor: str | None
 
 
+class ProgressDocument(Struct, frozen=True):
+    """
+    The progress of a running attempt, from 0 to 1, and where it is, in words, as its handler says.
+    """
+
+    fraction: float
+    note: str
+
+
 class FiringDocument(Struct, frozen=True):
     """
     One firing, and what became of it: running, succeeded, failed, snoozed, died or superseded.
+
+    `progress` is null where its handler says nothing, and once it has ended.
     """
 
     fire_id: str
@@ -131,6 +142,7 @@ class FiringDocument(Struct, frozen=True):
     lateness_ms: float
     outcome: str
     error: str | None
+    progress: ProgressDocument | None
 
 
 class FiringsDocument(Struct, frozen=True):
@@ -342,6 +354,7 @@ def firing_document(firing: FiringRecord) -> FiringDocument:
         lateness_ms=round(firing.fired_at - firing.due_at, 3),
         outcome=WORDS.get(firing.outcome, firing.outcome),
         error=firing.error,
+        progress=firing.progress and ProgressDocument(*firing.progress),
     )
 
 

@@ -71,6 +71,7 @@ _FIRING: Final[dict[str, Any]] = {
     "fired_at": "2030-01-01T09:04:00.001Z",
     "lateness_ms": 0.7,
     "outcome": "succeeded",
+    "progress": None,
 }
 _RECORD: Final[dict[str, Any]] = {
     **{name: _FIRING[name] for name in ("key", "generation", "attempt", "target", "handler", "due_at", "lateness_ms")},
@@ -276,6 +277,9 @@ ANSWERS: Final[dict[Any, Any]] = {
                 "tails": [],
                 "figures": {
                     **dict.fromkeys(("failed", "dead", "waiting", "in_flight"), 0),
+                    "progress": [
+                        {"key": "import/41", "generation": 7, "attempt": 1, "fraction": 0.4, "note": "page 12"}
+                    ],
                     "version": "0.1.0",
                     "started_at": _SET_AT,
                     "every_s": 3.333,

@@ -35,14 +35,11 @@ class Firings:
 
     def news(self, seen: Seen, limit: int) -> list[FiringRecord]:
         """
-        Return the last *limit* firings that began or ended since *seen* was asked for the last time.
+        Return the last *limit* firings that began, came further or ended since *seen* was asked for the last time.
         """
         records = self._scheduler.recent(seen.number)
-        running = {(record.key, record.generation, record.attempt) for record in records if not record.number}
-        begun = running - seen.running
-        news = [
-            record for record in records if record.number or (record.key, record.generation, record.attempt) in begun
-        ]
+        running = {record for record in records if not record.number}
+        news = [record for record in records if record.number or record not in seen.running]
         seen.number = max((record.number for record in records), default=seen.number)
         seen.running = running
         return news[-limit:]
@@ -55,4 +52,4 @@ class Seen:
 
     def __init__(self) -> None:
         self.number = 0
-        self.running: set[tuple[str, int, int]] = set()
+        self.running: set[FiringRecord] = set()

@@ -39,9 +39,23 @@ class LatelyDocument(Struct, frozen=True):
     max_ms: float
 
 
+class NodeProgressDocument(Struct, frozen=True):
+    """
+    The progress of an attempt that runs on a node, from 0 to 1, and where it is, in words, as its handler says.
+    """
+
+    key: str
+    generation: int
+    attempt: int
+    fraction: float
+    note: str
+
+
 class NodeFiguresDocument(Struct, frozen=True):
     """
     The last report of a node: totals since its start, and what it is busy with; `places` is its number of threads.
+
+    `progress` has the first 50 of those that say how far they have come.
     """
 
     version: str
@@ -56,6 +70,7 @@ class NodeFiguresDocument(Struct, frozen=True):
     waiting: int
     in_flight: int
     lately: LatelyDocument
+    progress: list[NodeProgressDocument] = []
 
 
 class NodeDocument(Struct, frozen=True):

@@ -127,10 +127,11 @@ class Pulls:
 
     async def extend(self, call: Request) -> Reply:
         """
-        Let a lease end later: so many seconds from now.
+        Let a lease end later: so many seconds from now. It may say how far the firing has come.
         """
         body = decode(await read_body(call, self._options.body_bytes_max), _EXTEND)
-        return document_reply(ExtendedDocument(instant(await self._scheduler.extend(body.fire_id, body.seconds))))
+        until = await self._scheduler.extend(body.fire_id, body.seconds, progress=body.progress, note=body.note)
+        return document_reply(ExtendedDocument(instant(until)))
 
     async def _unless_gone(self, waiting: asyncio.Future[Sequence[JobLease]], call: Request) -> Sequence[JobLease]:
         """

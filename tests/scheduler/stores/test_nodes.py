@@ -13,7 +13,7 @@ from contextlib import closing
 
 import pytest
 
-from tickwheel.scheduler import Outcome, Scheduler, SchedulerOptions, model
+from tickwheel.scheduler import Outcome, Progress, Scheduler, SchedulerOptions, model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import make_store, open_store
 
@@ -223,7 +223,7 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
     What runs while a node joins runs once, where it was begun, and its owner still says that it has started.
     """
     runs, goes_on = [], threading.Event()
-    nodes = [Scheduler(f"{address}shards=4&lease_s=1", options=SchedulerOptions(workers=12)) for _ in range(2)]
+    nodes = [Scheduler(f"{address}shards=4&lease_s=6", options=SchedulerOptions(workers=12)) for _ in range(2)]
     for number, node in enumerate(nodes):
 
         @node.handler("h", concurrency=9)
@@ -326,6 +326,26 @@ def test_forked_before_the_start():
         [sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     assert len(set(answer.stdout.split())) == 2
+
+
+def test_progress_on_another_node(address, until):
+    """
+    A process that fires nothing learns from the node's report how far a job has come.
+    """
+    ended = threading.Event()
+    owner, client = Scheduler(f"{address}lease_s=3"), Scheduler(address)
+
+    @owner.handler("h")
+    def handler(_payload, firing):
+        firing.progress(0.4, "page 12")
+        assert ended.wait(60)
+
+    with client, owner.start():
+        client.set("k", delay=0, handler="h")
+        until(lambda: client.progress("k") == Progress(0.4, "page 12"))
+        ended.set()
+        until(lambda: client.get("k") is None)
+        until(lambda: client.progress("k") is None)
 
 
 def test_what_another_node_runs_is_stopped(address, until):

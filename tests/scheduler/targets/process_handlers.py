@@ -112,6 +112,15 @@ def hang(payload):
     threading.Event().wait()
 
 
+def tell(_payload, firing):
+    """
+    Note how far it has come, twice, and go on until it is killed.
+    """
+    firing.progress(0.25, "page 1")
+    firing.progress(0.5, "page 2")
+    time.sleep(600)
+
+
 def beat(payload, firing):
     """
     Take longer than the timeout, and report.

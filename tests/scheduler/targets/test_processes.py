@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tickwheel.observe.events import JobDied, JobFailed, JobSnoozed, JobSucceeded
-from tickwheel.scheduler import InvalidJobError, RetryPolicy, SchedulerOptions, State
+from tickwheel.scheduler import InvalidJobError, Outcome, Progress, RetryPolicy, SchedulerOptions, State
 
 ODD = ("fail_mutely", "answer_oddly", "start_another")
 ONCE = RetryPolicy(attempts=1)
@@ -37,7 +37,7 @@ def started(make, handlers, events):
 
     def start(**kwargs):
         scheduler = make("memory://", options=SchedulerOptions(processes=2))
-        for name in ("note", "answer", "snooze_once", "fail", "end", "hang", "beat", *ODD):
+        for name in ("note", "answer", "snooze_once", "fail", "end", "hang", "beat", "tell", *ODD):
             scheduler.handler(name, executor="process", **kwargs)(getattr(handlers, name))
         scheduler.start()
         return scheduler, events(scheduler)
@@ -221,6 +221,20 @@ def test_heartbeats(started):
     scheduler, told = started(timeout=1.0)
     scheduler.set("long", delay=0, handler="beat", payload=8)
     assert told.of(JobSucceeded)[0].ran_ms > 1500
+
+
+def test_progress(started, until):
+    """
+    What another process notes is known here, and once its job is cancelled it is killed.
+    """
+    scheduler, _ = started()
+    scheduler.set("k", delay=0, handler="tell", retry=AGAIN)
+    until(lambda: scheduler.progress("k") == Progress(0.5, "page 2"))
+    assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
+    until(lambda: scheduler.get("k") is None)
+    until(lambda: scheduler.stats()["stopped"] == 1)
+    stats = scheduler.stats()
+    assert (stats["fired"], stats["retried"], stats["dead_total"], stats["succeeded"]) == (1, 0, 0, 0)
 
 
 def test_a_stop_does_not_wait_for_ever(started, tmp_path):

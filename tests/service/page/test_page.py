@@ -91,6 +91,24 @@ def test_undo_of_a_recurring_job(server, page, rule, is_moved):
     server.job("DELETE", "rule")
 
 
+def test_progress_and_stop(server, page, tmp_path):
+    """
+    How far a running job has come is seen in its dialog and changes there; it is stopped after one more question.
+    """
+    go_on = tmp_path / "go on"
+    server.job("PUT", "long", {"delay": 0, "handler": "steps", "payload": str(go_on)})
+    page.open(server)
+    page.click("#firings .key", "long")
+    page.wait_for(lambda: "25 %: page 1" in page.find("#detail .progress").text)
+    go_on.touch()
+    page.wait_for(lambda: "50 %: page 2" in page.find("#detail .progress").text)
+    assert any("running 50 %" in text for text in page.texts("#firings .outcome"))
+    page.click("#detail .danger", "Stop")
+    page.click("#detail .danger", "Really stop?")
+    page.wait_for(lambda: server.job("GET", "long").status == 404)
+    page.wait_for(lambda: "stopped" in "".join(page.texts("#firings .outcome")))
+
+
 def test_move(server, page):
     """
     A job is moved to so long from now, and undo moves it back.

@@ -19,6 +19,7 @@ from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._coroutines import Coroutines
+from tickwheel.scheduler.engine._held_end import HeldEnd
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
@@ -158,7 +159,7 @@ class Dispatcher:
             if verdict is not None:
                 self._settler.add(entry, verdict)
             else:
-                end = _HeldEnd(self, entry)
+                end = HeldEnd(self, entry)
                 if not call.starts_later:
                     report_start = end.start()
                     if report_start is None:
@@ -367,32 +368,6 @@ class Dispatcher:
     def _end_late(self, entry: StagedJob, verdict: _verdict.Verdict) -> None:
         self._end_span(entry, verdict.ending, verdict.settle.error)
         self._settler.add(entry, verdict)
-
-
-class _HeldEnd:
-    """
-    Starts and ends one held attempt.
-    """
-
-    __slots__ = ("_dispatcher", "_entry")
-
-    def __init__(self, dispatcher: Dispatcher, entry: StagedJob) -> None:
-        self._dispatcher = dispatcher
-        self._entry = entry
-
-    def start(self) -> Callable[[], object] | None:
-        return self._dispatcher.start_held(self._entry)
-
-    def has_ended(self) -> bool:
-        return self._entry.phase not in (Phase.BEGUN, Phase.RUNNING)
-
-    def __call__(
-        self,
-        result: object = None,
-        error: BaseException | None = None,
-        on_answer: Callable[[Answer | Exception], object] | None = None,
-    ) -> bool:
-        return self._dispatcher.end_held(self._entry, result, error, on_answer)
 
 
 def _expire(limit: asyncio.Timeout) -> None:

@@ -28,11 +28,17 @@ class Heartbeat:
         resources: What all roles share.
         figures: What it has done.
         sizes: Returns what it is busy with.
+        progress: Returns how far that has come.
         pause_s: Returns the time from one beat to the next, by which others know that one is missing.
     """
 
     def __init__(
-        self, resources: Resources, figures: Figures, sizes: Callable[[], dict[str, int]], pause_s: Callable[[], float]
+        self,
+        resources: Resources,
+        figures: Figures,
+        sizes: Callable[[], dict[str, int]],
+        progress: Callable[[], list[dict[str, Any]]],
+        pause_s: Callable[[], float],
     ) -> None:
         self._store = resources.store
         self._owner = resources.owner
@@ -40,6 +46,7 @@ class Heartbeat:
         self._monotonic = resources.runtime.monotonic
         self._figures = figures
         self._sizes = sizes
+        self._progress = progress
         self._pause_s = pause_s
         self._started_at = resources.clock.now_ms()
         self._places = resources.options.workers
@@ -76,6 +83,7 @@ class Heartbeat:
             "dead": number["dead_total"],
             "places": self._places,
             **self._sizes(),
+            "progress": self._progress(),
             "lately": {
                 "span_s": round(self._monotonic() - at, 3),
                 "fired": number["fired"] - fired,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from tickwheel.observe.tracing import Span
-from tickwheel.scheduler.model import Job
+from tickwheel.scheduler.model import Job, Progress
 from tickwheel.scheduler.targets import Call
 
 __all__ = ["TABLE", "Lane", "Phase", "StagedJob", "Step"]
@@ -90,6 +90,7 @@ class StagedJob:
         has_started: Whether its target has it, or had.
         begun_at: When its target began with it, in monotonic seconds, if anybody wants to know.
         fired_at: The same in ms of the store's clock; 0 before.
+        progress: How far its handler says that it has come.
         ran_ms: How long the target took.
         era: Of the clock, when it was judged what follows from its end.
         span: Of its firing, if that is traced.
@@ -111,6 +112,7 @@ class StagedJob:
         "lane",
         "late_at",
         "phase",
+        "progress",
         "ran_ms",
         "span",
     )
@@ -130,6 +132,7 @@ class StagedJob:
         self.has_started = False
         self.begun_at: float | None = None
         self.fired_at = 0.0
+        self.progress: Progress | None = None
         self.ran_ms = 0.0
         self.era = 0
         self.span: Span | None = None

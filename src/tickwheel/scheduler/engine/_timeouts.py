@@ -17,6 +17,7 @@ from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine.resources import Resources
+from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.targets import USUAL
 
 __all__ = ["Leaking", "Timeouts", "too_long"]
@@ -73,12 +74,14 @@ class Timeouts:
             if late_at < self._look_at:
                 self._look_before(late_at)
 
-    def beat(self, entry: StagedJob) -> bool:
+    def beat(self, entry: StagedJob, progress: Progress | None) -> bool:
         """
-        Let the timeout of *entry* begin again; return whether the attempt still counts.
+        Let the timeout of *entry* begin again, and note its *progress*; return whether the attempt still counts.
         """
         if entry.phase is not Phase.RUNNING or entry.is_late:
             return False
+        if progress is not None:
+            entry.progress = progress
         self.begin(entry)
         return True
 

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from tickwheel.errors import ClosedError
@@ -48,6 +49,8 @@ _LOOK_S: Final = 0.1
 """A stop looks at least that often whether all is settled; it is not notified of refused begins."""
 _DOUBT_S: Final = 0.1
 """After which a firing that met an untrusted lease is looked at again."""
+_NOTED_MAX: Final = 50
+"""Of how many that run the progress is reported: their keys and notes are anybody's, and go with every heartbeat."""
 
 
 class Owner:
@@ -79,7 +82,7 @@ class Owner:
         self.withdrawals = Withdrawals(resources, self.staged, self._settler, self._dispatcher.stop, way=self)
         self._watcher = Watcher(resources, way=self)
         self._pruner = Pruner(resources, recorder, self._has_first_shard)
-        self.heartbeat = Heartbeat(resources, figures, self.sizes, self.leases.pause_s)
+        self.heartbeat = Heartbeat(resources, figures, self.sizes, self.progress, self.leases.pause_s)
 
     def start(self) -> None:
         """
@@ -147,6 +150,16 @@ class Owner:
         staged, busy, waiting = self.staged.waiting, self.staged.busy, self._dispatcher.waiting
         running = len(self.staged.take(Phase.RUNNING))
         return {"staged": staged, "in_memory": staged + busy, "waiting": waiting, "in_flight": running}
+
+    def progress(self) -> list[dict[str, Any]]:
+        """
+        Return how far those have come that run here and say so, at most 50.
+        """
+        noted = ((entry, entry.progress) for entry in self.running() if entry.progress is not None)
+        return [
+            {"key": entry.job.key, "generation": entry.job.generation, "attempt": entry.attempt, **progress._asdict()}
+            for entry, progress in islice(noted, _NOTED_MAX)
+        ]
 
     def backlog(self) -> list[Job]:
         """

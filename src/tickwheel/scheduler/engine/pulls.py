@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
 from tickwheel.scheduler.targets.pull import JobLease, PullTarget
 from tickwheel.typing import Duration
@@ -61,14 +62,14 @@ class Pulls:
         after = check_delay(delay, is_dead=is_dead)
         return self._target.settle(fire_id, DeadLetter(reason) if is_dead else Retry(after, reason))
 
-    def extend(self, fire_id: str, seconds: Duration) -> Future[int]:
+    def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]:
         """
-        Let a lease end later.
+        Let a lease end later, and note its progress.
         """
         done: Future[int] = Future()
         seconds = check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
         try:
-            done.set_result(self._target.extend(fire_id, seconds))
+            done.set_result(self._target.extend(fire_id, seconds, progress))
         except Exception as error:  # noqa: BLE001  it comes with the answer, as elsewhere
             done.set_exception(error)
         return done

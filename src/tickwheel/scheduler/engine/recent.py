@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._verdict import Verdict
-from tickwheel.scheduler.model import Answer, Outcome
+from tickwheel.scheduler.model import Answer, Outcome, Progress
 
 __all__ = ["FiringRecord", "Recent"]
 
@@ -35,6 +35,7 @@ class FiringRecord(NamedTuple):
         fired_at: When it did, with the fraction.
         outcome: "running", "succeeded", "retried", "snoozed", "died", or "superseded", where its end was refused.
         error: What went wrong, or None.
+        progress: What its handler has noted of its progress, while it runs.
     """
 
     number: int
@@ -47,6 +48,7 @@ class FiringRecord(NamedTuple):
     fired_at: float
     outcome: str
     error: str | None
+    progress: Progress | None = None
 
 
 class Recent:
@@ -102,4 +104,5 @@ def _running(entry: StagedJob) -> FiringRecord:
         entry.fired_at,
         "running",
         None,
+        entry.progress,
     )

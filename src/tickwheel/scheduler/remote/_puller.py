@@ -22,6 +22,7 @@ from typing import Any, Final
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._options import SchedulerOptions, share_of
 from tickwheel.scheduler.errors import LeaseEndedError, error_text
+from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.remote._pulls import RemotePulls
 from tickwheel.scheduler.targets import USUAL, Call, DeadLetter, Firing, Retry, Snooze
 from tickwheel.scheduler.targets.handler import HandlerTarget
@@ -48,11 +49,15 @@ class _Attempt:
     timeout_s: float
     late_at: float = math.inf
     is_late: bool = False
+    progress: Progress | None = None
 
-    def begin(self) -> bool:
+    def begin(self, progress: Progress | None = None) -> bool:
         """
         Let the timeout begin, or begin again; return whether the attempt still counts.
+
+        What is said of its *progress* goes with the next beat.
         """
+        self.progress = progress or self.progress
         self.late_at = time.monotonic() + self.timeout_s
         return not self.is_late
 
@@ -232,7 +237,7 @@ class Puller:
                         text = f"TimeoutError: it did not end within {attempt.timeout_s:g} s"
                         self._pulls.nack(fire_id, None, text, is_dead=False).result()
                     elif is_beat:
-                        self._pulls.extend(fire_id, _LEASE_S).result()
+                        self._pulls.extend(fire_id, _LEASE_S, attempt.progress).result()
                 except Exception as error:  # noqa: BLE001 - this thread must not end: all leases would
                     _log.warning("the lease of %r could not be extended or ended: %s", fire_id, error)
 

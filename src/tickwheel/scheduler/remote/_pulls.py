@@ -15,6 +15,7 @@ from tickwheel.scheduler.engine.pulls import (
     check_lease,
     check_seconds,
 )
+from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._transport import Transport
 from tickwheel.scheduler.targets.pull import JobLease
@@ -59,12 +60,17 @@ class RemotePulls:
         body = {"fire_id": fire_id, "delay": check_delay(delay, is_dead=is_dead), "error": reason, "is_dead": is_dead}
         return self._transport.submit(self._end("nack", body))
 
-    def extend(self, fire_id: str, seconds: Duration) -> Future[int]:
+    def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]:
         """
         Let a lease end later.
         """
-        seconds = check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
-        return self._transport.submit(self._extend({"fire_id": fire_id, "seconds": seconds}))
+        body: dict[str, Any] = {
+            "fire_id": fire_id,
+            "seconds": check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S),
+        }
+        if progress is not None:
+            body |= {"progress": progress.fraction, "note": progress.note}
+        return self._transport.submit(self._extend(body))
 
     async def _lease(self, body: bytes, wait: float) -> list[JobLease]:
         document = await self._transport.document("POST", "/v1/pull:lease", body, patience_s=wait)

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError, error_text
+from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.targets.contract import Abandoned, DeadLetter, Firing, Retry, Snooze
 from tickwheel.scheduler.tracebacks import traceback_text
 
@@ -166,7 +167,7 @@ class _Process:
                 text, trace = what
                 raise HandlerFailedError(text, is_whole=True, remote_traceback=trace)
             if kind == _BEAT and isinstance(last, Firing):
-                last.heartbeat()
+                last.progress(*what) if what else last.heartbeat()
             wait_s = timeout_s
             deadline = time.monotonic() + (timeout_s or 0)
 
@@ -283,8 +284,8 @@ def _unpack(each: Any, pipe: Connection) -> Any:
         return each
     _, job, attempt, fired_at, trace = each
 
-    def beat() -> bool:
-        pipe.send((_BEAT, None))
+    def beat(progress: Progress | None) -> bool:
+        pipe.send((_BEAT, progress))
         return True  # once it does not count any more, this process is gone
 
     return Firing(job, attempt, fired_at, beat, trace)

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from tickwheel.observe.events import Event
 from tickwheel.scheduler.errors import JobStoppedError
-from tickwheel.scheduler.model import Answer, Job
+from tickwheel.scheduler.model import Answer, Job, Progress
 from tickwheel.typing import Duration
 
 __all__ = [
@@ -110,7 +110,7 @@ class Firing:
     job: Job
     attempt: int
     fired_at: float
-    _beat: Callable[[], bool] = field(default=lambda: True, repr=False, compare=False)
+    _beat: Callable[[Progress | None], bool] = field(default=lambda _: True, repr=False, compare=False)
     _trace: str | None = field(default=None, repr=False, compare=False)
     stopping: Stopping | None = field(default=None, repr=False, compare=False)
 
@@ -158,9 +158,31 @@ class Firing:
         Raises:
             JobStoppedError: If the job was cancelled while it runs; let it end the handler.
         """
+        return self._go_on(None)
+
+    def progress(self, fraction: float, note: str = "") -> bool:
+        """
+        Note how far the attempt has come, for `Scheduler.progress`, the page and others to see; a heartbeat, too.
+
+        It costs no write to the store, and is gone when the attempt ends.
+
+        Args:
+            fraction: From 0.0 to 1.0.
+            note: Where it is, or what it has found so far; the first 200 characters are kept.
+
+        Returns:
+            As `heartbeat`.
+
+        Raises:
+            InvalidJobError: For another *fraction*, or a *note* that is not a string.
+            JobStoppedError: As `heartbeat`.
+        """
+        return self._go_on(Progress.of(fraction, note))
+
+    def _go_on(self, progress: Progress | None) -> bool:
         if self.cancelled:
             raise JobStoppedError(self.fire_id)
-        return self._beat()
+        return self._beat(progress)
 
     @property
     def cancelled(self) -> bool:
@@ -232,6 +254,11 @@ class End(Protocol):
     def has_ended(self) -> bool:
         """
         Return whether it has started and ended, such as by a cancel of its job.
+        """
+
+    def note(self, progress: Progress) -> None:
+        """
+        Note how far it has come; nobody is called.
         """
 
     def __call__(

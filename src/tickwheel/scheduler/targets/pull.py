@@ -16,17 +16,17 @@ it is settled. So a lease ends with that process, and its job is fired again wit
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, TooManyWaitingError
-from tickwheel.scheduler.model import Answer, Outcome
+from tickwheel.scheduler.model import Answer, Outcome, Progress
 from tickwheel.scheduler.targets._job_lease import JobLease
+from tickwheel.scheduler.targets._pull_queue import CallLater, Held, Queue, Served, Worker
 from tickwheel.scheduler.targets.contract import Call, End, Firing, Limits, Snooze
 
 __all__ = ["JobLease", "PullTarget"]
@@ -44,64 +44,6 @@ _SUPERSEDED: Final = "the job was set again or cancelled meanwhile, and what it 
 _TAKEN_OVER: Final = "another process has taken its shard over, and fires it again"
 
 
-class _Timer(Protocol):
-    """
-    A timer, as `call_later` returns it.
-    """
-
-    def cancel(self) -> bool: ...
-
-
-CallLater = Callable[..., _Timer]
-
-
-@dataclass(slots=True, eq=False)
-class _Held:
-    """
-    One firing that was handed over: ready, started for a worker, and then leased.
-    """
-
-    queue: str
-    firing: Firing
-    end: End
-    announce: Callable[[], object] | None = None
-    timer: _Timer | None = None
-    until: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Worker:
-    """
-    One worker that waits.
-    """
-
-    limit: int
-    seconds: float
-    found: Future[list[JobLease]]
-    timer: _Timer | None = None
-
-
-_Served = list[tuple[_Worker, list[JobLease], list[Callable[[], object]]]]
-"""The pulls that get a lease, and what reports it to observers."""
-
-
-class _Queue:
-    """
-    One queue: its ready attempts, its waiting workers, and the number of its leases.
-    """
-
-    __slots__ = ("leased", "ready", "workers")
-
-    def __init__(self) -> None:
-        self.ready: deque[_Held] = deque()
-        self.workers: deque[_Worker] = deque()
-        self.leased = 0
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.ready or self.workers or self.leased)
-
-
 class PullTarget:
     """
     The queues and their leases. All methods may be called from any thread; none waits.
@@ -109,8 +51,8 @@ class PullTarget:
 
     def __init__(self, lock: AbstractContextManager[object]) -> None:
         self._lock = lock
-        self._queues: dict[str, _Queue] = {}
-        self._leases: dict[str, _Held] = {}
+        self._queues: dict[str, Queue] = {}
+        self._leases: dict[str, Held] = {}
         self._ended: OrderedDict[str, str] = OrderedDict()
         self._waiting = 0
         self._open: tuple[CallLater, CallLater, Callable[[], int], Callable[[str], object]] | None = None
@@ -148,7 +90,7 @@ class PullTarget:
             self._leases.clear()
             self._queues.clear()
             self._waiting = 0
-            served: _Served = [(worker, [], []) for worker in workers if worker.found.set_running_or_notify_cancel()]
+            served: Served = [(worker, [], []) for worker in workers if worker.found.set_running_or_notify_cancel()]
         _announce(served)
 
     # ---- the scheduler's side --------------------------------------------------------------------------------------
@@ -192,16 +134,16 @@ class PullTarget:
         with self._lock:
             is_open = self._open
             if is_open is not None:
-                queue = self._queues.setdefault(name, _Queue())
+                queue = self._queues.setdefault(name, Queue())
                 for firing, end in batch:
-                    held = _Held(name, firing, end)
+                    held = Held(name, firing, end)
                     held.timer = is_open[1](_GRACE_S, self._give_back, held)
                     queue.ready.append(held)
                 served = self._serve(queue)
         if is_open is not None:
             _announce(served)
 
-    def _give_back(self, held: _Held) -> None:
+    def _give_back(self, held: Held) -> None:
         """
         Give back a firing for which nobody came.
         """
@@ -226,14 +168,14 @@ class PullTarget:
             TooManyWaitingError: If too many wait already.
         """
         found: Future[list[JobLease]] = Future()
-        worker = _Worker(limit, seconds, found)
+        worker = Worker(limit, seconds, found)
         with self._lock:
             if self._open is None:
                 raise LeaseEndedError("", "this scheduler fires nothing: lease from the one that is started")
             if self._waiting >= _WAITING_MAX:
                 raise TooManyWaitingError(_WAITING_MAX)
             _, wait_timer, _, on_demand = self._open
-            queue = self._queues.setdefault(name, _Queue())
+            queue = self._queues.setdefault(name, Queue())
             queue.workers.append(worker)
             self._waiting += 1
             served = self._serve(queue)
@@ -280,9 +222,9 @@ class PullTarget:
             done.set_exception(LeaseEndedError(fire_id, None))
         return done
 
-    def extend(self, fire_id: str, seconds: float) -> int:
+    def extend(self, fire_id: str, seconds: float, progress: Progress | None = None) -> int:
         """
-        Let the lease of *fire_id* end *seconds* from now, and return when that is, in ms since the epoch.
+        Let the lease of *fire_id* end *seconds* from now, and return when that is, in ms; note its *progress*.
 
         Raises:
             LeaseEndedError: If it has ended.
@@ -291,16 +233,18 @@ class PullTarget:
             held = self._leases.get(fire_id)
             if held is None or self._open is None or held.end.has_ended():
                 raise LeaseEndedError(fire_id, self._ended.get(fire_id))
+            if progress is not None:
+                held.end.note(progress)
             return self._lease(held, seconds)
 
-    def _expire(self, held: _Held, seconds: float) -> None:
+    def _expire(self, held: Held, seconds: float) -> None:
         with self._lock:
             if self._leases.get(held.firing.fire_id) is not held:
                 return
             self._drop(held, f"its time of {seconds:g} s was over, and it is fired again")
         held.end(None, TimeoutError(f"the lease of {seconds:g} s ended without an acknowledgement"))
 
-    def _stop_waiting(self, name: str, worker: _Worker) -> None:
+    def _stop_waiting(self, name: str, worker: Worker) -> None:
         """
         Answer a worker with nothing; or forget it, if it has gone.
         """
@@ -311,7 +255,7 @@ class PullTarget:
             queue.workers.remove(worker)
             self._waiting -= 1
             self._tidy(name, queue)
-            served: _Served = [(worker, [], [])] if worker.found.set_running_or_notify_cancel() else []
+            served: Served = [(worker, [], [])] if worker.found.set_running_or_notify_cancel() else []
         _announce(served)
 
     def figures(self) -> dict[str, dict[str, int]]:
@@ -326,25 +270,25 @@ class PullTarget:
 
     # ---- under the lock --------------------------------------------------------------------------------------------
 
-    def _serve(self, queue: _Queue) -> _Served:
+    def _serve(self, queue: Queue) -> Served:
         """
         Lease what is ready to those that wait; return who gets what, to be reported without the lock.
         """
-        served: _Served = []
+        served: Served = []
         while queue.workers and self._start_first(queue):
             worker = queue.workers.popleft()
             self._waiting -= 1
             if worker.timer is not None:
                 worker.timer.cancel()
             if worker.found.set_running_or_notify_cancel():
-                granted: list[_Held] = []
+                granted: list[Held] = []
                 while len(granted) < worker.limit and self._start_first(queue):
                     granted.append(queue.ready.popleft())
                 leases = [self._grant(queue, held, worker.seconds) for held in granted]
                 served.append((worker, leases, [held.announce for held in granted if held.announce is not None]))
         return served
 
-    def _start_first(self, queue: _Queue) -> bool:
+    def _start_first(self, queue: Queue) -> bool:
         """
         Start the first of what is ready, and forget what may not start; return whether there is one.
         """
@@ -358,12 +302,12 @@ class PullTarget:
                 held.timer.cancel()
         return False
 
-    def _grant(self, queue: _Queue, held: _Held, seconds: float) -> JobLease:
+    def _grant(self, queue: Queue, held: Held, seconds: float) -> JobLease:
         queue.leased += 1
         self._leases[held.firing.fire_id] = held
         return JobLease(held.firing.job, held.firing.attempt, self._lease(held, seconds))
 
-    def _lease(self, held: _Held, seconds: float) -> int:
+    def _lease(self, held: Held, seconds: float) -> int:
         assert self._open is not None
         if held.timer is not None:
             held.timer.cancel()
@@ -372,7 +316,7 @@ class PullTarget:
         held.until = now_ms() + int(seconds * 1000)
         return held.until
 
-    def _drop(self, held: _Held, what: str) -> None:
+    def _drop(self, held: Held, what: str) -> None:
         del self._leases[held.firing.fire_id]
         if held.timer is not None:
             held.timer.cancel()
@@ -387,12 +331,12 @@ class PullTarget:
         if len(self._ended) > _ENDED_MAX:
             self._ended.popitem(last=False)
 
-    def _tidy(self, name: str, queue: _Queue) -> None:
+    def _tidy(self, name: str, queue: Queue) -> None:
         if queue.is_empty:
             self._queues.pop(name, None)
 
 
-def _announce(served: _Served) -> None:
+def _announce(served: Served) -> None:
     for worker, leases, reports in served:
         for announce in reports:
             announce()

@@ -10,13 +10,15 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.incidents import Incidents
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause, Progress
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
 from tickwheel.scheduler.verbs._drain import drained
+from tickwheel.scheduler.verbs._overview import progress_of
 from tickwheel.scheduler.verbs._replies import Replies
 from tickwheel.scheduler.verbs._skip import skipped
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
@@ -273,6 +275,12 @@ class AsyncScheduler(Common):
         """
         return await asyncio.to_thread(self._core.nodes)
 
+    async def progress(self, key: str) -> Progress | None:
+        """
+        Return how far the job has come that runs under *key*: see `Scheduler.progress`.
+        """
+        return progress_of(key, await self.nodes())
+
     async def incidents(self, search: str = "", *, prefix: str = "") -> Incidents:
         """
         Return the dead letters grouped by what went wrong: see `Scheduler.incidents`.
@@ -306,11 +314,13 @@ class AsyncScheduler(Common):
         """
         await self._replies.awaitable(self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead))
 
-    async def extend(self, fire_id: str, seconds: Duration = 60.0) -> int:
+    async def extend(
+        self, fire_id: str, seconds: Duration = 60.0, *, progress: float | None = None, note: str = ""
+    ) -> int:
         """
         Let a lease end later: see `Scheduler.extend`.
         """
-        return await self._replies.awaitable(self._core.pulls.extend(fire_id, seconds))
+        return await self._replies.awaitable(self._core.pulls.extend(fire_id, seconds, checks.noted(progress, note)))
 
 
 def _on_loop(call: Callable[[_T], object]) -> Callable[[_T], None]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tickwheel.observe.events import EventHook
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.incidents import Incidents
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
+from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause, Progress
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.handler import HandlerTarget
@@ -121,7 +121,7 @@ class _Pulls(Protocol):
     def abandon(self, found: Future[list[JobLease]]) -> None: ...
     def ack(self, fire_id: str) -> Future[None]: ...
     def nack(self, fire_id: str, delay: Duration | None, error: str | None, *, is_dead: bool) -> Future[None]: ...
-    def extend(self, fire_id: str, seconds: Duration) -> Future[int]: ...
+    def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]: ...
 
 
 class _Registry(Protocol):

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tickwheel.scheduler.incidents import Incidents
-from tickwheel.scheduler.model import Job
+from tickwheel.scheduler.model import Job, Progress
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.verbs._common import Common
 from tickwheel.typing import Duration, Instant
 
-__all__ = ["Overview"]
+__all__ = ["Overview", "progress_of"]
 
 
 class Overview(Common):
@@ -55,6 +55,15 @@ class Overview(Common):
         """
         return self._core.nodes()
 
+    def progress(self, key: str) -> Progress | None:
+        """
+        Return how far the job has come that runs under *key*, as its handler noted last; None if nothing is known.
+
+        What runs here is known at once, what another node runs with its next report, which comes with each renewal of
+        its leases. A node reports the first 50 of those that noted anything.
+        """
+        return progress_of(key, self._core.nodes())
+
     def incidents(self, search: str = "", *, prefix: str = "") -> Incidents:
         """
         Return the dead letters grouped by what went wrong: errors that differ only in numbers, names and identifiers.
@@ -67,3 +76,14 @@ class Overview(Common):
             prefix: Only letters whose key begins with this.
         """
         return self._core.client.incidents(search, prefix)
+
+
+def progress_of(key: str, nodes: Sequence[Node]) -> Progress | None:
+    """
+    Return what the *nodes* know of the progress of the job that runs under *key*, of its latest attempt.
+    """
+    found = [each for node in nodes for each in (node.figures or {}).get("progress", ()) if each["key"] == key]
+    if not found:
+        return None
+    latest = max(found, key=lambda each: (each["generation"], each["attempt"]))
+    return Progress(latest["fraction"], latest["note"])

@@ -10,9 +10,8 @@ from typing import Self, Unpack
 
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.scheduler.targets import Firing
-from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._drain import drained
-from tickwheel.scheduler.verbs._overview import Overview
+from tickwheel.scheduler.verbs._pulling import Pulling
 from tickwheel.scheduler.verbs._skip import skipped
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
@@ -24,7 +23,7 @@ __all__ = ["Scheduler"]
 _NOW = When(delay=0)
 
 
-class Scheduler(Overview):
+class Scheduler(Pulling):
     """
     Jobs by key that survive a crash, fired to the millisecond.
 
@@ -342,59 +341,3 @@ class Scheduler(Overview):
             **fields: state, due_from, due_until, handler, recurring, paused, cursor, limit: see `ListFields`.
         """
         return self._core.client.page({"prefix": prefix, **fields})
-
-    def lease(
-        self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
-    ) -> Sequence[JobLease]:
-        """
-        Return due firings of the jobs with `target="pull", handler=queue`, for this caller to run.
-
-        Each is to be ended by `ack` or `nack` before its lease is over; otherwise the attempt has failed.
-
-        Args:
-            queue: Which queue.
-            limit: How many at most, 1 to 1000.
-            wait: How many seconds to wait for the first, 0 to 300; without one the answer is [].
-            seconds: How long each is leased, 0.1 to 43,200.
-
-        Raises:
-            InvalidJobError: A value that is out of bounds.
-            LeaseEndedError: If this scheduler is not started.
-            TooManyWaitingError: If too many wait already.
-        """
-        return self._core.pulls.lease(queue, limit, wait, seconds).result()
-
-    def ack(self, fire_id: str) -> None:
-        """
-        End the leased firing as done; it is written down when this returns. The same call again does no harm.
-
-        Raises:
-            LeaseEndedError: If it came too late: what was done is done again, or was.
-        """
-        self._core.pulls.ack(fire_id).result()
-
-    def nack(
-        self, fire_id: str, *, delay: Duration | None = None, error: str | None = None, is_dead: bool = False
-    ) -> None:
-        """
-        End the leased firing as a failed attempt.
-
-        Args:
-            fire_id: Which.
-            delay: Seconds until the next attempt; None for what the job's policy says.
-            error: What went wrong; it is kept with the job.
-            is_dead: Park the job as a dead letter, whatever attempts are left.
-
-        Raises:
-            LeaseEndedError: As `ack`.
-        """
-        self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead).result()
-
-    def extend(self, fire_id: str, seconds: Duration = 60.0) -> int:
-        """
-        Let the lease end *seconds* from now; return when that is, in ms since the epoch.
-
-        Raises:
-            LeaseEndedError: As `ack`.
-        """
-        return self._core.pulls.extend(fire_id, seconds).result()

@@ -6,7 +6,7 @@ import { button, sure } from "./buttons.js";
 import { byId, el } from "./dom.js";
 import { past } from "./history.js";
 import { attempt } from "./toasts.js";
-import { length, moment, printable, recurrence, until, where } from "./words.js";
+import { length, moment, percent, printable, recurrence, until, where } from "./words.js";
 
 const dialog = byId("detail");
 const UNITS = { s: 1, min: 60, h: 3600, d: 86_400 };
@@ -22,8 +22,9 @@ export async function openJob(key, onChange) {
     return null;
   });
   const runs = job?.recurrence ? await call("GET", `/v1/schedules/${encodeURIComponent(key)}?count=5`).then((schedule) => schedule.runs, () => []) : [];
+  const progress = job && (await progressOf(job, firings));
   if (mine !== asked) return; // another job was asked for meanwhile
-  const parts = job ? [facts(job, runs), payload(job), past(records, firings), actions(job, onChange)] : [gone(), past(records, firings)];
+  const parts = job ? [facts(job, runs, progress), payload(job), past(records, firings), actions(job, onChange)] : [gone(), past(records, firings)];
   dialog.dataset.key = key;
   dialog.replaceChildren(head(key), ...parts.filter(Boolean));
   if (!dialog.open) dialog.showModal();
@@ -50,7 +51,29 @@ const head = (key) =>
 
 const gone = () => el("p", { class: "empty" }, "This job is no longer there: it has run, or was cancelled.");
 
-function facts(job, runs) {
+// Of what runs on another node the fleet knows, by its last report.
+async function progressOf(job, firings) {
+  const mine = (each) => each.key === job.key && each.generation === job.generation && each.attempt === job.attempt;
+  const here = firings.find((each) => each.outcome === "running" && mine(each));
+  if (here || job.state !== "running") return here?.progress;
+  const { nodes } = await call("GET", "/v1/fleet").catch(() => ({ nodes: [] }));
+  return nodes.flatMap((node) => node.figures?.progress ?? []).find(mine);
+}
+
+function far(progress) {
+  if (!progress) return el("span", { class: "far" }, "nothing noted");
+  const { fraction, note } = progress;
+  return el("span", { class: "far" }, el("progress", { value: fraction, "aria-label": "Progress" }), ` ${percent(progress)}${note ? `: ${printable(note)}` : ""}`);
+}
+
+// What the stream says of the job that is shown.
+export function takeProgress({ firings }) {
+  const shown = dialog.open && dialog.querySelector(".far");
+  const latest = shown && firings.findLast((each) => each.key === dialog.dataset.key && each.outcome === "running" && each.progress);
+  if (latest) shown.replaceWith(far(latest.progress));
+}
+
+function facts(job, runs, progress) {
   const due = Date.parse(job.due_at);
   const rows = [
     ["State", job.pause && job.state === "pending" ? "paused" : job.lacks_handler ? "pending: it waits for a node that has its handler" : job.awaits_worker ? "waiting for a worker" : job.state],
@@ -58,6 +81,7 @@ function facts(job, runs) {
     ["Due", el("span", {}, moment(due), job.state === "pending" ? el("span", { class: "left", "data-due": due }, until(due)) : null)],
     ["Repeats", job.recurrence && recurrence(job.recurrence)],
     ["Next runs", runs.length > 1 && runs.slice(1).map((run) => moment(Date.parse(run))).join(" · ")],
+    ["Progress", job.state === "running" && far(progress)],
     ["Goes to", where(job)],
     ["Attempts", job.attempt ? `${job.attempt} of ${job.retry.attempts}` : `none yet, at most ${job.retry.attempts}`],
     ["Next tries", nextTries(job)],

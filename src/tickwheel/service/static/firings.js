@@ -1,7 +1,7 @@
 // What fired and how late, newest first, as the stream reports it.
 
 import { byId, el, sync } from "./dom.js";
-import { clockTimeMs, lateness, printable } from "./words.js";
+import { clockTimeMs, lateness, percent, printable } from "./words.js";
 
 const SHOWN = 60;
 
@@ -52,7 +52,8 @@ export class Firings {
 
 function update(node, firing) {
   const outcome = node.querySelector(".outcome");
-  outcome.textContent = firing.outcome + (firing.attempt > 1 ? `, attempt ${firing.attempt}` : "");
+  const { progress } = firing;
+  outcome.textContent = firing.outcome + (progress ? ` ${percent(progress)}` : "") + (firing.attempt > 1 ? `, attempt ${firing.attempt}` : "");
   outcome.className = `outcome ${firing.outcome}`;
-  outcome.title = firing.error ?? "";
+  outcome.title = firing.error ?? (progress ? printable(progress.note) : "");
 }

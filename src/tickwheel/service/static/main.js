@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { Dead } from "./dead.js";
-import { closeJob, onJobClosed, openJob } from "./detail.js";
+import { closeJob, onJobClosed, openJob, takeProgress } from "./detail.js";
 import { dial } from "./dial.js";
 import { byId } from "./dom.js";
 import { showFigures, showLateness } from "./figures.js";
@@ -76,6 +76,7 @@ follow(
   (name, data) => {
     if (name === "firings") {
       const fresh = firings.take(data);
+      takeProgress(data);
       for (let n = 0; n < Math.min(fresh, 3); n++) wheel.pulse();
       changed();
     } else if (name === "trouble") {

@@ -23,6 +23,8 @@ const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
 export const plural = (n, noun) => `${whole.format(n)} ${noun}${n === 1 ? "" : "s"}`;
 
+export const percent = ({ fraction }) => `${Math.floor(100 * fraction)} %`;
+
 export function lateness(ms) {
   if (ms == null) return "–";
   if (ms < 10) return `${ms.toFixed(2)} ms`;
