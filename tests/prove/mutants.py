@@ -330,8 +330,8 @@ def says_cancelled() -> Any:
 
         real = _rules._cancel
 
-        def cancel(write: Any, job: Any) -> Any:
-            answer, after = real(write, job)
+        def cancel(write: Any, job: Any, now: int) -> Any:
+            answer, after = real(write, job, now)
             return (
                 (type(answer)(type(answer.outcome).CANCELLED, job), None)
                 if answer.outcome == "too_late"
@@ -345,6 +345,21 @@ def says_cancelled() -> Any:
             yield
 
     return careless()
+
+
+def tries_again_what_was_stopped() -> Any:
+    """
+    A running job that is asked to stop does not expire: if its node dies, or its attempt fails, it is tried again.
+    """
+    from tickwheel.scheduler.stores import _rules  # noqa: PLC0415 - here alone
+
+    real = _rules._cancel
+
+    def careless(write: Any, job: Any, now: int) -> Any:
+        answer, after = real(write, job, now)
+        return answer, job if answer.outcome == "stopping" and after is not None else after
+
+    return mock.patch.object(_rules, "_cancel", careless)
 
 
 def sees_no_step() -> Any:
@@ -443,6 +458,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "starts_what_is_armed": (starts_what_is_armed, {"overtaken"}),
     "starts_what_is_queued": (starts_what_is_queued, {"overtaken"}),
     "says_cancelled": (says_cancelled, {"answer"}),
+    "tries_again_what_was_stopped": (tries_again_what_was_stopped, {"overtaken"}),
     "sees_no_step": (sees_no_step, {"silent", "clock"}),
     "follows_the_wall_clock": (follows_the_wall_clock, {"clock"}),
     "has_no_bulkhead": (has_no_bulkhead, {"silent"}),

@@ -21,6 +21,7 @@ _VERBS: Final[dict[str, type]] = {
     "move": Move,
     "run_now": Move,
     "cancel": Cancel,
+    "stop": Cancel,
     "replay": Replay,
     "pause": SetPause,
     "resume": Resume,

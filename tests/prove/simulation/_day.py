@@ -126,7 +126,7 @@ def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
             call = _setter(key, dice.choice(_PLANS), takes, delay=dice.choice((0.0, 1.0, 12.0, 60.0)) * dice.random())
             found.append(Ask(at, "set", key, call))
             if dice.random() < 0.2:
-                found.append(Ask(at + dice.uniform(0.0, 60.0), "cancel", key, _canceller(key)))
+                found.append(Ask(at + dice.uniform(0.0, 60.0), "stop", key, _stopper(key)))
     return found
 
 
@@ -239,6 +239,10 @@ def _canceller(key: str) -> Callable[[Scheduler, int], Answer]:
     return lambda scheduler, _: scheduler.cancel(key)
 
 
+def _stopper(key: str) -> Callable[[Scheduler, int], Answer]:
+    return lambda scheduler, _: scheduler.cancel(key, running=True)
+
+
 def series(dice: random.Random) -> list[Ask]:
     """
     Return the requests for the jobs that recur, each asked for once, at the beginning.
@@ -273,8 +277,9 @@ def _ask(dice: random.Random, at: float, key: str) -> Ask:
         return Ask(at, verb, key, _setter(key, plan, takes, dice.choice(_HANDLERS), **fields))
     if verb == "move":
         return Ask(at, verb, key, lambda scheduler, _: scheduler.move(key, delay=delay))
+    if verb == "cancel":
+        return Ask(at, "stop", key, _stopper(key)) if int(at * 1000) % 2 else Ask(at, verb, key, _canceller(key))
     ask: dict[str, Callable[[Scheduler, int], Answer]] = {
-        "cancel": lambda scheduler, _: scheduler.cancel(key),
         "run_now": lambda scheduler, _: scheduler.run_now(key),
         "replay": lambda scheduler, _: scheduler.replay(key),
     }

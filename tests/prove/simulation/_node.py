@@ -18,7 +18,7 @@ from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, 
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import FiringEvent, JobFired
 from tickwheel.scheduler import DeadLetter, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
-from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.errors import JobStoppedError, StoreError
 from tickwheel.scheduler.model import Answer
 
 __all__ = ["Node", "Surroundings"]
@@ -245,6 +245,8 @@ class Node:
             )
             if takes := payload.get("takes"):
                 run.sleep(int(takes * _S))
+            if firing.cancelled:
+                raise JobStoppedError(firing.fire_id)
             plan = payload.get("plan", [])
             what = plan[firing.attempt - 1] if firing.attempt <= len(plan) else "ok"
             if what == "hang":

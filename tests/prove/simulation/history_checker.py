@@ -4,7 +4,8 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     lost        a job that was acknowledged is overdue, or still running, when all had its time
     early       a handler began before its instant
     twice       a handler began without an attempt of its own that was counted for it
-    overtaken   a handler began with a generation after the answer that this was moved, cancelled, replaced or paused
+    overtaken   a handler began with a generation after the answer that this was moved, cancelled, replaced or paused,
+                or with another attempt after the one that ran was asked to stop
     zombie      a begin or an end counted, or notes were taken, although the epoch was not the shard's
     answer      a write was answered otherwise than the model of a store answers it, or a caller got an untrue answer
     ended       an end counted, or was reported, for a run that never was
@@ -119,6 +120,7 @@ class _Checker:
         self._callers = Callers()
         self._final: dict[str, tuple[int, int]] = {}
         self._paused: dict[str, int] = {}
+        self._stopped: dict[str, tuple[int, int, int]] = {}
         self._waiting: dict[str, tuple[int, int]] = {}
         self._begun_late: list[tuple[int, int, str]] = []
         self._weather = Weather()
@@ -250,6 +252,9 @@ class _Checker:
             job = self._named(job, answer, event)
         if job is not None and isinstance(write, SetPause) and answer.job is not None:
             job = replace(job, pause=answer.job.pause)
+        if before is not None and answer.outcome is Outcome.STOPPING:
+            self._stopped[key] = (before.generation, before.due_at, before.attempt)
+            job = job and replace(job, expires_at=min(before.expires_at or event.store_ms, event.store_ms))
         if job is None:
             model.jobs.pop(key, None)
         else:
@@ -332,6 +337,9 @@ class _Checker:
         is_paused = self._paused.get(event.key) == event.generation
         if is_paused or (event.generation <= ended and event.at > answered_at):
             self._add("overtaken", event.at, f"{name} began after it was answered that it would not")
+        stopped = self._stopped.get(event.key, (0, 0, 0))
+        if event.generation == stopped[0] and (event.due_at, event.attempt) != stopped[1:]:
+            self._add("overtaken", event.at, f"{name} began after attempt {stopped[2]} was asked to stop")
         self._fired.add((event.machine, event.key, event.generation, event.attempt))
 
     def _answer(self, event: Answered) -> None:
