@@ -17,7 +17,7 @@ export function toast(text, undo) {
   byId("toasts").append(note);
   let timer = setTimeout(end, STAYS_MS);
   const stay = () => clearTimeout(timer);
-  const leave = () => (clearTimeout(timer), (timer = setTimeout(end, STAYS_MS)));
+  const leave = () => (stay(), note.matches(":hover, :focus-within") || (timer = setTimeout(end, STAYS_MS)));
   for (const name of ["pointerenter", "focusin"]) note.addEventListener(name, stay);
   for (const name of ["pointerleave", "focusout"]) note.addEventListener(name, leave);
 }
