@@ -64,11 +64,13 @@ class RedisCluster:
         for node in (target, source, *self.masters()):
             node.execute("CLUSTER", "SETSLOT", slot, "NODE", target.execute("CLUSTER", "MYID"))
 
-    def fail_over(self):
+    def fail_over(self, *, is_replicated=False):
         """
-        Lose the master that holds the store; its replica takes over.
+        Lose the master that holds the store, once its replica has all where *is_replicated*; the replica takes over.
         """
         self.lost = self.holder()
+        if is_replicated:
+            await_replicas(self.lost)
         self.lost.stop(signal.SIGKILL)
 
     def await_successor(self):
@@ -115,10 +117,12 @@ class RedisSentinels:
         self.url = f"redis+sentinel://{hosts}/0?master=jobs&"
         wait_for(lambda: all(self._sees_all(each) for each in self.sentinels))
 
-    def fail_over(self):
+    def fail_over(self, *, is_replicated=False):
         """
-        Lose the primary; the sentinels promote the replica.
+        Lose the primary, once its replica has all where *is_replicated*; the sentinels promote the replica.
         """
+        if is_replicated:
+            await_replicas(self.primary)
         self.primary.stop(signal.SIGKILL)
 
     def await_successor(self):
@@ -137,6 +141,14 @@ class RedisSentinels:
     def _sees_all(self, sentinel):
         facts = sentinel.execute("INFO", "sentinel")["master0"]
         return (facts["slaves"], facts["sentinels"]) == (1, 3)
+
+
+def await_replicas(primary):
+    """
+    Return once a replica has what *primary* has now.
+    """
+    offset = primary.execute("INFO", "replication")["master_repl_offset"]
+    wait_for(lambda: primary.execute("INFO", "replication")["slave0"]["offset"] >= offset)
 
 
 def free_port():

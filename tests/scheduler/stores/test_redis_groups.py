@@ -159,8 +159,7 @@ def test_jobs_over_a_failover(group, until):
         scheduler.start()
         scheduler.set("first", delay=0.2, handler="work", payload="first")
         scheduler.set("later", delay=4.0, handler="work", payload="later")
-        time.sleep(0.5)  # replication is asynchronous: what it had not sent yet is another test's
-        group.fail_over()
+        group.fail_over(is_replicated=True)  # what it had not sent yet is another test's
         until(lambda: scheduler.set("last", delay=4.5, handler="work", payload="last"))
         assert done.wait(redis_groups.PATIENCE_S)
     assert set(fired) == {"first", "later", "last"}

@@ -5,6 +5,7 @@ Schedulers on one Redis: several nodes, nodes that come and go, and a store that
 from __future__ import annotations
 
 import itertools
+import signal
 import time
 from collections import Counter
 
@@ -54,6 +55,39 @@ def test_nodes_share_the_jobs(make, record, redis_url, until):
     fired = record.wait(250)
     assert Counter(payload for payload, _ in fired).most_common(1)[0][1] == 1
     assert {number for payload, number in fired if payload.startswith("late")} <= {1, 2}
+
+
+@pytest.mark.parametrize("how", ["flushed", "restarted"])
+def test_a_server_that_lost_everything(make, make_redis, until, caplog, how):
+    """
+    Once a server has lost all, what is set from then on fires, under numbers that were never given out.
+    """
+    server = make_redis()
+    opened = open_store(server.url("?shards=2"))
+    opened.close()
+    url, ran = server.url("?shards=5&lease_s=2"), []
+    nodes = [make(url).start() for _ in range(2)]
+    for node in nodes:
+        node.handler("h")(ran.append)
+    nodes[0].set("lost", delay=3_600, handler="h")
+    before = [nodes[0].set("key", delay=0, handler="h", payload="before").job.generation]
+    until(lambda: ran == ["before"])
+    epochs = {shard.epoch for shard in nodes[0].shards()}
+    if how == "flushed":
+        server.execute("FLUSHALL")
+    else:
+        server.stop(signal.SIGKILL)
+        server.start()
+    until(lambda: nodes[1].set("key", delay=0, handler="h", payload="at once"))
+    until(lambda: "at once" in ran)
+    after = [node.set(f"{number}", delay=0, handler="h", payload=number).job for number, node in enumerate(nodes)]
+    until(lambda: {0, 1} <= set(ran))
+    assert min(job.generation for job in after) > max(before) + 2**32
+    shards = nodes[0].shards()
+    assert len(shards) == 5
+    assert min(shard.epoch for shard in shards if shard.owner) > max(epochs) + 2**32
+    assert nodes[0].get("lost") is None
+    assert "is empty, and is made again: all jobs that were in it are lost" in caplog.text
 
 
 def test_all_shards_are_told(make, events, redis_url):

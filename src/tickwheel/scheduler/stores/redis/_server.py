@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
+from tickwheel.scheduler.stores._leap import leap
 from tickwheel.scheduler.stores._sharding import SHARDS
 from tickwheel.scheduler.stores.redis._connections import Connections
 
@@ -75,16 +76,17 @@ def loss_window(facts: dict[str, str], replicas: int = 0) -> str:
     return "; ".join(filter(None, (loss, lag)))
 
 
-def make_schema(connections: Connections, url: str, wanted: int | None) -> tuple[int, int]:
+def make_schema(connections: Connections, url: str, wanted: int | None, first: int = 0) -> tuple[int, int]:
     """
     Make the store where there is none, and return its number of shards, and the one that it was made with.
 
-    It has *wanted* shards at least from now on. Jobs stay in the shards where they are.
+    It has *wanted* shards at least from now on. Jobs stay in the shards where they are. If it had *first* shards when
+    it was made, and is gone, its generations and epochs go on far beyond what they were.
 
     Raises:
         StoreFormatError: If it is of a newer version.
     """
-    answer = connections.run("open", VERSION, wanted or 0, SHARDS)
+    answer = connections.run("open", VERSION, wanted or 0, SHARDS, first, leap())
     version, there, first = (int(each) if each is not None and each.isdigit() else 0 for each in answer)
     if version > VERSION:
         what = f"{url} has schema version {version}, and this tickwheel knows 1 to {VERSION}"

@@ -76,6 +76,7 @@ class RedisStore:
         self._questions = f"{self._base}:questions"
         self._connections: Connections | None = None
         self._listener: Listener | None = None
+        self._shape = 1, 1
         self._shard_of = self._first_shard_of = sharding(1)
         self._epochs: dict[int, int] = {}
         """The epochs of shards as they were last seen; the server knows better, and says so."""
@@ -90,7 +91,7 @@ class RedisStore:
         connections = Connections(self._location, self.url, self._base, self._replicas)
         try:
             window = check_server(connections, self.url, self._replicas)
-            there, first = make_schema(connections, self.url, self._wanted_shards)
+            there, first = self._shape = make_schema(connections, self.url, self._wanted_shards)
             self._shard_of, self._first_shard_of = sharding(there), sharding(first)
             connections.notice_server()
         except BaseException:
@@ -331,7 +332,13 @@ class RedisStore:
     def _lease(self, owner: str, *, may_take: bool) -> list[Lease]:
         connections = self._open_connections()
         connections.notice_server()
-        reply = connections.run("lease", owner, self._lease_ms, int(may_take), is_write=True)
+        words = owner, self._lease_ms, int(may_take)
+        reply = connections.run("lease", *words, is_write=True)
+        if not reply:
+            _LOG.error("%s is empty, and is made again: all jobs that were in it are lost", self.url)
+            make_schema(connections, self.url, *self._shape)
+            connections.notice_server()
+            reply = connections.run("lease", *words, is_write=True)
         now, *facts = map(int, reply)
         leases = [
             Lease(shard, epoch, until, rescued, now)

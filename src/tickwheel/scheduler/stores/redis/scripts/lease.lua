@@ -1,13 +1,16 @@
 -- Extends what an owner holds, gives up what is more than its share, and takes what is free up to it, and all free tails.
 -- Input:  owner, the lease's length in ms, 1 to take
--- Output: the clock in ms; shard, epoch, end, how many were rescued, ...
+-- Output: the clock in ms; shard, epoch, end, how many were rescued, ...; nothing where there is no store
 local FIRST_TAIL, TAILS = 40000, 25000
 local owner, length, may_take = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
+local shards = tonumber(redis.call('HGET', at('meta'), 'shards'))
+if not shards then
+    return {}
+end
 local now = now_ms()
 local lease_end = whole(now + length)
 redis.call('ZREMRANGEBYSCORE', at('nodes'), '-inf', '(' .. whole(now))
 redis.call('ZADD', at('nodes'), lease_end, owner)
-local shards = tonumber(redis.call('HGET', at('meta'), 'shards'))
 -- What is over goes to the first by name, one each: nobody has two more than another.
 local nodes, before = redis.call('ZRANGE', at('nodes'), 0, -1), 0
 for i = 1, #nodes do

@@ -1,7 +1,14 @@
 -- Makes the store, lets it grow, or says what there is.
--- Input:  version; how many shards there are to be at least, or 0; how many a new store gets without that
+-- Input:  version; how many shards there are to be at least, or 0; how many a new store gets without that; of a store
+--         that was there before, how many it had at first, or 0, and how far both sequences leap if it is gone
 -- Output: version and shards of what is there now, and how many shards there were at first
 local meta, wanted, usual = at('meta'), tonumber(ARGV[2]), ARGV[3]
+local first, leap = tonumber(ARGV[4]), tonumber(ARGV[5])
+if first > 0 and redis.call('EXISTS', meta) == 0 then
+    redis.call('HSET', meta, 'first', first)
+    redis.call('INCRBY', at('generation'), whole(leap))
+    redis.call('INCRBY', at('epoch'), whole(leap))
+end
 redis.call('HSETNX', meta, 'version', ARGV[1])
 redis.call('HSETNX', meta, 'shards', wanted > 0 and wanted or usual)
 local version, shards = unpack(redis.call('HMGET', meta, 'version', 'shards'))
