@@ -139,7 +139,12 @@ def test_doctor_and_top(ask, url):
     The doctor looks at the service, and top watches it.
     """
     assert "sqlite:///tickwheel.db: 0 pending" in ask("doctor").stdout
-    assert "pending" in ask("top", "--url", url, "--once").stdout
+    shown = ask("top", "--url", url, "--once").stdout
+    assert "pending" in shown
+    (node,) = json.loads(ask("top", "--url", url, "--once", "--json").stdout)["fleet"]["nodes"]
+    assert (node["state"], len(node["shards"])) == ("well", 1)
+    assert node["owner"][:8] in shown
+    assert "fired/s" in shown.partition("state")[2]
 
 
 def test_what_goes_wrong(ask, run, url, monkeypatch):

@@ -32,7 +32,7 @@ _FIRINGS = 15
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one document for each update.")
 def command(*, url: str, token: str | None, every: float, once: bool, as_json: bool) -> None:
     """
-    Watch what is pending, what fired and how late, until Ctrl-C.
+    Watch what is pending, what fired and how late, and every node, until Ctrl-C.
     """
     look = _Looks(url.rstrip("/"), token)
     if as_json:
@@ -56,13 +56,14 @@ class _Looks:
 
     def __call__(self) -> dict[str, Any]:
         """
-        Return the stats, the last firings, and how many fired a second since the look before.
+        Return the stats, the last firings, the fleet, and how many fired a second since the look before.
         """
         stats, firings = self._get("/v1/stats"), self._get(f"/v1/firings?limit={_FIRINGS}")["firings"]
+        fleet = self._get("/v1/fleet")
         now, fired = time.monotonic(), stats["fired"]
         rate = 0.0 if self._fired is None else (fired - self._fired[1]) / (now - self._fired[0])
         self._fired = now, fired
-        return {"stats": stats, "firings": firings, "fired_per_s": max(0.0, rate)}
+        return {"stats": stats, "firings": firings, "fleet": fleet, "fired_per_s": max(0.0, rate)}
 
     def _get(self, path: str) -> Any:
         if not self._url.startswith(("http://", "https://")):
@@ -95,10 +96,31 @@ def _view(look: dict[str, Any]) -> list[Any]:
         stats["failed"],
     )
     rows = [
-        (f["fired_at"][11:23], f["key"], f["handler"] or f["target"], f["outcome"], f"{f['lateness_ms']:.2f} ms")
+        (f["fired_at"][11:23], f["key"], f["handler"] or f["target"], _outcome(f), f"{f['lateness_ms']:.2f} ms")
         for f in reversed(look["firings"])
     ]
+    fleet = look["fleet"]
+    columns = ("node", "state", "shards", "fired/s", "late p99", "running", "waiting")
     return [
         table(names, [(*counts, *late)], right=names),
+        table(columns, [_node(each, len(fleet["shards"])) for each in fleet["nodes"]], right=columns[2:]),
         table(("fired at", "key", "goes to", "outcome", "late"), rows, right=("late",)),
     ]
+
+
+def _outcome(firing: dict[str, Any]) -> str:
+    progress = firing.get("progress")
+    return str(firing["outcome"]) + (f" {progress['fraction']:.0%}" if progress else "")
+
+
+def _node(node: dict[str, Any], shards: int) -> tuple[object, ...]:
+    """
+    Return the row of a *node*; what it has not reported is left empty.
+    """
+    own = f"{len(node['shards'])} of {shards}"
+    if node["figures"] is None:
+        return (node["owner"], node["state"], own, "", "", "", "")
+    figures, lately = node["figures"], node["figures"]["lately"]
+    rate = lately["fired"] / max(1.0, lately["span_s"])
+    late = f"{lately['p99_ms']:.2f} ms" if lately["count"] else ""
+    return (node["owner"], node["state"], own, f"{rate:.1f}", late, figures["in_flight"], figures["waiting"])
