@@ -20,7 +20,7 @@ use crate::cpython::cell::guard;
 use crate::cpython::type_builder::KnownType;
 
 /// So many classes can be fast: each has a function of its own, which knows its fields without a search.
-const CLASSES: usize = 32;
+const CLASSES: usize = 64;
 
 /// One field: where an object keeps its word, how it is called, and what it is if nobody says.
 struct Field {
@@ -44,7 +44,10 @@ static MADE: AtomicUsize = AtomicUsize::new(0);
 
 static MAKERS: [ffi::vectorcallfunc; CLASSES] = {
     macro_rules! makers { ($($number:literal)*) => { [$(make::<$number>),*] } }
-    makers!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    makers!(
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+        32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+    )
 };
 
 unsafe extern "C" fn make<const NUMBER: usize>(
