@@ -13,6 +13,7 @@ import pytest
 
 from tickwheel.scheduler import AsyncScheduler, Scheduler
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.testing import ManualClock
 
 PATIENCE_S = 60.0
 """How long a test waits for what should come at once; only a failure takes that long."""
@@ -21,10 +22,13 @@ PATIENCE_S = 60.0
 class Record:
     """
     A list that other threads fill and a test waits on.
+
+    Manual clocks are moved by nothing meanwhile: a job that was staged while its instant was being passed fires so.
     """
 
-    def __init__(self):
+    def __init__(self, clocks=()):
         self.items = []
+        self._clocks = clocks
         self._grown = threading.Condition()
 
     def __call__(self, item):
@@ -45,9 +49,14 @@ class Record:
         """
         Return a copy of the items once *enough* says so.
         """
-        with self._grown:
-            assert self._grown.wait_for(enough, PATIENCE_S), f"waited {PATIENCE_S} s, and there is {self.items}"
-            return list(self.items)
+        give_up = time.monotonic() + PATIENCE_S
+        while True:
+            with self._grown:
+                if self._grown.wait_for(enough, 0.02 if self._clocks else PATIENCE_S):
+                    return list(self.items)
+            assert time.monotonic() < give_up, f"waited {PATIENCE_S} s, and there is {self.items}"
+            for clock in self._clocks:
+                clock.advance(0)
 
     def of(self, kind, key=None):
         """
@@ -61,15 +70,23 @@ class Record:
 
 
 @pytest.fixture
-def record():
+def clocks():
     """
-    Return an empty record.
+    Return the manual clocks of the schedulers that `make` made.
     """
-    return Record()
+    return []
 
 
 @pytest.fixture
-def until():
+def record(clocks):
+    """
+    Return an empty record.
+    """
+    return Record(clocks)
+
+
+@pytest.fixture
+def until(clocks):
     """
     Return a function that asks again and again, and returns what it was answered once that is something.
 
@@ -86,6 +103,8 @@ def until():
                 if not error.is_transient:
                     raise
             time.sleep(0.002)
+            for clock in clocks:
+                clock.advance(0)
         return pytest.fail(f"nothing came within {PATIENCE_S} s {explain()}")
 
     return ask
@@ -132,13 +151,15 @@ def file_url(tmp_path):
 
 
 @pytest.fixture
-def make():
+def make(clocks):
     """
     Return what makes schedulers that are stopped when the test ends.
     """
     made = []
 
     def make_one(*args, **kwargs):
+        if isinstance(clock := kwargs.get("clock"), ManualClock):
+            clocks.append(clock)
         made.append(Scheduler(*args, **kwargs))
         return made[-1]
 
@@ -148,13 +169,13 @@ def make():
 
 
 @pytest.fixture
-def events():
+def events(clocks):
     """
     Return what makes a record of a scheduler's events.
     """
 
     def subscribe(scheduler):
-        told = Record()
+        told = Record(clocks)
         scheduler.subscribe(told)
         return told
 

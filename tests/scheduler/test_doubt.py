@@ -4,9 +4,14 @@ What a scheduler does when it cannot know whether the store has done what it ask
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
+
 import pytest
 
-from tickwheel.scheduler import RetryPolicy, Snooze
+from tickwheel.scheduler import Outcome, RetryPolicy, Snooze
+from tickwheel.scheduler.model import Begin, Set
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.testing.faulty_store import FaultyStore
 
@@ -34,3 +39,36 @@ def test_an_end_of_unknown_fate_loses_no_next_life(make, record, how, is_written
     scheduler.start()
     scheduler.set("k", handler="h", **({"every": 0.2} if how == "recur" else {"delay": 0.0}))
     record.wait(2)
+
+
+def test_what_nobody_knows_how_to_raise(make, record, until):
+    """
+    After an error that no store should raise, no job is left running in the store that runs nowhere.
+
+    The write took effect before it, and its parts are written again.
+    """
+    store, go_on, tripped = MemoryStore(), threading.Event(), []
+    apply = store.apply
+
+    def trip(writes):
+        if any(isinstance(write, Set) and write.job.key == "plug" for write in writes):
+            assert go_on.wait(60.0)
+        answers = apply(writes)
+        if len(writes) > 1 and not tripped:
+            tripped.append([type(write) for write in writes])
+            raise LookupError("of a driver")
+        return answers
+
+    scheduler = make(store)
+    scheduler.handler("h")(record)
+    scheduler.start()
+    scheduler.set("k", delay=0.3, handler="h", payload=1)
+    with mock.patch.object(store, "apply", trip), ThreadPoolExecutor() as pool:
+        plug = pool.submit(scheduler.set, "plug", delay=9, handler="h")
+        until(lambda: scheduler._core._owner.staged.busy)
+        other = pool.submit(scheduler.set, "other", delay=9, handler="h")
+        until(lambda: scheduler._core.client.opened()._callers)
+        go_on.set()
+        assert [future.result().outcome for future in (plug, other)] == [Outcome.CREATED, Outcome.REPLACED]
+        assert tripped == [[Begin, Set]]
+        assert record.wait(1) == [1]

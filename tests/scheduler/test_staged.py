@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._staged import StagedJobs, _step_all
 from tickwheel.scheduler.engine._staged_job import TABLE, Phase, StagedJob, Step
+from tickwheel.scheduler.engine._withdrawals import Withdrawals
 from tickwheel.scheduler.model import Job, Standing, State
 
 
@@ -74,14 +77,37 @@ def test_withdrawn_before_the_start(is_counted):
     table.begin([entry], 1)
     if is_counted:
         table.begun([entry])
-    assert table.withdraw(counted_job(entry)) == (entry, Standing.WITHDRAWN)
-    assert table.withdraw(counted_job(entry)) == (entry, Standing.WITHDRAWN)
+    assert table.withdraw(counted_job(entry)) == (entry, Standing.WITHDRAWN, True)
+    assert table.withdraw(counted_job(entry)) == (entry, Standing.WITHDRAWN, False)
     assert table.begun([entry]) == []
     assert not table.start(entry)
     assert not table.end(entry)
     table.settle([entry])
     table.check()
     assert table.withdraw(counted_job(entry)) is None
+
+
+def test_given_back_once():
+    """
+    However often others ask for a job before it starts, its end is written once.
+
+    A second one would end the next try, which is counted as the same attempt and could run after a cancel that was
+    acknowledged.
+    """
+    table, settler = StagedJobs(Runtime()), mock.Mock()
+    (entry,) = stage(table, job())
+    table.begin([entry], 1)
+    table.begun([entry])
+    store = mock.Mock(withdrawal_requests=lambda _shards: [counted_job(entry)])
+    resources = SimpleNamespace(store=store, pacer=None, hooks=None)
+    withdrawals = Withdrawals(resources, table, settler, stop=None, way=None)
+    for _ in range(2):
+        withdrawals.look([0])
+        statuses = withdrawals.statuses([counted_job(entry)])
+        assert [status.standing for status in statuses] == [Standing.WITHDRAWN]
+        withdrawals.resolved(statuses, None)
+    (written,) = settler.write.call_args_list
+    assert written.args[0] is entry
 
 
 def test_started_before_the_withdrawal():
@@ -96,10 +122,10 @@ def test_started_before_the_withdrawal():
     assert table.is_waiting(entry.job.generation)
     assert table.start(entry)
     assert not table.is_waiting(entry.job.generation)
-    assert table.withdraw(counted_job(entry)) == (entry, Standing.STARTED)
+    assert table.withdraw(counted_job(entry)) == (entry, Standing.STARTED, False)
     assert entry.phase is Phase.RUNNING
     assert table.end(entry)
-    assert table.withdraw(counted_job(entry)) == (entry, Standing.STARTED)
+    assert table.withdraw(counted_job(entry)) == (entry, Standing.STARTED, False)
 
 
 def test_loaded_twice():

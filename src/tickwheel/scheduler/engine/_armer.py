@@ -35,6 +35,7 @@ SLOT_BITS: Final = 4
 _CHUNK: Final = 500
 """How many attempts are counted in one write at most, so that callers' writes find room beside it."""
 
+_COUNTED: Final = (Outcome.BEGUN, Outcome.TOO_LATE)
 _OUTSIDE: Final = (Phase.FAR, Phase.STAGED)
 
 _STEP_MS: Final = 1_000
@@ -194,19 +195,20 @@ class Armer:
             entries = [entry for entry in entries if entry.phase is Phase.BEGINNING]  # the others were withdrawn
         writes = [Begin(entry.job, entry.epoch) for entry in entries]
         try:
-            self._writer.post(writes, partial(self._begun, entries, is_again=is_again))
+            self._writer.post(writes, partial(self._begun, entries))
         except ClosedError:  # a stop overtook us
             self._staged.refuse(entries)
 
-    def _begun(self, entries: list[StagedJob], result: list[Answer] | Exception, *, is_again: bool) -> None:
+    def _begun(self, entries: list[StagedJob], result: list[Answer] | Exception) -> None:
         """
         Sort out what the store answered; on the writer's thread.
+
+        What is counted already, under our lease, an earlier try has counted whose answer was lost: nobody else may.
         """
         if isinstance(result, Exception):
             self._ask_again(entries, result)
             return
-        counted = (Outcome.BEGUN, Outcome.TOO_LATE) if is_again else (Outcome.BEGUN,)  # too late: it was our first try
-        begun = [entry for entry, answer in zip(entries, result, strict=True) if answer.outcome in counted]
+        begun = [entry for entry, answer in zip(entries, result, strict=True) if answer.outcome in _COUNTED]
         if len(begun) < len(entries):
             known = set(map(id, begun))
             refused = [entry for entry in entries if id(entry) not in known]

@@ -199,7 +199,7 @@ class StagedJobs:
             entry.has_started = True
             return True
 
-    def withdraw(self, job: Job) -> tuple[StagedJob, Standing] | None:
+    def withdraw(self, job: Job) -> tuple[StagedJob, Standing, bool] | None:
         """
         Keep the counted attempt of *job* from starting, and return its entry and how far it had come.
 
@@ -207,14 +207,16 @@ class StagedJobs:
             job: As the store has it: running, with that attempt counted.
 
         Returns:
-            None if nothing is known here of that attempt. What is WITHDRAWN is settling: the caller sees to that.
+            None if nothing is known here of that attempt. What is WITHDRAWN is settling, and the last of the three says
+            whether it is since this call, whose caller sees to its end. That is written once: a second time it would
+            end the next try, which is counted as the same attempt.
         """
         with self._lock:
             entry = self._busy.get(job.generation)
             if entry is None or (entry.job.due_at, entry.attempt) != (job.due_at, job.attempt):
                 return None
-            _step(entry, _WITHDRAW)
-            return entry, Standing.STARTED if entry.has_started else Standing.WITHDRAWN
+            is_mine = _step(entry, _WITHDRAW)
+            return entry, Standing.STARTED if entry.has_started else Standing.WITHDRAWN, is_mine
 
     def recall(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """

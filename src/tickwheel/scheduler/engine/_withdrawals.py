@@ -69,8 +69,8 @@ class Withdrawals:
             if found is None:
                 statuses.append(None)
                 continue
-            entry, standing = found
-            if standing is Standing.WITHDRAWN:
+            entry, standing, is_mine = found
+            if is_mine:
                 self._withdrawn[job.generation] = entry
             statuses.append(AttemptStatus(job.generation, job.due_at, job.attempt, standing))
         return statuses
@@ -91,13 +91,15 @@ class Withdrawals:
             answer = None if answers is None else answers[index]
             if answer is not None and answer.outcome is Outcome.STOPPING:
                 self._stop_started(status.generation, status.due_at, status.attempt)
-            entry = self._withdrawn.pop(status.generation, None) if status.standing is Standing.WITHDRAWN else None
-            if entry is None:
+            if status.standing is not Standing.WITHDRAWN:
                 continue
+            entry = self._withdrawn.pop(status.generation, None)
             if answer is None or answer.outcome not in _REPLACED:
-                self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch))
+                if entry is not None:
+                    self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch))
                 continue
-            gone.append(entry)
+            if entry is not None:
+                gone.append(entry)
             if answer.outcome is Outcome.KEPT and answer.job is not None:
                 kept.append(answer.job)
         if gone:
@@ -120,10 +122,10 @@ class Withdrawals:
                 found = self._staged.withdraw(job)
                 if found is None:
                     continue
-                entry, standing = found
+                entry, standing, is_mine = found
                 if standing is Standing.STARTED:
                     started.append(job)
-                else:
+                elif is_mine:
                     self._give_back(entry)
             if started:
                 self._store.report_started(started)

@@ -6,7 +6,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Begin, Job, JobQuery, Outcome, Set, SetAside, Settle, Settled, State
+from tickwheel.scheduler.model import (
+    Begin,
+    Cancel,
+    Job,
+    JobQuery,
+    Outcome,
+    Set,
+    SetAside,
+    Settle,
+    Settled,
+    Standing,
+    State,
+)
 from tickwheel.scheduler.stores.contract import Aside, Lease, Skill
 from tickwheel.testing.store_suite._base import OWNER, Rig, StoreTests
 
@@ -158,6 +170,24 @@ class AsideTests(StoreTests):
                     assert rig.settle(job).outcome is Outcome.SETTLED
                 assert rig.replay("dead").outcome is Outcome.REPLAYED
                 assert rig.cancel("dead").outcome is Outcome.CANCELLED
+
+    def test_stops(self) -> None:
+        """
+        A job that was taken up and is asked to stop stays where it runs: its owner ends it, or the next one rescues it.
+        """
+        with self.rig() as rig:
+            for lease in rig.leases.values():
+                for key in ("ended", "cut off"):
+                    set_aside(rig, rig.pending(key, handler="mail"))
+                jobs = taken(rig, lease, MAIL)
+                for job in jobs:
+                    assert rig.do(Begin(job, lease.epoch)).outcome is Outcome.BEGUN
+                    stop = Cancel(job.key, over=rig.status(job.key, Standing.STARTED), stops=True)
+                    assert rig.do(stop).outcome is Outcome.STOPPING
+                ended = next(job for job in jobs if job.key == "ended")
+                assert rig.do(Settle(ended, lease.epoch)).outcome is Outcome.SETTLED
+            rig.store.release(OWNER)
+            assert sum(each.rescued for each in rig.store.acquire(OWNER)) == 1
 
     def test_rescue(self) -> None:
         """
