@@ -1,9 +1,9 @@
 """
-Every store call failed once, before and after it took effect, in two simulated minutes.
+Every store call failed once, before and after it took effect, and as no store should, in two simulated minutes.
 
     python tests/prove/each_call.py [--seeds 2] [--every 4]
 
-With `--every`, one call in so many fails, and another one after its effect than before. A call that only reads has no
+With `--every`, one call in so many fails, and other ones after their effect than before. A call that only reads has no
 effect. The simulations run in as many processes as there are cores.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from typing import Final
 
-from simulation import Plan, check_history, simulate
+from simulation import How, Plan, check_history, simulate
 
 __all__ = ["Result", "prove"]
 
@@ -29,13 +29,13 @@ _READS: Final = {"due", "get", "now_ms", "overdue"}
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    One failure: of which call, by its number in the plan of *seed*, and whether after its effect.
+    One failure: of which call, by its number in the plan of *seed*, and how.
     """
 
     seed: int
     number: int
     name: str
-    is_after: bool
+    how: How
 
 
 @dataclass(slots=True)
@@ -57,10 +57,7 @@ class Result:
         self.calls[case.name] += 1
         self.violations += len(found)
         if found:
-            when = "after" if case.is_after else "before"
-            self.said.append(
-                f"seed {case.seed}: call {case.number} ({case.name}), failed {when} its effect: {found[0]}"
-            )
+            self.said.append(f"seed {case.seed}: call {case.number} ({case.name}), failed {case.how}: {found[0]}")
 
 
 def plan_of(seed: int) -> Plan:
@@ -75,18 +72,18 @@ def cases(seed: int, every: int = 1, first: int = 0) -> Iterator[Case]:
     Yield one case in *every*, from *first* on, of the plan of *seed*.
     """
     calls = simulate(plan_of(seed)).calls_made
-    for is_after in (False, True):
-        for number in range(1 + first + is_after * (every // 2), len(calls) + 1, every):
+    for turn, how in enumerate(How):
+        for number in range(1 + first + turn * (every // len(How)), len(calls) + 1, every):
             name = calls[number - 1]
-            if not (is_after and name in _READS):
-                yield Case(seed, number, name, is_after)
+            if how is How.BEFORE or name not in _READS:
+                yield Case(seed, number, name, how)
 
 
 def violations(case: Case) -> list[str]:
     """
     Return what breaks the promise where that call fails.
     """
-    plan = replace(plan_of(case.seed), failing=(case.number, case.is_after))
+    plan = replace(plan_of(case.seed), failing=(case.number, case.how))
     return [str(each) for each in check_history(simulate(plan), plan.shards)]
 
 

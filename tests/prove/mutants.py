@@ -33,11 +33,12 @@ from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.engine._starter import Starter
 from tickwheel.scheduler.engine.elapsed import Elapsed
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Standing
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.stores.contract import Changes
 from tickwheel.scheduler.verbs import writer
 
-__all__ = ["MUTANTS"]
+__all__ = ["MUTANTS", "ON_A_FILE", "RARE"]
 
 Mutant = Callable[[], AbstractContextManager[Any]]
 
@@ -261,9 +262,9 @@ def skips_a_run() -> Any:
     following = Recurrence.following
     number = itertools.count(1)
 
-    def careless(self: Any, key: str, due_at: int, now: int) -> Any:
-        found = following(self, key, due_at, now)
-        return following(self, key, found, found) if next(number) % 20 == 0 else found
+    def careless(self: Any, key: str, due_at: int, begun: int, ended: int) -> Any:
+        found = following(self, key, due_at, begun, ended)
+        return following(self, key, found[0], found[0], found[0]) if next(number) % 20 == 0 else found
 
     return mock.patch.object(Recurrence, "following", careless)
 
@@ -317,6 +318,19 @@ def loses_an_end() -> Any:
             self._post_after_pause()
 
     return mock.patch.object(Settler, "_post", careless)
+
+
+def gives_back_twice() -> Any:
+    """
+    An attempt that was withdrawn before is given back again for each who asks, whatever it is by then.
+    """
+    withdraw = StagedJobs.withdraw
+
+    def careless(self: Any, job: Any) -> Any:
+        found = withdraw(self, job)
+        return found and (*found[:2], found[1] is Standing.WITHDRAWN)
+
+    return mock.patch.object(StagedJobs, "withdraw", careless)
 
 
 def says_cancelled() -> Any:
@@ -396,6 +410,9 @@ def has_no_bulkhead() -> Any:
     )
 
 
+RARE = {"gives_back_twice": 40}
+"""By name, the seed of the first whole day in which the fault shows, where the first hours of many do not."""
+
 ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}
 """Those about the time of day, which a file takes from its machine, about leases, which end on a cluster only, and
 about what one node may have begun."""
@@ -457,6 +474,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "loses_an_end": (loses_an_end, {"lost"}),
     "starts_what_is_armed": (starts_what_is_armed, {"overtaken"}),
     "starts_what_is_queued": (starts_what_is_queued, {"overtaken"}),
+    "gives_back_twice": (gives_back_twice, {"overtaken"}),
     "says_cancelled": (says_cancelled, {"answer"}),
     "tries_again_what_was_stopped": (tries_again_what_was_stopped, {"overtaken"}),
     "sees_no_step": (sees_no_step, {"silent", "clock"}),

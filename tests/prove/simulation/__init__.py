@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from simulation._run import Verdict, run_seed, run_seeds
 from simulation._simulation import Plan, simulate
+from simulation._store import How
 from simulation.history import History
 from simulation.history_checker import Violation, check_history
 
-__all__ = ["History", "Plan", "Verdict", "Violation", "check_history", "run_seed", "run_seeds", "simulate"]
+__all__ = ["History", "How", "Plan", "Verdict", "Violation", "check_history", "run_seed", "run_seeds", "simulate"]

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from simulation.history import Committed, Deployed, Ended, Fault, Freed, Granted, Left, Scoped
+from simulation.history import Committed, Deployed, Ended, Fault, Fired, Freed, Granted, Left, Scoped
 from tickwheel.scheduler.model import Begin, Contested, Job, Outcome, Set, SetPause, Settle, Standing, scope_over
 
 __all__ = ["Health"]
@@ -42,6 +42,7 @@ class Health:
         self._handlers: dict[str, tuple[str, ...]] = {}
         self._broken: defaultdict[str, set[str]] = defaultdict(set)
         self._busy: defaultdict[str, dict[int, str]] = defaultdict(dict)
+        self._running: dict[tuple[str, int], str] = {}
         self._orphans: set[tuple[str, int]] = set()
         self._free_since: dict[str, int] = {}
         self._paused: dict[str, int] = {}
@@ -70,8 +71,10 @@ class Health:
         """
         if self._busy[job.key].keys() - {job.generation} or self.paused_since(job) is not None:
             return at
-        since = at if job.lacks_handler else self._kept_since(shard, at)
         owner = self._owners.get(shard, "")
+        if self._running.get((job.key, job.generation)) == owner:  # begun under a lease that it lost
+            return at
+        since = at if job.lacks_handler else self._kept_since(shard, at)
         if job.lacks_handler or job.handler not in self._handlers.get(owner, ()):
             able = min((self._kept_since(each, at) for each in self._shards_of(job.handler)), default=at)
             since = able if job.lacks_handler else max(since, able)
@@ -218,6 +221,12 @@ class Health:
         """
         self._promised = {life: promise for life, promise in self._promised.items() if life[0] != key}
 
+    def fired(self, event: Fired) -> None:
+        """
+        Take notice of where a job runs.
+        """
+        self._running[event.key, event.generation] = event.machine
+
     def ended(self, event: Ended) -> None:
         """
         Take notice of an end that was reported.
@@ -226,6 +235,7 @@ class Health:
 
     def _free(self, key: str, generation: int, at: int) -> None:
         self._busy[key].pop(generation, None)
+        self._running.pop((key, generation), None)
         self._free_since[key] = at
 
     def _bereave(self, node: str, at: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
 from simulation._scheduler import SimulatedScheduler
-from simulation._store import Line, SimulatedStore, TripError
+from simulation._store import How, Line, SimulatedStore, TripError
 from simulation._worlds import World
 from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, History
 from tickwheel.errors import ClosedError
@@ -51,7 +51,7 @@ class Surroundings:
         dice: random.Random,
         *,
         chance: random.Random,
-        failing: tuple[int, bool] | None,
+        failing: tuple[int, How] | None,
     ) -> None:
         self.run, self.world, self.history, self.dice, self.chance = run, world, history, dice, chance
         self.failing = failing

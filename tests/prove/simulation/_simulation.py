@@ -35,6 +35,7 @@ from simulation._interleaver import Interleaver, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
 from simulation._one_file import OneFile
+from simulation._store import How
 from simulation._threads import Event, forget_threads
 from simulation._timers import forget_timers
 from simulation._worlds import World
@@ -63,14 +64,14 @@ class Plan:
         hours: How long the day is.
         asks: How often somebody asks for something.
         breaks: How often something breaks.
-        failing: The number of the one store call, from 1 on, that fails; and whether it takes effect first.
+        failing: The number of the one store call, from 1 on, that fails; and how.
     """
 
     seed: int
     hours: float = 24.0
     asks: int = 400
     breaks: int = 40
-    failing: tuple[int, bool] | None = None
+    failing: tuple[int, How] | None = None
 
     @property
     def is_cluster(self) -> bool:

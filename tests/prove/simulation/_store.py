@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from simulation._interleaver import Interleaver
@@ -25,6 +26,16 @@ __all__ = ["Line", "SimulatedStore"]
 _T = TypeVar("_T")
 _MS: Final = 1_000_000
 _LOST_AT_START: Final = 0.25
+
+
+class How(StrEnum):
+    """
+    Before a call takes effect or after, or after and with what no store should raise.
+    """
+
+    BEFORE = "before"
+    AFTER = "after"
+    TRIPPED = "tripped"
 
 
 class TripError(Exception):
@@ -60,7 +71,7 @@ class SimulatedStore:
         machine: SimulatedMachine,
         line: Line,
         dice: random.Random,
-        watched: tuple[list[str], tuple[int, bool] | None],
+        watched: tuple[list[str], tuple[int, How] | None],
     ) -> None:
         """
         Connect *machine* with *world*.
@@ -71,10 +82,10 @@ class SimulatedStore:
             line: How bad the line is; changed by others.
             dice: What chance is drawn from.
             watched: Gets the name of each call, on all lines; and the number of the one call, from 1 on, that fails,
-                and whether it takes effect first.
+                and how.
         """
         self._calls, failing = watched
-        self._failing_call, self._is_after = failing or (0, False)
+        self._failing_call, self._how = failing or (0, How.BEFORE)
         self._world = world
         self._machine = machine
         self._run: Interleaver = machine.run
@@ -116,9 +127,11 @@ class SimulatedStore:
         """
         Fail this very call.
         """
-        if self._is_after:
+        if self._how is not How.BEFORE:
             self._at_once(function)
-        self._fail(name, is_unknown=self._is_after)
+        if self._how is How.TRIPPED:
+            raise TripError(name)
+        self._fail(name, is_unknown=self._how is How.AFTER)
 
     def _at_once(self, function: Callable[[], _T]) -> _T:
         run = self._run

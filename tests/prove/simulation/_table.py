@@ -96,8 +96,10 @@ class Table(MemoryStore):
             if self.is_fenced(write):
                 return NOT_OWNER
             self._owner, self._epoch = "somebody", write.epoch
-        before = self._jobs.get(key_of(write))
+        key = key_of(write)
+        before = self._jobs.get(key)
         answer = super()._answer(write, now)
-        if self._jobs.get(key_of(write)) != before and not isinstance(write, Begin):
-            self._away.pop(key_of(write), None)
+        after = self._jobs.get(key)
+        if after != before and (after is None or after.state is not State.RUNNING):
+            self._away.pop(key, None)
         return answer

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from simulation.history import Fault
+from simulation.history import Committed, Fault
 
 __all__ = ["LATE_NS", "Weather"]
 
@@ -27,6 +27,8 @@ class Weather:
     def __init__(self) -> None:
         self._unrest: list[tuple[int, int]] = []
         self._broken: dict[str, int] = {}
+        self._read: tuple[int, int] = (0, 0)
+        self._peaks: list[tuple[int, int]] = []
         self.stepped = 0
 
     def broken(self, event: Fault) -> None:
@@ -35,10 +37,24 @@ class Weather:
         """
         if event.what.startswith("step"):
             self.stepped = event.at
+            at, store_ms = self._read
+            self._peaks.append((event.at, store_ms + (event.at - at) // 1_000_000))
         if event.is_over:
             self._unrest.append((self._broken.pop(event.what, event.at), event.at))
         else:
             self._broken[event.what] = event.at
+
+    def committed(self, event: Committed) -> None:
+        """
+        Take notice of what the store's clock reads.
+        """
+        self._read = (event.at, event.store_ms)
+
+    def had_come(self, due_at: int, since: int) -> bool:
+        """
+        Return whether the store's clock had read *due_at* after *since*, before somebody set it.
+        """
+        return any(at >= since and store_ms >= due_at for at, store_ms in self._peaks)
 
     def has_calm(self, start: int, end: int) -> bool:
         """

@@ -115,6 +115,7 @@ class _Checker:
         self._generations: set[int] = set()
         self._lives: dict[tuple[str, int], Any] = {}
         self._counted: Counter[tuple[str, str, int, int, int]] = Counter()
+        self._counted_at: dict[tuple[str, str, int, int, int], int] = {}
         self._fired: set[tuple[str, str, int, int]] = set()
         self._settled: set[tuple[str, str, int, int]] = set()
         self._callers = Callers()
@@ -136,9 +137,11 @@ class _Checker:
             self._look_back(event.at)
         match event:
             case Committed():
+                self._weather.committed(event)
                 self._commit(event)
             case Fired():
                 self._fire(event)
+                self._health.fired(event)
             case Ended():
                 self._ended(event)
                 self._health.ended(event)
@@ -172,7 +175,7 @@ class _Checker:
                 self._health.broken(event)
                 self._beside.broken(event)
             case Finished():
-                self._end = event
+                self._finished(event)
 
     def finish(self) -> None:
         """
@@ -187,11 +190,25 @@ class _Checker:
             self._add("lost", 0, "the history has no end")
             return
         for job in self._model.jobs.values():
+            if job.state == "running":
+                self._lose(job, self._end)
+
+    def _finished(self, event: Finished) -> None:
+        """
+        Judge what is pending before the nodes stop: the last of them may own all for a moment, and take up what waits.
+        """
+        self._end = event
+        for job in self._model.jobs.values():
             is_due = job.state == "pending" and job.pause is None
-            is_overdue = is_due and job.due_at < self._end.store_ms - _OVERDUE_MS
-            is_overdue = is_overdue and (not job.lacks_handler or self._health.can_run(job.handler))
-            if is_overdue or job.state == "running":
-                self._add("lost", self._end.at, f"{_name(job)} is {job.state.value}, due at {job.due_at}")
+            is_overdue = is_due and job.due_at < event.store_ms - _OVERDUE_MS
+            # A series that is behind comes back with an instant that has passed.
+            since, _ = self._waiting.get(job.key, (0, 0))
+            is_overdue = is_overdue and event.at - since > _OVERDUE_MS * 1_000_000
+            if is_overdue and (not job.lacks_handler or self._health.can_run(job.handler)):
+                self._lose(job, event)
+
+    def _lose(self, job: Job, end: Finished) -> None:
+        self._add("lost", end.at, f"{_name(job)} is {job.state.value}, due at {job.due_at}")
 
     # ---- the store -------------------------------------------------------------------------------------------------
 
@@ -293,7 +310,9 @@ class _Checker:
             self._add("short", event.at, what)
         if isinstance(write, Begin) and outcome is Outcome.BEGUN:
             job = write.job
-            self._counted[event.machine, job.key, job.generation, job.attempt + 1, job.due_at] += 1
+            counted = (event.machine, job.key, job.generation, job.attempt + 1, job.due_at)
+            self._counted[counted] += 1
+            self._counted_at[counted] = event.at
             if before is not None and before.handler not in self._handlers[event.machine]:
                 self._add("handler", event.at, f"{_name(job)} was begun on {event.machine}")
         elif isinstance(write, Settle) and outcome is Outcome.SETTLED and before is not None:
@@ -324,7 +343,9 @@ class _Checker:
         if self._counted[counted] <= 0:
             self._add("twice", event.at, f"{name} began without an attempt that was counted for it")
         self._counted[counted] -= 1
-        if event.store_ms < event.due_at - _EARLY_MS:
+        # One that waited for a thread while the clock was set back is late, and not early.
+        is_early = event.store_ms < event.due_at - _EARLY_MS
+        if is_early and not self._weather.had_come(event.due_at, self._counted_at.get(counted, event.at)):
             self._add("early", event.at, f"{name} began {event.due_at - event.store_ms} ms before its instant")
         if (former := self._beside.begun(event)) is not None:
             self._add("beside", event.at, f"{name} began while it ran on {former}, which was well")

@@ -1,0 +1,44 @@
+"""
+How long the machine kept a process from running: what a proof on real clocks has to know before it judges.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Final, Self
+
+__all__ = ["STALLED_S", "Stalls"]
+
+STALLED_S: Final = 0.4
+"""A lease of a second is renewed three times in it, and lost in a stall of two thirds of it."""
+_NAP_S: Final = 0.02
+
+
+class Stalls:
+    """
+    Watches the process from `with` on; `longest_s` is by how much the longest of its naps was too long.
+    """
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        before = time.monotonic()
+        while not self._is_over.wait(_NAP_S):
+            now = time.monotonic()
+            self.longest_s = max(self.longest_s, now - before - _NAP_S)
+            before = now
