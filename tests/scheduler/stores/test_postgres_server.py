@@ -283,3 +283,53 @@ def test_a_server_gone_without_a_word_is_noticed(make_postgres):
             options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
             assert [end.getsockopt(socket.IPPROTO_TCP, each) for each in options] == [idle_s, 2, 3, 10_000]
         store.close()
+
+
+def truncate(postgres, database):
+    """
+    Empty all tables of tickwheel's.
+    """
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgres.url(database), autocommit=True) as connection:
+        names = connection.execute("SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'tickwheel%'")
+        connection.execute(f"TRUNCATE {', '.join(name for (name,) in names)}")
+
+
+def test_emptied_tables(postgres, database, until, caplog):
+    """
+    Once somebody has emptied the tables, what is set from then on fires, under numbers that were never given out.
+    """
+    url, ran = f"{postgres.url(database)}&lease_s=2", []
+    with Scheduler(f"{url}&shards=5") as one, Scheduler(f"{url}&shards=20") as two:
+        for node in (one, two):
+            node.handler("h")(ran.append)
+            node.start()
+        one.set("lost", delay=3_600, handler="h")
+        before = one.set("key", delay=0, handler="h", payload="before").job.generation
+        until(lambda: ran == ["before"])
+        epochs = {shard.epoch for shard in one.shards()}
+        truncate(postgres, database)
+        assert one.stats()["pending"] in {0, 1}
+        keys = [f"after {number}" for number in range(40)]
+        generations = [
+            until(lambda key=key: one.set(key, delay=0, handler="h", payload=key)).job.generation for key in keys
+        ]
+        until(lambda: set(keys) <= set(ran))
+        assert min(generations) > before + 2**32
+        until(lambda: len(one.shards()) == 20)
+        until(lambda: all(shard.owner and shard.epoch > max(epochs) + 2**32 for shard in one.shards()))
+        assert one.get("lost") is None
+        until(lambda: one.stats()["pending"] == one.stats()["running"] == 0)
+    assert "its tables were emptied, and are made again" in caplog.text
+    with Scheduler(url) as again:
+        assert again.stats()["pending"] == 0
+
+
+def test_emptied_tables_that_nobody_made_again(make, postgres, database):
+    """
+    A store that starts on emptied tables says so, and what to do: their version is gone, too.
+    """
+    make().close()
+    truncate(postgres, database)
+    with pytest.raises(StoreFormatError, match=r"emptied: drop its tables and sequences that are named tickwheel_\*"):
+        make()

@@ -12,10 +12,10 @@ from tickwheel.scheduler.stores._sql import load_migrations
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
-__all__ = ["MIGRATIONS", "migrate"]
+__all__ = ["MIGRATIONS", "SCHEMA_LOCK", "make_again", "make_shards", "migrate"]
 
 MIGRATIONS: Final = load_migrations(__package__)
-_LOCK: Final = 0x7469636B7768656C
+SCHEMA_LOCK: Final = 0x7469636B7768656C
 """An advisory lock: one at a time looks at the version and changes it."""
 
 
@@ -33,7 +33,7 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
     Raises:
         StoreFormatError: If the database is of a newer version.
     """
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    connection.execute(SQL["lock_schema"], (SCHEMA_LOCK,))
     connection.execute("SET LOCAL client_min_messages = warning")
     connection.execute("CREATE TABLE IF NOT EXISTS tickwheel_schema (version integer NOT NULL)")
     row = connection.execute("SELECT version FROM tickwheel_schema").fetchone()
@@ -41,15 +41,34 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
     if version > len(migrations):
         what = f"{url} has schema version {version}, and this tickwheel knows 1 to {len(migrations)}"
         raise StoreFormatError(what, "upgrade tickwheel; the database was left as it is")
+    if not version and connection.execute("SELECT to_regclass('tickwheel_job')").fetchone() != (None,):
+        what = f"{url} has tables of tickwheel's that somebody emptied"
+        raise StoreFormatError(what, "drop its tables and sequences that are named tickwheel_*, and start again")
     for script in migrations[version:]:
         connection.execute(script)
     if version < len(migrations):
         connection.execute("DELETE FROM tickwheel_schema")
         connection.execute("INSERT INTO tickwheel_schema VALUES (%s)", (len(migrations),))
-    return _shards(connection, shards)
+    return make_shards(connection, shards)
 
 
-def _shards(connection: Connection, wanted: int | None) -> int:
+def make_again(connection: Connection, shards: int) -> bool:
+    """
+    Put the rows there again without which an emptied database takes no job; return whether nobody else has.
+    """
+    connection.execute(SQL["lock_schema"], (SCHEMA_LOCK,))
+    if not connection.execute(SQL["make_server_again"]).rowcount:
+        return False
+    connection.execute(SQL["make_version_again"], (len(MIGRATIONS),))
+    connection.execute(SQL["make_counts_again"])
+    make_shards(connection, shards)
+    return True
+
+
+def make_shards(connection: Connection, wanted: int | None) -> int:
+    """
+    Make shards until there are *wanted*, None for the usual number in a new store; return how many there are.
+    """
     row = connection.execute(SQL["shards"]).fetchone()
     there: int = row[0] if row else 0
     wanted = wanted or (there or SHARDS)

@@ -84,13 +84,12 @@ class PostgresStore:
         self._connections: Connections | None = None
         self._listener: Listener | None = None
         self._notifier: Notifier | None = None
-        self._making = threading.Lock()
         self._database: Database | None = None
-        self._shard_of = sharding(1)
+        self._shards, self._shard_of = 1, sharding(1)
         self._owned: frozenset[int] = frozenset()
         self._owned_until = 0.0
         self._held: frozenset[tuple[int, int]] = frozenset()
-        self._floors = Floors()
+        self._floors, self._making = Floors(), threading.Lock()
         self._owner: str | None = None
         self._sets_new = True  # until a look finds jobs of their keys, and again once it finds none
 
@@ -103,8 +102,9 @@ class PostgresStore:
         connections = Connections(self._conninfo, self.url, idle_s=self._lease_s, is_pooled=self._is_pooled)
         try:
             with connections.writing() as connection:
-                self._shard_of = sharding(migrate(connection, self.url, self._wanted_shards))
-                notice_server(connection, self.url)
+                self._shards = migrate(connection, self.url, self._wanted_shards)
+                self._shard_of = sharding(self._shards)
+                notice_server(connection, self.url, self._shards)
                 self.abilities = replace(self.abilities, loss_window=loss_window(connection))
         except BaseException:
             connections.close()
@@ -220,7 +220,7 @@ class PostgresStore:
         values = {**floors, "since": in_int64(since), "until": in_int64(until)}
         with self._open_connections().reading() as connection:
             rows = connection.execute(SQL["jobs_first"], values).fetchall()
-        if since <= 0:
+        if since <= 0 and rows:
             self._floors.learn(turn, [(row[-2], row[2]) for row in rows], min(until, rows[0][-1]))
         jobs = [job_of(row[:-2]) for row in rows if row[0] is not None]
         return sorted(jobs, key=lambda job: (job.due_at, job.generation))[:1]
@@ -247,7 +247,7 @@ class PostgresStore:
     def acquire(self, owner: str) -> list[Lease]:
         before = time.monotonic()
         with self._open_connections().writing() as connection:
-            notice_server(connection, self.url)
+            notice_server(connection, self.url, self._shards)
             leases = _ownership.acquire(connection, owner, int(self._lease_s * 1000))
         if self._owner is None and self.abilities.loss_window:
             _LOG.warning("%s may lose %s", self.url, self.abilities.loss_window)
@@ -259,7 +259,7 @@ class PostgresStore:
     def renew(self, owner: str) -> list[Lease]:
         before = time.monotonic()
         with self._open_connections().reading() as connection, connection.transaction():
-            notice_server(connection, self.url)
+            notice_server(connection, self.url, self._shards)
             leases = _ownership.renew(connection, owner, int(self._lease_s * 1000))
         self._hold(owner, leases, before)
         return leases
@@ -338,7 +338,7 @@ class PostgresStore:
 
     def _notice_server(self) -> None:
         with self._open_connections().writing() as connection:
-            notice_server(connection, self.url)
+            notice_server(connection, self.url, self._shards)
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         with self._open_connections().writing() as connection:

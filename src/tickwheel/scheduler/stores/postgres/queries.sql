@@ -39,20 +39,6 @@ SELECT min(number), CASE WHEN max(number) - min(number) >= count(*) THEN array_a
     (SELECT timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) FROM tickwheel_server)
 FROM (SELECT nextval('tickwheel_generation') AS number FROM generate_series(1, %s)) AS drawn;
 
--- name: notice_server
-UPDATE tickwheel_server AS s SET system_identifier = c.system_identifier, timeline = c.timeline
-FROM (
-    SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline FROM pg_control_system()
-) AS c
-WHERE (s.system_identifier, s.timeline) IS DISTINCT FROM (c.system_identifier, c.timeline);
-
--- name: leap
-SELECT setval('tickwheel_generation', nextval('tickwheel_generation') + %(leap)s),
-    setval('tickwheel_epoch', nextval('tickwheel_epoch') + %(leap)s);
-
--- name: free_all_shards
-UPDATE tickwheel_shard SET owner = NULL, lease_until = 0;
-
 -- name: raise_generation
 SELECT setval('tickwheel_generation', %(floor)s::bigint + %(margin)s)
 FROM tickwheel_generation WHERE last_value <= %(floor)s;
@@ -142,7 +128,8 @@ SELECT key, generation, due_at, payload, target, handler, attempt, retry, expire
 FROM tickwheel_job WHERE key = %s;
 
 -- name: count
-SELECT sum(pending)::bigint, sum(running)::bigint, sum(dead)::bigint FROM tickwheel_count;
+SELECT coalesce(sum(pending), 0)::bigint, coalesce(sum(running), 0)::bigint, coalesce(sum(dead), 0)::bigint
+FROM tickwheel_count;
 
 -- name: jobs_due
 SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,

@@ -1,0 +1,40 @@
+-- Which server it is, and what every store has.
+
+-- name: notice_server
+-- Whether it is another one, whether any is known, and how many shards there are.
+WITH c AS (
+    SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline FROM pg_control_system()
+), moved AS (
+    UPDATE tickwheel_server AS s SET system_identifier = c.system_identifier, timeline = c.timeline FROM c
+    WHERE (s.system_identifier, s.timeline) IS DISTINCT FROM (c.system_identifier, c.timeline)
+    RETURNING 1
+)
+SELECT EXISTS (SELECT FROM moved), EXISTS (SELECT FROM tickwheel_server),
+    (SELECT count(*) FROM tickwheel_shard WHERE shard < 1000000);
+
+-- name: lock_schema
+-- One at a time looks at the version and changes it, or makes again what is missing.
+SELECT pg_advisory_xact_lock(%s);
+
+-- name: make_server_again
+INSERT INTO tickwheel_server
+SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) FROM pg_control_system()
+WHERE NOT EXISTS (SELECT FROM tickwheel_server);
+
+-- name: make_version_again
+INSERT INTO tickwheel_schema SELECT %s WHERE NOT EXISTS (SELECT FROM tickwheel_schema);
+
+-- name: make_counts_again
+-- Of jobs that may be there. Without rows an aggregate still gives one, which HAVING leaves out; WHERE spares the scan.
+INSERT INTO tickwheel_count (slot, pending, running, dead)
+SELECT 0, count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 2)
+FROM tickwheel_job WHERE NOT EXISTS (SELECT FROM tickwheel_count)
+HAVING NOT EXISTS (SELECT FROM tickwheel_count)
+UNION ALL SELECT slot, 0, 0, 0 FROM generate_series(1, 31) AS slot WHERE NOT EXISTS (SELECT FROM tickwheel_count);
+
+-- name: leap
+SELECT setval('tickwheel_generation', nextval('tickwheel_generation') + %(leap)s),
+    setval('tickwheel_epoch', nextval('tickwheel_epoch') + %(leap)s);
+
+-- name: free_all_shards
+UPDATE tickwheel_shard SET owner = NULL, lease_until = 0;
