@@ -10,6 +10,7 @@ from random import random
 import pytest
 
 from tickwheel.scheduler import DeadLetter, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
+from tickwheel.scheduler.engine._staged_job import Ran
 from tickwheel.scheduler.engine._verdict import (
     Ending,
     fatal,
@@ -21,11 +22,13 @@ from tickwheel.scheduler.engine._verdict import (
 )
 from tickwheel.scheduler.errors import ERROR_CHARS_MAX
 from tickwheel.scheduler.model import Settled
-from tickwheel.scheduler.recurrence import Interval, Misfire, Recurrence
+from tickwheel.scheduler.recurrence import Interval, Misfire, Overlap, Recurrence
 
 NOW = 1_700_000_000_000
+RAN = Ran(NOW, NOW + 5)
 POLICY = RetryPolicy(attempts=3, kind="list", waits_ms=(10, 20), jitter=0)
 MINUTELY = Recurrence(Interval(60_000, NOW)).to_text()
+OVERTAKEN = Recurrence(Interval(12, NOW), overlap=Overlap.CANCEL).to_text()
 
 
 def job(attempt=0, recurrence=None, **more):
@@ -55,6 +58,8 @@ def facts(verdict):
         (job(0), Retry(1, "why"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 1_005, "why")),
         (job(0), Retry(reason="why"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 15, "why")),
         (job(2), Retry(1, "why"), (Ending.DIED, Settled.DEAD, 3, None, "why")),
+        (job(0, OVERTAKEN), Snooze(1), (Ending.DIED, Settled.DONE, 0, NOW + 12, "its next run was due")),
+        (job(0, OVERTAKEN), Snooze(0), (Ending.SNOOZED, Settled.AGAIN, 0, NOW + 5, None)),
         (job(0), DeadLetter("no"), (Ending.DIED, Settled.DEAD, 1, None, "no")),
         (job(0, MINUTELY), DeadLetter("no"), (Ending.DIED, Settled.DEAD, 1, None, "no")),
     ],
@@ -63,13 +68,14 @@ def test_results(one, result, expected):
     """
     Each result has its consequence, five milliseconds after the instant.
     """
-    assert facts(judge_result(one, 7, result, NOW + 5, random)) == expected
+    assert facts(judge_result(one, 7, result, RAN, random)) == expected
 
 
 @pytest.mark.parametrize(
     ("one", "error", "expected"),
     [
         (job(0), ValueError("x"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 15, "ValueError: x")),
+        (job(0, OVERTAKEN), ValueError("x"), (Ending.DIED, Settled.DONE, 0, NOW + 12, "ValueError: x")),
         (job(1), ValueError(), (Ending.RETRIED, Settled.AGAIN, 2, NOW + 25, "ValueError")),
         (job(2), ValueError("x"), (Ending.DIED, Settled.DEAD, 3, None, "ValueError: x")),
         (job(2, MINUTELY), ValueError("x"), (Ending.DIED, Settled.DONE, 0, NOW + 60_000, "ValueError: x")),
@@ -84,7 +90,7 @@ def test_errors(one, error, expected):
     """
     Each error has its consequence; a missing handler is not tried again.
     """
-    assert facts(judge_error(one, 7, error, NOW + 5, random)) == expected
+    assert facts(judge_error(one, 7, error, RAN, random)) == expected
 
 
 class MuteError(Exception):
@@ -178,7 +184,7 @@ def test_errors_whose_text_is_anything(make, text):
     """
     Whatever an error makes of its text, it is an ordinary failure with a plain string that every store takes.
     """
-    verdict = judge_error(job(0), 7, make(), NOW, random)
+    verdict = judge_error(job(0), 7, make(), Ran(NOW, NOW), random)
     assert verdict.ending is Ending.RETRIED
     assert verdict.settle.error == text
     assert type(verdict.settle.error) is str
@@ -188,21 +194,21 @@ def test_results_of_any_class():
     """
     What a handler returns need not say what it is, and a reason need not be a string.
     """
-    assert judge_result(job(0), 7, LiarError(), NOW, random).ending is Ending.SUCCEEDED
-    assert judge_result(job(0), 7, DeadLetter(Text("no")), NOW, random).settle.error == "no"
-    assert judge_result(job(0), 7, DeadLetter(None), NOW, random).settle.error == "None"
+    assert judge_result(job(0), 7, LiarError(), Ran(NOW, NOW), random).ending is Ending.SUCCEEDED
+    assert judge_result(job(0), 7, DeadLetter(Text("no")), Ran(NOW, NOW), random).settle.error == "no"
+    assert judge_result(job(0), 7, DeadLetter(None), Ran(NOW, NOW), random).settle.error == "None"
     assert (
-        judge_result(job(0), 7, DeadLetter(MuteError(ValueError())), NOW, random).settle.error
+        judge_result(job(0), 7, DeadLetter(MuteError(ValueError())), Ran(NOW, NOW), random).settle.error
         == "its str() raised ValueError"
     )
-    assert judge_result(job(0), 7, Retry(reason=5), NOW, random).settle.error == "5"
+    assert judge_result(job(0), 7, Retry(reason=5), Ran(NOW, NOW), random).settle.error == "5"
 
 
 def test_long_errors_are_cut():
     """
     Of an error's text so much is kept as a job can carry.
     """
-    assert len(judge_error(job(2), 7, ValueError("x" * 10_000), NOW, random).settle.error) == ERROR_CHARS_MAX
+    assert len(judge_error(job(2), 7, ValueError("x" * 10_000), Ran(NOW, NOW), random).settle.error) == ERROR_CHARS_MAX
     assert len(fatal(job(), 7, ValueError("x" * 10_000)).settle.error) == ERROR_CHARS_MAX
 
 

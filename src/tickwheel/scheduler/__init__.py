@@ -51,6 +51,7 @@ from tickwheel.scheduler.targets import USUAL, DeadLetter, Firing, Retry, Snooze
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._async import AsyncScheduler
 from tickwheel.scheduler.verbs._scheduler import Scheduler
+from tickwheel.scheduler.verbs.backfill import Backfill
 from tickwheel.scheduler.verbs.bulk import BulkAnswer
 from tickwheel.scheduler.verbs.requests import SetRequest
 
@@ -59,6 +60,7 @@ __all__ = [
     "AccessError",
     "Answer",
     "AsyncScheduler",
+    "Backfill",
     "BulkAnswer",
     "DeadLetter",
     "Firing",

@@ -95,7 +95,7 @@ class HandlerNotFoundError(TickwheelError, LookupError):
 
 class JobStoppedError(TickwheelError, RuntimeError):
     """
-    The job was cancelled while it ran: its handler is to stop.
+    The job was cancelled while it ran, or its next run is due (`overlap="cancel"`): its handler is to stop.
     """
 
     def __init__(self, fire_id: str) -> None:
@@ -103,7 +103,7 @@ class JobStoppedError(TickwheelError, RuntimeError):
         Name the attempt by its *fire_id*.
         """
         self.fire_id = fire_id
-        super().__init__(f"{fire_id} was cancelled while it ran: let this error end the handler")
+        super().__init__(f"{fire_id} was asked to stop while it ran: let this error end the handler")
 
 
 class DeliveryError(TickwheelError, OSError):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tickwheel.scheduler.errors import RecurrenceError
-from tickwheel.scheduler.recurrence import Cron, Exclusion, Interval, Misfire, Recurrence
+from tickwheel.scheduler.recurrence import Cron, Exclusion, Interval, Misfire, Overlap, Recurrence
 
 NOON = 1_700_000_000_000
 MINUTELY = Interval(60_000, NOON)
@@ -33,7 +33,7 @@ def test_following_a_late_run(misfire, expected):
     """
     After a run that ended four minutes late, once and skip go on in the future, all with the next one missed.
     """
-    assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON + 240_000) == expected
+    assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON + 240_000, NOON + 240_000) == (expected, None)
 
 
 @pytest.mark.parametrize("misfire", Misfire)
@@ -41,7 +41,67 @@ def test_following_a_timely_run(misfire):
     """
     After a run in time every policy gives the same instant.
     """
-    assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON + 5) == NOON + 60_000
+    assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON, NOON + 5) == (NOON + 60_000, None)
+
+
+@pytest.mark.parametrize("misfire", Misfire)
+@pytest.mark.parametrize(
+    ("overlap", "expected"),
+    [
+        (None, None),
+        (Overlap.SKIP, (NOON + 240_000, None)),
+        (Overlap.ONCE, (NOON + 200_000, None)),
+        (Overlap.CANCEL, (NOON + 200_000, None)),
+        (Overlap.ALL, (NOON + 200_000, NOON + 60_000)),
+    ],
+)
+def test_following_a_long_run(misfire, overlap, expected):
+    """
+    After a run that lasted past three instants, overlap says what follows, and for what that run counts.
+    """
+    if expected is None:
+        expected = (NOON + 240_000, None)
+    if misfire is Misfire.ALL and overlap in (None, Overlap.ALL):
+        expected = (NOON + 60_000, None)
+    assert Recurrence(MINUTELY, misfire, overlap=overlap).following("k", NOON, NOON + 5, NOON + 200_000) == expected
+
+
+@pytest.mark.parametrize("misfire", [Misfire.ONCE, Misfire.SKIP])
+def test_all_that_came_during_a_run(misfire):
+    """
+    Each of the instants that came while a run lasted has its run, and none is taken for one that was missed.
+    """
+    series = Recurrence(MINUTELY, misfire, grace_ms=1_000, overlap=Overlap.ALL)
+    due_at, begun, ended, runs = NOON, NOON, NOON + 200_000, []
+    for _ in range(4):
+        due_at, series = series.after_run("k", due_at, begun, ended, has_run=True)
+        runs.append((due_at - NOON, series.run_at and series.run_at - NOON))
+        assert Recurrence.from_text(series.to_text()) == series
+        assert not series.is_missed(due_at, due_at + 5)
+        begun, ended = due_at + 5, due_at + 10
+    assert runs == [(200_000, 60_000), (200_010, 120_000), (200_020, 180_000), (240_000, None)]
+
+
+def test_instants_that_were_missed_are_no_overlap():
+    """
+    What passed before a late run began was missed, and not during it; what passed between its attempts was during it.
+    """
+    series = Recurrence(MINUTELY, overlap=Overlap.ONCE)
+    late = (NOON, NOON + 150_000, NOON + 170_000)
+    assert series.following("k", *late) == (NOON + 180_000, None)
+    assert series.postponed(NOON).following("k", *late) == (NOON + 170_000, None)
+
+
+def test_when_a_run_is_overtaken():
+    """
+    With cancel alone, at the next instant; a run that is tried again has no more time than the first attempt.
+    """
+    series = Recurrence(MINUTELY, overlap=Overlap.CANCEL)
+    assert series.overtaken_at("k", NOON) == NOON + 60_000
+    assert series.postponed(NOON).overtaken_at("k", NOON + 59_000) == NOON + 60_000
+    assert [Recurrence(MINUTELY, overlap=each).overtaken_at("k", NOON) for each in (None, "skip", "once", "all")] == [
+        None
+    ] * 4
 
 
 def test_missed_runs():
@@ -71,8 +131,8 @@ def test_until(misfire):
     shift = series.shift_ms("k")
     assert series.upcoming("k", NOON, 5) == [NOON + each + shift for each in (0, 60_000, 120_000)][shift == 0 :]
     last = NOON + 120_000 + shift
-    assert series.following("k", last - 60_000, last - 60_000) == last
-    assert series.after_run("k", last, last, has_run=True)[0] is None
+    assert series.following("k", last - 60_000, last - 60_000, last - 60_000) == (last, None)
+    assert series.after_run("k", last, last, last, has_run=True)[0] is None
 
 
 def test_max_runs():
@@ -81,10 +141,10 @@ def test_max_runs():
     """
     series = Recurrence(MINUTELY, runs_left=2)
     assert series.upcoming("k", NOON, 5) == [NOON + 60_000]
-    assert series.after_run("k", NOON, NOON, has_run=False) == (NOON + 60_000, series)
-    due_at, rest = series.after_run("k", NOON, NOON + 5, has_run=True)
+    assert series.after_run("k", NOON, NOON, NOON, has_run=False) == (NOON + 60_000, series)
+    due_at, rest = series.after_run("k", NOON, NOON, NOON + 5, has_run=True)
     assert (due_at, rest) == (NOON + 60_000, Recurrence(MINUTELY, runs_left=1))
-    assert rest.after_run("k", due_at, due_at, has_run=True)[0] is None
+    assert rest.after_run("k", due_at, due_at, due_at, has_run=True)[0] is None
 
 
 def test_all_goes_on_from_the_run_that_was_retried():
@@ -94,7 +154,8 @@ def test_all_goes_on_from_the_run_that_was_retried():
     series = Recurrence(MINUTELY, Misfire.ALL)
     postponed = series.postponed(NOON).postponed(NOON + 90_000)
     assert postponed == Recurrence(MINUTELY, Misfire.ALL, run_at=NOON)
-    assert postponed.after_run("k", NOON + 200_000, NOON + 200_001, has_run=True) == (NOON + 60_000, series)
+    begun = NOON + 200_000
+    assert postponed.after_run("k", begun, begun, begun + 1, has_run=True) == (NOON + 60_000, series)
     assert Recurrence(MINUTELY).postponed(NOON) == Recurrence(MINUTELY)
 
 
@@ -200,7 +261,7 @@ def test_no_misfire_brings_an_excluded_run_back(misfire):
     """
     recurrence = Recurrence(MINUTELY, misfire, exclude=berlin("2023-11-14/2023-11-20"))
     after = int(datetime(2023, 11, 20, 23, tzinfo=UTC).timestamp()) * 1000
-    assert recurrence.following("k", NOON, NOON + 600_000) == after + 20_000
+    assert recurrence.following("k", NOON, NOON + 600_000, NOON + 600_000) == (after + 20_000, None)
 
 
 def test_nothing_is_left():

@@ -237,6 +237,21 @@ def test_progress(started, until):
     assert (stats["fired"], stats["retried"], stats["dead_total"], stats["succeeded"]) == (1, 0, 0, 0)
 
 
+def test_the_next_run_is_due(started, tmp_path):
+    """
+    A process that still runs when its next run is due, with overlap="cancel", is killed, and the next one begins.
+    """
+    scheduler, told = started()
+    scheduler.set("k", every=4.0, overlap="cancel", handler="hang", payload=str(tmp_path / "pids"))
+    (died, *_) = told.of(JobDied)
+    assert died.error == "its next run was due"
+    first = lines(tmp_path / "pids")[0]
+    give_up = time.monotonic() + 60
+    while is_alive(first) or len(lines(tmp_path / "pids")) < 2:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
 def test_a_stop_does_not_wait_for_ever(started, tmp_path):
     """
     A stop that runs out of time kills what runs and leaves it to the next owner.

@@ -20,6 +20,7 @@ from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._coroutines import Coroutines
 from tickwheel.scheduler.engine._held_end import HeldEnd
+from tickwheel.scheduler.engine._overtaker import Overtaker
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
@@ -73,6 +74,7 @@ class Dispatcher:
         self.coroutines = Coroutines(self._run_async, tasks, loop, runtime, resources.starter("the event loop"))
         self._of_threads = Timeouts(resources, self.workers, self._end_late)
         self._of_tasks = Timeouts(resources, self.coroutines, self._end_late)
+        self._overtaker = Overtaker(resources, self._ask_to_stop)
 
     def fire(self, entries: list[StagedJob]) -> None:
         """
@@ -176,7 +178,7 @@ class Dispatcher:
         if not self._may_start(entry):
             return None
         self._held[entry] = None
-        entry.fired_at = self._clock.now()
+        self._note_start(entry)
         entry.begun_at = self._clock.monotonic()
         return partial(self._announce, entry)
 
@@ -197,6 +199,10 @@ class Dispatcher:
         """
         Ask *entry*, which runs and whose job was cancelled, to stop; from any thread.
         """
+        entry.is_overtaken = False
+        self._ask_to_stop(entry)
+
+    def _ask_to_stop(self, entry: StagedJob) -> None:
         entry.is_stopped = True
         call = entry.call
         assert call is not None  # it runs
@@ -308,11 +314,17 @@ class Dispatcher:
         """
         Note and report that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
         """
-        entry.fired_at = self._clock.now()
+        self._note_start(entry)
         job = entry.job
         FIRING.set((job.key, job.generation, entry.attempt))  # on a thread or task that runs nothing but firings
         self._announce(entry)
         return self._clock.monotonic() if self._hooks.is_curious else None
+
+    def _note_start(self, entry: StagedJob) -> None:
+        entry.fired_at = self._clock.now()
+        if entry.job.recurrence is not None:
+            entry.begun_ms = self._elapsed.now_ms(entry.job)
+            self._overtaker.begin(entry)
 
     def _announce(self, entry: StagedJob) -> None:
         """
@@ -335,6 +347,8 @@ class Dispatcher:
     def _judge(
         self, entry: StagedJob, begun: float | None, result: object = None, error: BaseException | None = None
     ) -> _verdict.Verdict:
+        if entry.begun_ms is not None:
+            self._overtaker.end(entry)
         verdict = self._verdict_of(entry, begun, result, error)
         self._end_span(entry, verdict.ending, verdict.settle.error)
         return verdict
@@ -346,17 +360,17 @@ class Dispatcher:
         if begun is not None:
             entry.ran_ms = (self._clock.monotonic() - begun) * 1000
         if entry.is_stopped and (error is not None or issubclass(type(result), Retry | Snooze)):
-            return _verdict.stopped(job, epoch)
+            return _verdict.stopped(entry, entry.ran(self._elapsed.now_ms(job)))
         if result is None and error is None and job.recurrence is None:  # most end so, and need no clock
             return _verdict.succeeded(job, epoch)
-        now = self._elapsed.now_ms(job)
+        ran = entry.ran(self._elapsed.now_ms(job))
         try:
             if error is not None:
-                return _verdict.judge_error(job, epoch, error, now, self._random)
+                return _verdict.judge_error(job, epoch, error, ran, self._random)
             try:
-                return _verdict.judge_result(job, epoch, result, now, self._random)
+                return _verdict.judge_result(job, epoch, result, ran, self._random)
             except Exception as bad_result:  # noqa: BLE001  Snooze(nan), or with what cannot even be shown
-                return _verdict.judge_error(job, epoch, bad_result, now, self._random)
+                return _verdict.judge_error(job, epoch, bad_result, ran, self._random)
         except Exception as unreadable:  # noqa: BLE001  such as a recurrence that nobody can read
             return _verdict.fatal(job, epoch, unreadable)
 
@@ -366,6 +380,7 @@ class Dispatcher:
             self._spans.end(entry.span, outcome, error)
 
     def _end_late(self, entry: StagedJob, verdict: _verdict.Verdict) -> None:
+        self._overtaker.end(entry)
         self._end_span(entry, verdict.ending, verdict.settle.error)
         self._settler.add(entry, verdict)
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from tickwheel.observe.tracing import Span
 from tickwheel.scheduler.model import Job, Progress
 from tickwheel.scheduler.targets import Call
 
-__all__ = ["TABLE", "Lane", "Phase", "StagedJob", "Step"]
+__all__ = ["TABLE", "Lane", "Phase", "Ran", "StagedJob", "Step"]
 
 
 class Phase(StrEnum):
@@ -71,6 +71,15 @@ class Lane:
     is_urgent: bool
 
 
+class Ran(NamedTuple):
+    """
+    The time that an attempt took, in ms of the store's clock.
+    """
+
+    begun: int
+    ended: int
+
+
 class StagedJob:
     """
     One job in memory.
@@ -86,10 +95,12 @@ class StagedJob:
         late_at: When its timeout is over, by the monotonic clock.
         is_late: Whether that was so.
         expire: Cancels its task, or kills its process, if it has one.
-        is_stopped: Whether its job was cancelled while it ran.
+        is_stopped: Whether it was asked to stop: its job was cancelled while it ran, or its next run is due.
+        is_overtaken: Whether it was for the latter.
         has_started: Whether its target has it, or had.
         begun_at: When its target began with it, in monotonic seconds, if anybody wants to know.
         fired_at: The same in ms of the store's clock; 0 before.
+        begun_ms: The same in whole ms by the setting of the clock in which its end is judged, if its job recurs.
         progress: How far its handler says that it has come.
         ran_ms: How long the target took.
         era: Of the clock, when it was judged what follows from its end.
@@ -98,6 +109,7 @@ class StagedJob:
 
     __slots__ = (
         "begun_at",
+        "begun_ms",
         "call",
         "epoch",
         "era",
@@ -107,6 +119,7 @@ class StagedJob:
         "has_started",
         "is_booked",
         "is_late",
+        "is_overtaken",
         "is_stopped",
         "job",
         "lane",
@@ -128,10 +141,12 @@ class StagedJob:
         self.late_at = math.inf
         self.is_late = False
         self.is_stopped = False
+        self.is_overtaken = False
         self.expire: Callable[[], object] | None = None
         self.has_started = False
         self.begun_at: float | None = None
         self.fired_at = 0.0
+        self.begun_ms: int | None = None
         self.progress: Progress | None = None
         self.ran_ms = 0.0
         self.era = 0
@@ -150,3 +165,9 @@ class StagedJob:
         The number of the attempt that was counted for it, from 1.
         """
         return self.job.attempt + 1
+
+    def ran(self, now_ms: int) -> Ran:
+        """
+        Return when it ran, ending at *now_ms*.
+        """
+        return Ran(now_ms if self.begun_ms is None else self.begun_ms, now_ms)

@@ -130,10 +130,10 @@ class Timeouts:
             self._end(entry, self._verdict_on(entry))
 
     def _verdict_on(self, entry: StagedJob) -> _verdict.Verdict:
+        ran = entry.ran(self._elapsed.now_ms(entry.job))
         if entry.is_stopped:
-            return _verdict.stopped(entry.job, entry.epoch)
-        now_ms = self._elapsed.now_ms(entry.job)
-        return _verdict.judge_error(entry.job, entry.epoch, too_long(entry), now_ms, self._random)
+            return _verdict.stopped(entry, ran)
+        return _verdict.judge_error(entry.job, entry.epoch, too_long(entry), ran, self._random)
 
 
 def too_long(entry: StagedJob) -> TimeoutError:

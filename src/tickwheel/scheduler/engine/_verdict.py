@@ -11,6 +11,7 @@ The verdict on an attempt that ended: done, again or dead, and when next. Pure: 
     DeadLetter, no handler, poison  dead letter                     dead letter: the series ends until it is replayed
     expired or missed               gone                             next run
     cancelled while it ran          gone, unless it succeeded        gone
+    its next run due, "cancel"                                       next run, the error kept with it
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, TypeAlias
 from tickwheel._core import make_fast
 from tickwheel.scheduler._retry import wait_ms
 from tickwheel.scheduler.checks import delay_ms
+from tickwheel.scheduler.engine._staged_job import Ran, StagedJob
 from tickwheel.scheduler.errors import ERROR_CHARS_MAX, HandlerNotFoundError, error_text, kept_text
 from tickwheel.scheduler.model import Job, Settle, Settled
 from tickwheel.scheduler.recurrence import Recurrence
@@ -37,6 +39,7 @@ __all__ = [
     "judge_error",
     "judge_expired",
     "judge_result",
+    "overtaken_at",
     "poison",
     "stopped",
 ]
@@ -47,6 +50,7 @@ Returns a random float in [0, 1).
 """
 
 _FATAL = (HandlerNotFoundError,)
+_OVERTAKEN = "its next run was due"
 
 
 class Ending(StrEnum):
@@ -85,7 +89,7 @@ def succeeded(job: Job, epoch: int) -> Verdict:
     return Verdict(Settle(job, epoch), Ending.SUCCEEDED)
 
 
-def judge_result(job: Job, epoch: int, result: Any, now: int, random: Chance) -> Verdict:
+def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) -> Verdict:
     """
     Return what follows from what a target returned; *random* draws the jitter of a retry.
     """
@@ -93,20 +97,21 @@ def judge_result(job: Job, epoch: int, result: Any, now: int, random: Chance) ->
     if issubclass(kind, DeadLetter):
         return _dead(job, epoch, kept_text(result.reason))
     if issubclass(kind, Snooze):
-        return Verdict(_again(job, epoch, job.attempt, now + _ms(result.delay), job.error), Ending.SNOOZED)
+        again = _again(job, epoch, job.attempt, ran.ended + _ms(result.delay), job.error)
+        return _unless_overtaken(Verdict(again, Ending.SNOOZED), ran)
     if issubclass(kind, Retry):
         wait = None if result.after is None else _ms(result.after)
-        return _failed(job, epoch, kept_text(result.reason), now, random, wait=wait)
-    return Verdict(_done(job, epoch, now), Ending.SUCCEEDED)
+        return _failed(job, epoch, kept_text(result.reason), ran, random, wait=wait)
+    return Verdict(_done(job, epoch, ran), Ending.SUCCEEDED)
 
 
-def judge_error(job: Job, epoch: int, error: BaseException, now: int, random: Chance) -> Verdict:
+def judge_error(job: Job, epoch: int, error: BaseException, ran: Ran, random: Chance) -> Verdict:
     """
     Return what follows from what a target raised; a handler that is missing is not tried again.
     """
     text = error_text(error)
     is_fatal = issubclass(type(error), _FATAL)
-    verdict = _dead(job, epoch, text) if is_fatal else _failed(job, epoch, text, now, random)
+    verdict = _dead(job, epoch, text) if is_fatal else _failed(job, epoch, text, ran, random)
     trace = traceback_text(error)
     return verdict if trace is None else replace(verdict, traceback=trace)
 
@@ -120,7 +125,7 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
         is_late = Recurrence.from_text(job.recurrence).is_missed(job.due_at, now)
     if not is_late:
         return None
-    return Verdict(_done(job, epoch, now, has_run=False), Ending.EXPIRED)
+    return Verdict(_done(job, epoch, Ran(now, now), has_run=False), Ending.EXPIRED)
 
 
 def poison(job: Job, epoch: int) -> Verdict | None:
@@ -143,11 +148,24 @@ def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
     return _dead(job, epoch, error_text(error))
 
 
-def stopped(job: Job, epoch: int) -> Verdict:
+def stopped(entry: StagedJob, ran: Ran) -> Verdict:
     """
-    Return the end of an attempt that did not succeed, of a job that was cancelled while it ran: it is not tried again.
+    Return the end of an attempt that was asked to stop and did not succeed: it is not tried again.
+
+    A job that was cancelled is gone; one whose next run was due goes on with that.
     """
-    return Verdict(Settle(job, epoch, error="cancelled while it ran"), Ending.STOPPED)
+    if entry.is_overtaken:
+        return Verdict(_done(entry.job, entry.epoch, ran, _OVERTAKEN), Ending.DIED)
+    return Verdict(Settle(entry.job, entry.epoch, error="cancelled while it ran"), Ending.STOPPED)
+
+
+def overtaken_at(job: Job) -> int | None:
+    """
+    Return when the run of *job* has to stop for the next one, or None if it may go on.
+    """
+    if job.recurrence is None:
+        return None
+    return Recurrence.from_text(job.recurrence).overtaken_at(job.key, job.due_at)
 
 
 def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
@@ -157,14 +175,26 @@ def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
     return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error), Ending.GIVEN_BACK, rests)
 
 
-def _failed(job: Job, epoch: int, error: str, now: int, random: Chance, *, wait: int | None = None) -> Verdict:
+def _failed(job: Job, epoch: int, error: str, ran: Ran, random: Chance, *, wait: int | None = None) -> Verdict:
     attempt = job.attempt + 1
     if attempt < job.retry.attempts:
         if wait is None:
             wait = wait_ms(job.retry, attempt, random())
-        return Verdict(_again(job, epoch, attempt, now + wait, error), Ending.RETRIED)
-    done = _done(job, epoch, now, error)
+        again = _again(job, epoch, attempt, ran.ended + wait, error)
+        return _unless_overtaken(Verdict(again, Ending.RETRIED), ran)
+    done = _done(job, epoch, ran, error)
     return _dead(job, epoch, error) if done.due_at is None else Verdict(done, Ending.DIED)
+
+
+def _unless_overtaken(again: Verdict, ran: Ran) -> Verdict:
+    """
+    Return *again*, or the end of a run that would be tried again only when the next one takes its place.
+    """
+    settle = again.settle
+    limit = overtaken_at(settle.job)
+    if limit is None or settle.due_at is None or settle.due_at < limit:
+        return again
+    return Verdict(_done(settle.job, settle.epoch, ran, settle.error or _OVERTAKEN), Ending.DIED)
 
 
 def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None) -> Settle:
@@ -179,11 +209,11 @@ def _dead(job: Job, epoch: int, error: str, attempt: int | None = None) -> Verdi
     return Verdict(Settle(job, epoch, Settled.DEAD, count, None, error[:ERROR_CHARS_MAX]), Ending.DIED)
 
 
-def _done(job: Job, epoch: int, now: int, error: str | None = None, *, has_run: bool = True) -> Settle:
+def _done(job: Job, epoch: int, ran: Ran, error: str | None = None, *, has_run: bool = True) -> Settle:
     if job.recurrence is None:
         return Settle(job, epoch)
     before = Recurrence.from_text(job.recurrence)
-    due_at, after = before.after_run(job.key, job.due_at, now, has_run=has_run)
+    due_at, after = before.after_run(job.key, job.due_at, *ran, has_run=has_run)
     text = job.recurrence if after is before else after.to_text()
     return Settle(job, epoch, Settled.DONE, 0, due_at, error, text)
 

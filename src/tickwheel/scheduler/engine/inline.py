@@ -112,13 +112,14 @@ class Inline:
         raised: BaseException | None = None
         verdict = _verdict.judge_expired(job, self._epoch, self._now_ms())
         if verdict is None:
+            entry.begun_ms = self._now_ms()
             entry.fired_at = self._clock.wall_ns() / _NS
             self._hooks.emit(fired_event(entry))
             try:
                 result = _run(call, job, entry)
-                verdict = _verdict.judge_result(job, self._epoch, result, self._now_ms(), self._random)
+                verdict = _verdict.judge_result(job, self._epoch, result, entry.ran(self._now_ms()), self._random)
             except BaseException as error:  # noqa: BLE001  it is this attempt's end; what is the test's own goes on below
-                verdict = _verdict.judge_error(job, self._epoch, error, self._now_ms(), self._random)
+                verdict = _verdict.judge_error(job, self._epoch, error, entry.ran(self._now_ms()), self._random)
                 raised = error
         verdict = self._recorder.noted(entry, verdict)
         answer = self._store.apply([verdict.settle])[0]

@@ -6,8 +6,8 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
 
-`grace_ms`, `until`, `runs_left`, `run_at`, and `exclude` with its `tz`, are there only where they say something. All
-stores keep the text as it is, so what is added to it needs no other schema.
+`grace_ms`, `until`, `runs_left`, `run_at`, `overlap`, and `exclude` with its `tz`, are there only where they say
+something. All stores keep the text as it is, so what is added to it needs no other schema.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.errors import RecurrenceError
 from tickwheel.scheduler.errors import InvalidRecurrenceError
 from tickwheel.scheduler.recurrence._interval import Interval
+from tickwheel.scheduler.recurrence._overlap import Overlap
 
 __all__ = ["Recurrence", "share_of"]
 
@@ -46,8 +47,10 @@ class Recurrence:
         grace_ms: With SKIP, how late a run may begin and not be missed.
         until: The last nominal instant that is allowed, or None.
         runs_left: How many runs may still end, the next one included, or None for any number.
-        run_at: The instant of the run that is tried again or was snoozed, where the series goes on from it.
+        run_at: The instant of the run that is tried again, was snoozed, or was due while another lasted, where the
+            series goes on from it.
         exclude: What is left out of the series, before any jitter; all in one zone.
+        overlap: What to do about instants that pass while a run lasts; None for ALL where *misfire* is, else SKIP.
     """
 
     rule: Interval | Cron
@@ -58,6 +61,7 @@ class Recurrence:
     runs_left: int | None = None
     run_at: int | None = None
     exclude: tuple[Exclusion, ...] = ()
+    overlap: Overlap | None = None
 
     def next(self, key: str, after: int) -> int | None:
         """
@@ -88,22 +92,36 @@ class Recurrence:
             return self.rule.next(after)
         return self.rule.next(after, makes_up=self.misfire is not Misfire.SKIP)
 
-    def following(self, key: str, due_at: int, now: int) -> int | None:
+    def following(self, key: str, due_at: int, begun: int, ended: int) -> tuple[int | None, int | None]:
         """
-        Return when the job comes back after the run due at *due_at* has ended at *now*.
-        """
-        if self.misfire is Misfire.ALL:
-            return self.next(key, due_at if self.run_at is None else self.run_at)
-        return self.next(key, max(due_at, now))
+        Return when the job comes back after the run due at *due_at*, and the instant of that run if it is another.
 
-    def after_run(self, key: str, due_at: int, now: int, *, has_run: bool) -> tuple[int | None, Recurrence]:
+        Instants until *begun* were missed, and those from then until *ended* came while the run lasted.
         """
-        Return when the job comes back, as `following` does, or None where its series ends, and its recurrence then.
+        start = due_at if self.misfire is Misfire.ALL else max(due_at, min(begun, ended))
+        if self.run_at is not None:
+            start = self.run_at
+        found = self.next(key, start)
+        if found is None or found > ended or (self.misfire is Misfire.ALL and found <= begun):
+            return found, None
+        match self._overlaps:
+            case Overlap.SKIP:
+                return self.next(key, max(due_at, ended)), None
+            case Overlap.ALL:  # a late instant would be taken for a missed one, unless none is ever left out
+                return (found, None) if self.misfire is Misfire.ALL else (ended, found)
+        return ended, None
+
+    def after_run(
+        self, key: str, due_at: int, begun: int, ended: int, *, has_run: bool
+    ) -> tuple[int | None, Recurrence]:
+        """
+        Return when the job comes back, or None where its series ends, and its recurrence then.
 
         Args:
             key: The job's.
             due_at: When the run was due.
-            now: When it ended.
+            begun: When it began; *ended*, if it did not.
+            ended: When it ended.
             has_run: Whether it counts; one that was left out does not.
         """
         left = self.runs_left
@@ -111,14 +129,31 @@ class Recurrence:
             left -= 1
         if left == 0:
             return None, self
-        is_same = left == self.runs_left and self.run_at is None
-        return self.following(key, due_at, now), self if is_same else replace(self, runs_left=left, run_at=None)
+        due_at_next, run_at = self.following(key, due_at, begun, ended)
+        is_same = left == self.runs_left and run_at == self.run_at
+        return due_at_next, self if is_same else replace(self, runs_left=left, run_at=run_at)
 
     def postponed(self, due_at: int) -> Recurrence:
         """
-        Return the recurrence while the run due at *due_at* waits to be tried again: only ALL needs to know that run.
+        Return the recurrence while the run due at *due_at* waits to be tried again.
         """
-        return replace(self, run_at=due_at) if self.misfire is Misfire.ALL and self.run_at is None else self
+        if self.run_at is not None or self._overlaps is Overlap.SKIP:
+            return self
+        return replace(self, run_at=due_at)
+
+    def overtaken_at(self, key: str, due_at: int) -> int | None:
+        """
+        Return when the run due at *due_at* has to stop for the next one, or None if it may go on.
+        """
+        if self.overlap is not Overlap.CANCEL:
+            return None
+        return self.next(key, due_at if self.run_at is None else self.run_at)
+
+    @property
+    def _overlaps(self) -> Overlap:
+        if self.overlap is not None:
+            return self.overlap
+        return Overlap.ALL if self.misfire is Misfire.ALL else Overlap.SKIP
 
     def moved(self, step_ms: int) -> Recurrence:
         """
@@ -167,7 +202,8 @@ class Recurrence:
             facts |= {"every_ms": self.rule.every_ms, "anchor_at": self.rule.anchor_at}
         if self.exclude:
             facts |= {"exclude": [str(each) for each in self.exclude], "tz": self.exclude[0].tz}
-        more = {"until": self.until, "runs_left": self.runs_left, "run_at": self.run_at}
+        more: dict[str, Any] = {"until": self.until, "runs_left": self.runs_left, "run_at": self.run_at}
+        more["overlap"] = None if self.overlap is None else self.overlap.value
         if self.grace_ms != MISFIRE_GRACE_MS:
             more["grace_ms"] = self.grace_ms
         facts |= {name: value for name, value in more.items() if value is not None}
@@ -189,6 +225,7 @@ class Recurrence:
             )
             more = {name: facts[name] for name in _MORE if name in facts}
             exclude = tuple(Exclusion.parse(each, facts["tz"]) for each in facts.get("exclude", ()))
+            more["overlap"] = Overlap(facts["overlap"]) if "overlap" in facts else None
             return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"], exclude=exclude, **more)
         except (ValueError, TypeError, LookupError, RecurrenceError):
             raise InvalidRecurrenceError("recurrence", text, "set the job again with every= or cron=") from None

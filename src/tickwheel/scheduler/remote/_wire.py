@@ -84,7 +84,7 @@ def set_body(request: SetRequest) -> dict[str, Any]:
     for name in ("at", "until"):
         if getattr(request, name) is not None:
             body[name] = checks.epoch_seconds(name, getattr(request, name))
-    for name in ("handler", "cron", "trace", "max_runs"):
+    for name in ("handler", "cron", "trace", "max_runs", "overlap"):
         if getattr(request, name) is not None:
             body[name] = getattr(request, name)
     if request.every is not None or request.cron is not None:

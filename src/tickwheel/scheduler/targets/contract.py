@@ -187,7 +187,9 @@ class Firing:
     @property
     def cancelled(self) -> bool:
         """
-        True if the job was cancelled while it runs; a handler on a thread looks, and returns early.
+        True if the job was cancelled while it runs, or its next run is due and `overlap="cancel"`.
+
+        A handler on a thread looks, and returns early.
         """
         return self.stopping is not None and self.stopping.is_stopped
 

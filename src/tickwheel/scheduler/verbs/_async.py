@@ -21,6 +21,7 @@ from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._overview import progress_of
 from tickwheel.scheduler.verbs._replies import Replies
 from tickwheel.scheduler.verbs._skip import skipped
+from tickwheel.scheduler.verbs.backfill import Backfill, BackfillRange, backfilled
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, check_requests
@@ -159,6 +160,22 @@ class AsyncScheduler(Common):
         Leave out the next run of a recurring job: see `Scheduler.skip`.
         """
         return await asyncio.to_thread(skipped, self._core.client, key, if_generation)
+
+    async def backfill(
+        self,
+        key: str,
+        since: Instant,
+        until: Instant,
+        *,
+        rate: float | None = None,
+        limit: int = 1_000,
+        dry_run: bool = False,
+    ) -> Backfill:
+        """
+        Run a recurring job once more for each instant in a range of the past: see `Scheduler.backfill`.
+        """
+        asked = BackfillRange(since, until, rate, limit, dry_run)
+        return await asyncio.to_thread(backfilled, self._core.client, key, asked)
 
     async def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
         """

@@ -13,6 +13,7 @@ from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._pulling import Pulling
 from tickwheel.scheduler.verbs._skip import skipped
+from tickwheel.scheduler.verbs.backfill import Backfill, BackfillRange, backfilled
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, check_requests
@@ -221,6 +222,37 @@ class Scheduler(Pulling):
             InvalidJobError: If the job fires once.
         """
         return skipped(self._core.client, key, if_generation)
+
+    def backfill(
+        self,
+        key: str,
+        since: Instant,
+        until: Instant,
+        *,
+        rate: float | None = None,
+        limit: int = 1_000,
+        dry_run: bool = False,
+    ) -> Backfill:
+        """
+        Run the recurring job of *key* once more for each of its instants in a range of the past.
+
+        Each run is a job of its own that fires once, `KEY@2030-01-01T09:00:00.000Z`, with the payload, the target and
+        the retries that the recurring one has now; that one goes on as it was. An instant whose job still waits or
+        runs gets no second one, so a backfill may be repeated. O(runs).
+
+        Args:
+            key: The recurring job's.
+            since: The first instant that is in the range.
+            until: The first that is no longer in it; at most when the next run is due.
+            rate: So many runs a second, one after the other; None for all of them now.
+            limit: How many runs at most, 1 to 10,000; the answer says where to go on.
+            dry_run: Whether to count them only.
+
+        Raises:
+            InvalidJobError: If no recurring job has this key, and for another value, naming the remedy.
+            TypeError: For an instant that is none.
+        """
+        return backfilled(self._core.client, key, BackfillRange(since, until, rate, limit, dry_run))
 
     def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
         """

@@ -13,7 +13,7 @@ from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.errors import RecurrenceError
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
-from tickwheel.scheduler.recurrence import Cron, Exclusion, Interval, Misfire, Recurrence
+from tickwheel.scheduler.recurrence import Cron, Exclusion, Interval, Misfire, Overlap, Recurrence
 
 if TYPE_CHECKING:
     from datetime import date
@@ -50,9 +50,7 @@ def check_once(request: SetRequest) -> None:
     Raises:
         InvalidJobError: Naming the value and the remedy.
     """
-    if request.until is None and request.max_runs is None and request.misfire_grace is None and not request.exclude:
-        return
-    for name in ("until", "max_runs", "misfire_grace", "exclude"):
+    for name in ("until", "max_runs", "misfire_grace", "overlap", "exclude"):
         value = getattr(request, name)
         if value is not None and value != ():
             raise InvalidJobError(name, value, "it is for recurring jobs: pass every= or cron=, or leave it out")
@@ -88,6 +86,7 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         None if request.until is None else checks.at_ms(request.until, now, "until"),
         _max_runs(request.max_runs),
         exclude=_exclude(request.exclude, rule.tz if isinstance(rule, Cron) else request.tz),
+        overlap=None if request.overlap is None else checks.choice("overlap", request.overlap, Overlap),
     )
     due = recurrence.nominal(after)
     if due is None or (recurrence.until is not None and recurrence.until < now):

@@ -59,6 +59,7 @@ class SetFields(TypedDict, total=False):
     tz: str
     misfire: str
     misfire_grace: Duration | None
+    overlap: str | None
     jitter: Duration
     until: Instant | None
     max_runs: int | None
@@ -91,6 +92,9 @@ class SetRequest:
         tz: The IANA zone that `cron` and `exclude` are read in.
         misfire: What to do about runs that nobody could fire: "once", "all" or "skip".
         misfire_grace: With "skip", how late a run may begin and not be missed; None for a minute, at least a second.
+        overlap: What to do about instants that pass while a run lasts, its retries included: "skip" them, run "once"
+            for all of them, make up for "all", or "cancel" the run at the first; None for "all" where misfire is, else
+            "skip".
         jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
         until: The instant after which no run is due, not counting the jitter; one at this instant is.
         max_runs: After how many runs the job is gone; retries and runs that were left out do not count.
@@ -117,6 +121,7 @@ class SetRequest:
     tz: str = "UTC"
     misfire: str = "once"
     misfire_grace: Duration | None = None
+    overlap: str | None = None
     jitter: Duration = 0.0
     until: Instant | None = None
     max_runs: int | None = None

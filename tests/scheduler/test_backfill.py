@@ -1,0 +1,161 @@
+"""
+What a recurring job ran, or would have run, in a range of the past is run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tickwheel.scheduler import AsyncScheduler, InvalidJobError, RetryPolicy, State
+from tickwheel.testing import ManualClock
+
+NOON = datetime(2030, 1, 10, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock whose time of day is known.
+    """
+    return ManualClock(wall=NOON.timestamp())
+
+
+@pytest.fixture
+def scheduler(url, make, clock):
+    """
+    Return a scheduler that fires nothing yet, with a job that runs at nine on working days.
+    """
+    scheduler = make(url, clock=clock)
+    fields = {"payload": {"to": "all"}, "handler": "h", "retry": RetryPolicy(attempts=3)}
+    scheduler.set("report", cron="0 9 * * MON-FRI", exclude=["2030-01-07"], **fields)
+    return scheduler
+
+
+def keys(scheduler):
+    """
+    Return the keys of what was set for the report.
+    """
+    return [job.key for job in scheduler.list("report@").jobs]
+
+
+def test_each_run_is_a_job(scheduler, record):
+    """
+    One job for each instant in the range, but for what is excluded, with what the recurring one has; that one stays.
+    """
+    before = scheduler.get("report")
+    answer = scheduler.backfill("report", "2030-01-04T09:00Z", "2030-01-09T09:00Z")
+    assert (answer.runs, answer.created, answer.next_at) == (2, 2, None)
+    assert keys(scheduler) == ["report@2030-01-04T09:00:00.000Z", "report@2030-01-08T09:00:00.000Z"]
+    job = scheduler.get("report@2030-01-04T09:00:00.000Z")
+    assert (job.payload, job.retry, job.recurrence) == (before.payload, before.retry, None)
+    scheduler.handler("h")(lambda payload, firing: record((payload, firing.job.key)))
+    scheduler.start()
+    assert [payload for payload, _ in record.wait(2)] == [{"to": "all"}] * 2
+    assert {key.partition("@")[0] for _, key in record.items} == {"report"}
+    assert scheduler.get("report") == before
+
+
+def test_it_may_be_repeated(scheduler):
+    """
+    What waits is not set again, and a dry run sets nothing.
+    """
+    week = (NOON - 7 * DAY, NOON)
+    assert scheduler.backfill("report", *week, dry_run=True).runs == 4
+    assert keys(scheduler) == []
+    assert scheduler.backfill("report", *week).created == 4
+    again = scheduler.backfill("report", *week)
+    assert (again.runs, again.created) == (4, 0)
+
+
+def test_at_a_rate(scheduler):
+    """
+    One after the other, in the order of the runs.
+    """
+    scheduler.backfill("report", NOON - 7 * DAY, NOON, rate=0.5)
+    due = [scheduler.get(key).due_at / 1000 - NOON.timestamp() for key in sorted(keys(scheduler))]
+    assert [round(each) for each in due] == [0, 2, 4, 6]
+
+
+def test_a_part_at_a_time(scheduler):
+    """
+    A range of more runs than the limit goes on where the answer says; more than a commit's are set as well.
+    """
+    since, found = NOON - 20 * DAY, []
+    while since is not None:
+        answer = scheduler.backfill("report", since, NOON, limit=6)
+        found.append(answer.created)
+        since = None if answer.next_at is None else answer.next_at / 1000
+    assert found == [6, 6, 1]
+    scheduler.set("often", every=60, handler="h")
+    assert scheduler.backfill("often", NOON - DAY, NOON, limit=1_300).created == 1_300
+
+
+def test_the_next_run_is_not_of_the_past(scheduler, clock, record, until):
+    """
+    A range ends with the run that is due or runs now, also where jitter puts that after its nominal instant.
+    """
+    due_at = scheduler.set("late", every=600, jitter=500, handler="h").job.due_at / 1000
+    assert due_at > NOON.timestamp() + 601  # this key has its share
+    with pytest.raises(InvalidJobError, match="name a range of the past"):
+        scheduler.backfill("late", NOON, due_at)
+    assert scheduler.backfill("late", NOON, NOON + timedelta(seconds=600)).runs == 1
+    go_on = threading.Event()
+    scheduler.handler("busy")(lambda payload: (record(payload), go_on.wait(60)))
+    scheduler.start()
+    scheduler.set("long", every=60, handler="busy", payload=1)
+    clock.advance(60)
+    record.wait(1)
+    until(lambda: scheduler.get("long").state is State.RUNNING)
+    with pytest.raises(InvalidJobError, match="name a range of the past"):
+        scheduler.backfill("long", NOON, NOON + DAY)
+    go_on.set()
+
+
+@pytest.mark.parametrize(
+    ("key", "fields", "problem"),
+    [
+        ("absent", {}, "key is 'absent': a backfill is of a recurring job"),
+        ("once", {}, "key is 'once': a backfill is of a recurring job"),
+        ("report", {"until": NOON + DAY}, "at most 2030-01-11T09:00:00.000Z, when its next run is due"),
+        ("report", {"until": NOON - 9 * DAY}, "name a range of the past"),
+        ("report", {"since": "yesterday"}, "since is 'yesterday'"),
+        ("report", {"rate": 0}, "rate is 0"),
+        ("report", {"limit": 10_001}, "limit is 10001: pass an integer in 1..10000"),
+        ("report", {"dry_run": 1}, "dry_run is 1"),
+        ("k" * 500, {}, "key is 'kkk"),
+    ],
+)
+def test_bad_input(scheduler, key, fields, problem):
+    """
+    What cannot be run again is refused with the value and the remedy, and nothing is set.
+    """
+    scheduler.set("once", delay=60, handler="h")
+    scheduler.set("k" * 500, every=60, handler="h")
+    asked = {"since": NOON - 7 * DAY, "until": NOON} | fields
+    with pytest.raises(InvalidJobError) as caught:
+        scheduler.backfill(key, **asked)
+    assert problem in str(caught.value)
+    assert scheduler.stats()["pending"] == 3
+
+
+def test_other_faces(service_url, make, url):
+    """
+    An AsyncScheduler has it, and a client of a service.
+    """
+
+    async def ask():
+        async with AsyncScheduler(url) as other:
+            await other.set("k", every=60, handler="absent", target="log")
+            until = (await other.get("k")).due_at / 1000
+            return await other.backfill("k", until - 300, until)
+
+    assert asyncio.run(ask()).created == 5
+    remote = make(service_url)
+    until = remote.set("k", every=60, target="log").job.due_at / 1000
+    answer = remote.backfill("k", until - 300, until, rate=1)
+    assert (answer.runs, answer.created, answer.next_at) == (5, 5, None)

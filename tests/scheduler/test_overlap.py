@@ -1,0 +1,210 @@
+"""
+What follows a run that is not over when the next one is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+
+from tickwheel.observe.events import JobDied, JobFired, JobSucceeded
+from tickwheel.scheduler import InvalidJobError, JobStoppedError, LeaseEndedError, RetryPolicy
+from tickwheel.testing import ManualClock
+
+NOON = 1_700_000_000
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock whose time of day is known.
+    """
+    return ManualClock(wall=NOON)
+
+
+@pytest.fixture
+def scheduler(url, make, clock):
+    """
+    Return a scheduler that has started.
+    """
+    return make(url, clock=clock).start()
+
+
+def fired(told, count):
+    """
+    Return when the first *count* runs were due, in seconds after the set.
+    """
+    told.wait_for(lambda: sum(isinstance(each, JobFired) for each in told.items) >= count)
+    return [each.due_at / 1000 - NOON for each in told.items if isinstance(each, JobFired)][:count]
+
+
+@pytest.mark.parametrize(
+    ("overlap", "misfire", "expected"),
+    [
+        (None, "once", [60, 300]),
+        (None, "all", [60, 120, 180, 240, 300]),
+        ("skip", "once", [60, 300]),
+        ("skip", "all", [60, 300]),
+        ("once", "once", [60, 250, 300]),
+        ("once", "skip", [60, 250, 300]),
+        ("once", "all", [60, 250, 300]),
+        ("all", "once", [60, 250, 250, 250, 300]),
+        ("all", "skip", [60, 250, 250, 250, 300]),
+    ],
+)
+def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, expected):  # noqa: PLR0917  fixtures
+    """
+    A run lasts past three instants: none, one or all of them are made up for, whatever is done about missed runs.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h")
+    def handler(_payload):
+        if len(told.of(JobFired)) == 1:
+            clock.advance(190)
+
+    scheduler.set(
+        "k", every=60, overlap=overlap, misfire=misfire, misfire_grace=1 if misfire == "skip" else None, handler="h"
+    )
+    clock.advance(60)
+    runs = fired(told, len(expected) - 1)
+    clock.advance(50)
+    assert [round(each) for each in [*runs, *fired(told, len(expected))[-1:]]] == expected
+
+
+def test_retries_belong_to_their_run(scheduler, clock, events):
+    """
+    What passes while a run waits to be tried again passed while it lasted.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=2, kind="list", waits_ms=(150_000,), jitter=0))
+    def handler(_payload):
+        if len(told.of(JobFired)) == 1:
+            raise ValueError("no")
+
+    scheduler.set("k", every=60, overlap="once", handler="h")
+    clock.advance(60)
+    fired(told, 1)
+    clock.advance(150)
+    assert [round(each) for each in fired(told, 3)] == [60, 210, 210]
+    clock.advance(30)
+    assert round(fired(told, 4)[-1]) == 240
+
+
+def test_cancel_stops_a_thread(scheduler, clock, events):
+    """
+    At the next instant a handler on a thread hears that it is to stop; its run has failed, and the next one begins.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=5))
+    def handler(_payload, firing):
+        if len(told.of(JobFired)) == 1:
+            clock.advance(60)
+            while True:
+                firing.heartbeat()
+                time.sleep(0.001)
+
+    scheduler.set("k", every=60, overlap="cancel", handler="h")
+    clock.advance(60)
+    assert [round(each) for each in fired(told, 2)] == [60, 120]
+    (died,) = told.of(JobDied)
+    assert died.error == "its next run was due"
+    told.of(JobSucceeded)
+    assert [each.outcome for each in scheduler.history("k") if each.error] == ["died"]
+    assert (scheduler.stats()["stopped"], scheduler.stats()["retried"]) == (0, 0)
+
+
+def test_cancel_stops_a_task(scheduler, clock, events):
+    """
+    An async handler is cancelled where it waits.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h")
+    async def handler(_payload):
+        if len(told.of(JobFired)) == 1:
+            await asyncio.Event().wait()
+
+    scheduler.set("k", every=60, overlap="cancel", handler="h")
+    clock.advance(60)
+    fired(told, 1)
+    clock.advance(60)
+    assert [round(each) for each in fired(told, 2)] == [60, 120]
+
+
+def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
+    """
+    A pull worker loses its firing, and gets the next one.
+    """
+    told = events(scheduler)
+    scheduler.set("k", every=60, overlap="cancel", target="pull", handler="q")
+    clock.advance(60)
+    (first,) = scheduler.lease("q", wait=30, seconds=300)
+    clock.advance(60)
+    assert told.of(JobDied)[0].error == "its next run was due"
+    with pytest.raises(LeaseEndedError):
+        scheduler.ack(first.fire_id)
+    (second,) = scheduler.lease("q", wait=30)
+    scheduler.ack(second.fire_id)
+    assert [round(each) for each in fired(told, 2)] == [60, 120]
+
+
+def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
+    """
+    Who cancels a run that was overtaken and has not ended yet cancels its series, too.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h")
+    def handler(_payload, firing):
+        clock.advance(60)
+        until(lambda: firing.cancelled)
+        assert scheduler.cancel("k", running=True).outcome == "cancelled"
+        raise JobStoppedError(firing.fire_id)
+
+    scheduler.set("k", every=60, overlap="cancel", handler="h")
+    clock.advance(60)
+    fired(told, 1)
+    until(lambda: scheduler.get("k") is None)
+    clock.advance(120)
+    assert len(told.of(JobFired)) == 1
+
+
+def test_bad_input(scheduler):
+    """
+    Another policy, and one for a job that fires once, are refused with what to pass.
+    """
+    with pytest.raises(InvalidJobError, match="overlap is 'never': pass one of skip, once, all, cancel"):
+        scheduler.set("k", every=60, overlap="never", target="log")
+    with pytest.raises(InvalidJobError, match="overlap is 'skip': it is for recurring jobs"):
+        scheduler.set("k", delay=60, overlap="skip", target="log")
+    text = scheduler.set("k", every=60, target="log").job.recurrence
+    assert "overlap" not in json.loads(text)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_what_has_ended_is_not_watched(scheduler, clock, events, until, *, is_async):
+    """
+    A run that ends, also at its timeout, leaves nothing behind that waits for the next one.
+    """
+    told, go_on = events(scheduler), threading.Event()
+
+    async def wait(_payload):
+        await asyncio.Event().wait()
+
+    scheduler.handler("h", timeout=5, retry=RetryPolicy(attempts=1))(wait if is_async else lambda _: go_on.wait(60))
+    overtaker = scheduler._core._owner._dispatcher._overtaker
+    scheduler.set("k", every=60, overlap="cancel", handler="h")
+    clock.advance(60)
+    fired(told, 1)
+    until(lambda: overtaker._watched)
+    clock.advance(5)
+    assert told.of(JobDied)[0].error == "TimeoutError: it did not end within 5 s"
+    until(lambda: not overtaker._watched)
+    go_on.set()
