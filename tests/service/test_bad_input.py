@@ -77,6 +77,8 @@ def kept(server):
         ({"cron": "* * * * *", "tz": "Mars/Olympus"}, "tz is 'Mars/Olympus'"),
         ({"cron": "* " * 100_000}, "cron is"),
         ({"delay": 1, "misfire": "never"}, "misfire is 'never'"),
+        ({"every": 60, "overlap": "never"}, "overlap is 'never'"),
+        ({"delay": 1, "overlap": "skip"}, "overlap is 'skip'"),
         ({"delay": 1, "mode": "append"}, "mode is 'append'"),
         ({"delay": 1, "retry": {"attempts": 0}}, "retry.attempts is 0"),
         ({"delay": 1, "retry": {"kind": "random"}}, "retry.kind is 'random'"),

@@ -131,7 +131,7 @@ def test_what_the_service_alone_knows(client):
         client.set("k", every=0.5, target="log")
     assert (caught.value.name, caught.value.value) == ("every", 0.5)
     assert client.forecast(time.time(), 60, 3) == [0, 0, 0]
-    bounds = {"until": "2040-01-01T00:00Z", "max_runs": 5, "misfire": "skip", "misfire_grace": "5m"}
+    bounds = {"until": "2040-01-01T00:00Z", "max_runs": 5, "misfire": "skip", "misfire_grace": "5m", "overlap": "once"}
     excluded = [date(2039, 12, 25), "* * * * SUN"]
     rule = json.loads(
         client.set("comes/back", cron="@every 1m", target="log", exclude=excluded, **bounds).job.recurrence
@@ -142,6 +142,7 @@ def test_what_the_service_alone_knows(client):
         5,
         300_000,
     )
+    assert rule["overlap"] == "once"
     assert (rule["exclude"], rule["tz"]) == (["2039-12-25", "* * * * SUN"], "UTC")
     client.set("comes/once", delay=60, target="log")
     assert [job.key for job in client.list("comes/", recurring=True).jobs] == ["comes/back"]

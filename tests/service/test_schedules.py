@@ -232,3 +232,24 @@ def test_skip(server):
     assert server.job("POST", "nobody", None, action=":skip").status == 404
     for key in ("skipped", "once"):
         server.job("DELETE", key)
+
+
+def test_backfill(server):
+    """
+    The runs of a range of the past are set as jobs of their own; a range that is none is refused, and one job as well.
+    """
+    server.job("PUT", "filled", {"every": 60, "target": "log", "at": "2040-01-01T00:00:00Z"})
+    address, body = "/v1/schedules/filled:backfill", {"since": "2039-12-31T23:50:00Z", "until": "2040-01-01T00:00:00Z"}
+    assert server.ask("POST", address, body | {"dry_run": True}).json == {"runs": 10, "created": 0, "next_at": None}
+    first = server.ask("POST", address, body | {"limit": 6, "rate": 0.001}).json
+    assert first == {"runs": 6, "created": 6, "next_at": "2039-12-31T23:56:00Z"}
+    assert server.job("GET", "filled@2039-12-31T23:55:00.000Z").json["target"] == "log"
+    late = server.ask("POST", address, body | {"until": "2040-01-02T00:00:00Z"})
+    assert (late.status, late.json["type"]) == (422, "/problems/invalid_value")
+    assert server.ask("POST", address, body | {"rate": 0}).status == 422
+    server.job("PUT", "once", {"delay": 3600, "target": "log"})
+    for key in ("once", "nobody"):
+        assert server.ask("POST", f"/v1/schedules/{key}:backfill", body).json["type"] == "/problems/job_not_found"
+    for job in server.ask("GET", "/v1/jobs?prefix=filled").json["jobs"]:
+        server.job("DELETE", job["key"])
+    server.job("DELETE", "once")

@@ -63,7 +63,7 @@ class Service:
         table = operations(
             jobs=Jobs(scheduler, options, figures),
             batches=Batches(scheduler, options, figures),
-            schedules=Schedules(scheduler),
+            schedules=Schedules(scheduler, options),
             scopes=Scopes(scheduler, options),
             incidents=Incidents(scheduler),
             pulls=self._pulls,

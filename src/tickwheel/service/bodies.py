@@ -15,6 +15,7 @@ from msgspec.structs import asdict
 
 from tickwheel.scheduler.engine.pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
 from tickwheel.scheduler.model import NOTE_MAX, RetryPolicy
+from tickwheel.scheduler.verbs.backfill import BACKFILL_MAX
 from tickwheel.scheduler.verbs.recurring import EXCLUDE_MAX, RUNS_MAX
 
 __all__ = [
@@ -111,6 +112,10 @@ class SetBody(Body, frozen=True):
     misfire_grace: Annotated[
         Span | None, Meta(description="With `skip`, how late a run may begin and not be missed; by default `1m`.")
     ] = None
+    overlap: Annotated[
+        Literal["skip", "once", "all", "cancel"] | None,
+        Meta(description="What to do about runs that are due while one lasts; by default `skip`."),
+    ] = None
     until: Annotated[Instant | None, Meta(description="After this instant no run is due.")] = None
     max_runs: Annotated[int, Meta(ge=1, le=RUNS_MAX)] | None = None
     exclude: Annotated[
@@ -165,6 +170,21 @@ class PauseBody(Body, frozen=True):
     """
 
     note: Annotated[str, Meta(max_length=1000, description="Why it is paused, for others to read.")] = ""
+
+
+class BackfillBody(Body, frozen=True):
+    """
+    A range of the past, from `since` on to before `until`, at most when the next run is due.
+    """
+
+    since: Instant
+    until: Instant
+    rate: Annotated[
+        Annotated[float, Meta(ge=0.001, le=1_000_000)] | None,
+        Meta(description="So many runs a second, one after the other; without one, all now."),
+    ] = None
+    limit: Annotated[int, Meta(ge=1, le=BACKFILL_MAX, description="How many runs at most.")] = 1_000
+    dry_run: Annotated[bool, Meta(description="Count the runs and set none.")] = False
 
 
 class ScopeBody(Body, frozen=True):

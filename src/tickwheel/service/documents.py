@@ -190,6 +190,18 @@ class BulkDocument(Struct, frozen=True):
     start: str
 
 
+class BackfillDocument(Struct, frozen=True):
+    """
+    The numbers of runs in the range, up to the limit, and of jobs that were set for them.
+
+    `next_at` is the first run past the limit, the `since` of the next request; null if there is none.
+    """
+
+    runs: int
+    created: int
+    next_at: Moment | None
+
+
 class StripDocument(Struct, frozen=True):
     """
     The number of pending jobs that fall due in each step from `since` on.

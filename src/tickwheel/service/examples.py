@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tickwheel.service.bodies import (
     AckBody,
+    BackfillBody,
     BatchBody,
     BulkBody,
     ExtendBody,
@@ -21,6 +22,7 @@ from tickwheel.service.bodies import (
 )
 from tickwheel.service.documents import (
     AnswerDocument,
+    BackfillDocument,
     BatchDocument,
     BulkDocument,
     CountersDocument,
@@ -182,6 +184,7 @@ BODIES: Final[dict[Any, Any]] = {
             {"do": "cancel", "key": "toast", "if_generation": 12},
         ]
     },
+    BackfillBody: {"since": "2029-12-01T00:00:00Z", "until": "2029-12-24T00:00:00Z", "rate": 0.5},
     BulkBody: {"do": "move", "prefix": "breakfast/", "handler": "kitchen", "shift": 3600, "dry_run": True},
     LeaseBody: {"queue": "kitchen", "limit": 10, "wait": 20, "seconds": 60},
     AckBody: {"fire_id": _FIRE_ID},
@@ -219,6 +222,7 @@ ANSWERS: Final[dict[Any, Any]] = {
             {"key": "toast", "status": 404, "outcome": "refused", "problem": {"type": "/problems/job_not_found"}},
         ]
     },
+    BackfillDocument: {"runs": 17, "created": 17, "next_at": None},
     BulkDocument: {"matched": 3, "changed": 0, "refused": 0, "cursor": None, "start": "17.1893491200000/"},
     SchedulesDocument: {"schedules": [_SCHEDULE], "cursor": None},
     ScheduleDocument: _SCHEDULE,

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from tickwheel.service.batch import Batches
 from tickwheel.service.bodies import (
     AckBody,
+    BackfillBody,
     BatchBody,
     BulkBody,
     ExtendBody,
@@ -28,6 +29,7 @@ from tickwheel.service.debug import PROFILE_FIELDS, Debug
 from tickwheel.service.denials import Denials
 from tickwheel.service.documents import (
     AnswerDocument,
+    BackfillDocument,
     BatchDocument,
     BulkDocument,
     CountersDocument,
@@ -204,6 +206,14 @@ def operations(
             {200: ScheduleDocument},
             (*_READ_ONE, *_STORE),
             query=COUNT_FIELDS,
+        ),
+        Operation(
+            "POST",
+            f"{schedule}/{{key}}:backfill",
+            schedules.backfill,
+            {200: BackfillDocument},
+            (*_WRITE, *_BODY, *_STORE, "job_not_found"),
+            BackfillBody,
         ),
         Operation(
             "GET", "/v1/incidents", incidents.list, {200: IncidentsDocument}, (*_READ, *_STORE), query=INCIDENT_FIELDS

@@ -8,18 +8,21 @@ import time
 from typing import Any, Final, Literal
 
 from msgspec import Raw, Struct
+from msgspec.json import Decoder
 
 from tickwheel.scheduler import AsyncScheduler, Job
 from tickwheel.scheduler.verbs.recurring import RUNS_MAX, runs_of
 from tickwheel.scheduler.verbs.requests import SetRequest, trial
-from tickwheel.service.bodies import CENTURY_S
-from tickwheel.service.documents import Moment, PauseDocument, instant, pause_document
+from tickwheel.service.bodies import CENTURY_S, BackfillBody
+from tickwheel.service.documents import BackfillDocument, Moment, PauseDocument, instant, pause_document
 from tickwheel.service.http import Reply, Request
-from tickwheel.service.intake import job_key, query, to_count, to_duration, to_instant
+from tickwheel.service.intake import job_key, query, read_body, to_count, to_duration, to_instant
 from tickwheel.service.jobs import LIST_FIELDS
+from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.reach import check_key, heeds_prefix, narrowed
 from tickwheel.service.replies import document_reply
+from tickwheel.service.strict_json import decode
 
 __all__ = [
     "COUNT_FIELDS",
@@ -75,6 +78,7 @@ RULE_FIELDS: Final[dict[str, Any]] = {
     **COUNT_FIELDS,
 }
 _DURATIONS: Final = ("every", "jitter")
+_BACKFILL: Final = Decoder(BackfillBody)
 
 
 class ScheduleDocument(Struct, frozen=True):
@@ -115,11 +119,12 @@ class Schedules:
     The operations on recurring jobs.
     """
 
-    def __init__(self, scheduler: AsyncScheduler) -> None:
+    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
         """
         Report the jobs of *scheduler*.
         """
         self._scheduler = scheduler
+        self._options = options
 
     @heeds_prefix
     async def list(self, call: Request) -> Reply:
@@ -140,11 +145,26 @@ class Schedules:
         """
         key = check_key(call, job_key(call.raw_path[len(PREFIX) :]))
         count = _count(query(call, COUNT_FIELDS))
+        return document_reply(_schedule(await self._recurring(key), count))
+
+    @heeds_prefix
+    async def backfill(self, call: Request) -> Reply:
+        """
+        Run the job of this key once more for each of its instants in a range of the past, each a job of its own.
+        """
+        key = check_key(call, job_key(call.raw_path[len(PREFIX) : -len(b":backfill")]))
+        body = decode(await read_body(call, self._options.body_bytes_max), _BACKFILL)
+        await self._recurring(key)
+        answer = await self._scheduler.backfill(key, **body.fields())
+        next_at = None if answer.next_at is None else instant(answer.next_at)
+        return document_reply(BackfillDocument(answer.runs, answer.created, next_at))
+
+    async def _recurring(self, key: str) -> Job:
         job = await self._scheduler.get(key)
         if job is None or job.recurrence is None:
             what = f"no job has the key {show(key)}" if job is None else f"job {show(key)} fires once"
             raise ProblemError("job_not_found", what, value=key)
-        return document_reply(_schedule(job, count))
+        return job
 
     @heeds_prefix
     async def next(self, call: Request) -> Reply:
