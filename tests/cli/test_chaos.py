@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.prove.stalls import STALLED_S, Stalls
 
 from tickwheel.lab.chaos.history import History
 
 PATIENCE_S = 60.0
+KINDS = ("lost", "doubled", "early", "unexpected", "silent")
 SHORT = ["--seconds", "5s", "--every", "700ms", "--rate", "20", "--due-within", "2s", "--latency", "30ms"]
 SHORT += ["--jitter", "10ms", "--json", "--history", "history.json"]
 
@@ -30,7 +32,7 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
     """
     assert answer.returncode == 0, answer.stderr
     figures = json.loads(answer.stdout)
-    assert [figures[kind] for kind in ("lost", "doubled", "early", "unexpected", "silent")] == [0, 0, 0, 0, 0]
+    assert [figures[kind] for kind in KINDS] == [0, 0, 0, 0, 0]
     assert figures["set acknowledged"] >= 100
     assert figures["arrived"] >= 50
     return figures, History.from_json((folder / "history.json").read_text())
@@ -104,8 +106,14 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     """
     With a slow link to its PostgreSQL that is cut and closed, a service loses, doubles and hurries nothing.
     """
-    faults = "kill,pause,cut-store,close-store,errors"
-    _, history = judged(run("chaos", *SHORT, "--seed", "5", "--store", postgres, "--fault", faults), tmp_path)
+    arguments = ["chaos", *SHORT, "--seed", "5", "--store", postgres]
+    arguments += ["--fault", "kill,pause,cut-store,close-store,errors"]
+    with Stalls() as stalls:
+        answer = run(*arguments)
+    found = {kind for kind in KINDS if json.loads(answer.stdout)[kind]}
+    if found == {"silent"} and stalls.longest_s > STALLED_S:  # on a frozen machine any service is
+        answer = run(*arguments)
+    _, history = judged(answer, tmp_path)
     assert len({fault.kind for fault in history.faults}) >= 2
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -50,6 +51,25 @@ def test_pause_and_resume(run):
     assert run("schedule", "list").stdout.split("\t")[1].endswith(", paused")
     answer = run("pause", "coffee")
     assert (answer.returncode, answer.stdout) == (ExitCode.NOT_FOUND, "")
+
+
+def test_backfill(run):
+    """
+    The runs of an hour are counted, set in two parts, and not set again.
+    """
+    run("set", "chime", "--every", "10m", "--target", "log")
+    due_at = datetime.fromisoformat(json.loads(run("get", "chime", "--json").stdout)["due_at"])
+    range_ = ("--since", (due_at - timedelta(hours=1)).isoformat(), "--until", due_at.isoformat())
+    assert run("schedule", "backfill", "chime", *range_, "--dry-run").stdout == "6 runs, 0 jobs set\n"
+    first, rest = run("schedule", "backfill", "chime", *range_, "--limit", "4").stdout.splitlines()
+    assert first == "4 runs, 4 jobs set"
+    assert rest.startswith("go on with --since ")
+    answer = run("schedule", "backfill", "chime", "--since", rest.split()[-1], *range_[2:], "--json")
+    assert json.loads(answer.stdout) == {"runs": 2, "created": 2, "next_at": None}
+    assert run("schedule", "backfill", "chime", *range_).stdout == "6 runs, 0 jobs set\n"
+    assert run("list", "chime@").stdout.count("\n") == 6
+    answer = run("schedule", "backfill", "coffee", *range_)
+    assert (answer.returncode, answer.stdout) == (2, "")
 
 
 def test_scopes(run):

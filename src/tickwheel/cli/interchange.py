@@ -57,6 +57,8 @@ def exported(job: Job) -> dict[str, Any]:
             line |= {"every": rule["every_ms"] / 1000, "at": _instant(next_at)}
         if "grace_ms" in rule:
             line["misfire_grace"] = rule["grace_ms"] / 1000
+        if "overlap" in rule:
+            line["overlap"] = rule["overlap"]
         if "until" in rule:
             line["until"] = _instant(rule["until"])
         if "exclude" in rule:

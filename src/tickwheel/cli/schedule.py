@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from typing import Any
 
 import click
 
-from tickwheel.cli.documents import schedule_document
+from tickwheel.cli.documents import instant, schedule_document
 from tickwheel.cli.listing import jobs_of
-from tickwheel.cli.options import exclude_option, json_option, opened, store_option
-from tickwheel.cli.output import local_time, print_json, print_rows
-from tickwheel.cli.values import DURATION
+from tickwheel.cli.options import exclude_option, json_option, key_argument, opened, store_option
+from tickwheel.cli.output import counted, local_time, print_json, print_rows
+from tickwheel.cli.values import DURATION, MOMENT
 from tickwheel.scheduler import Job
 from tickwheel.scheduler.verbs.recurring import runs_of
 from tickwheel.scheduler.verbs.requests import SetRequest, trial
@@ -62,6 +63,32 @@ def next_runs(line: str, count: int, key: str, **fields: Any) -> None:
     job = trial(SetRequest(key or "-", cron=line, **fields), int(time.time() * 1000))
     for run in runs_of(job, count):
         click.echo(local_time(run))
+
+
+@command.command("backfill")
+@key_argument
+@click.option("--since", type=MOMENT, required=True, help="The first instant of the range, as in 2029-12-01T00:00.")
+@click.option("--until", type=MOMENT, required=True, help="The first after it; at most when the next run is due.")
+@click.option("--rate", type=float, metavar="N", help="So many runs a second, one after the other; else all now.")
+@click.option("--limit", type=int, default=1_000, show_default=True, help="How many runs at most.")
+@click.option("--dry-run", is_flag=True, help="Count the runs, and set none.")
+@store_option
+@json_option
+def backfill(key: str, store: str, as_json: bool, dry_run: bool, **asked: Any) -> None:
+    """
+    Run the recurring job KEY once more for each of its instants in a range of the past.
+
+    Each run is a job of its own, whose key is KEY, an @, and the instant.
+    """
+    with opened(store) as scheduler:
+        answer = scheduler.backfill(key, dry_run=dry_run, **asked)
+    next_at = None if answer.next_at is None else instant(answer.next_at)
+    if as_json:
+        print_json(asdict(answer) | {"next_at": next_at})
+        return
+    click.echo(f"{counted(answer.runs, 'run')}, {counted(answer.created, 'job')} set")
+    if next_at is not None:
+        click.echo(f"go on with --since {next_at}")
 
 
 def _rule(job: Job) -> str:

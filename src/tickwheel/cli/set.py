@@ -33,6 +33,11 @@ __all__ = ["command"]
     help="What to do about runs that were missed.",
 )
 @click.option("--misfire-grace", type=DURATION, help="With skip: how late a run may begin; by default 1m.")
+@click.option(
+    "--overlap",
+    type=click.Choice(["skip", "once", "all", "cancel"]),
+    help="What to do about runs that are due while one lasts: by default skip, and with --misfire all, all.",
+)
 @click.option("--until", type=MOMENT, help="After this no run is due, as in 2030-01-01T09:00.")
 @click.option("--max-runs", type=int, metavar="N", help="How many runs there are; after the last one the job is gone.")
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
