@@ -75,8 +75,8 @@ async function restore({ key, due_at, payload, target, handler, retry, expires_a
   if (job.due_at !== due_at) await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation });
 }
 
-function comingBack({ cron, tz, every_ms, anchor_at, misfire, jitter_ms, grace_ms, exclude, until, runs_left }) {
-  const common = { misfire, jitter: jitter_ms / 1000 };
+function comingBack({ cron, tz, every_ms, anchor_at, misfire, overlap, jitter_ms, grace_ms, exclude, until, runs_left }) {
+  const common = { misfire, overlap, jitter: jitter_ms / 1000 };
   if (grace_ms) common.misfire_grace = grace_ms / 1000;
   if (until) common.until = until / 1000;
   if (exclude) Object.assign(common, { exclude, tz });

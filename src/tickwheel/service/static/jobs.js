@@ -1,6 +1,7 @@
 // The list of jobs: search by prefix, state and part of the calendar; each row opens the job.
 
 import { call } from "./api.js";
+import { Bulk } from "./bulk.js";
 import { byId, el, sync } from "./dom.js";
 import { refreshed } from "./toasts.js";
 import { moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
@@ -14,6 +15,7 @@ export class Jobs {
   constructor(onOpen, onQuery) {
     this.onOpen = onOpen;
     this.onQuery = onQuery;
+    this.bulk = new Bulk(() => this.refresh());
     this.list = byId("jobs");
     this.query = { prefix: "", state: "pending" };
     this.limit = PAGE;
@@ -53,6 +55,7 @@ export class Jobs {
       const clear = el("button", { type: "button", class: "quiet", onclick: () => this.ask({ part: null }) }, "Show all");
       filter.replaceChildren(`Due ${moment(part.from)}, for ${span(part.until - part.from)} `, clear);
     }
+    this.bulk.show(this.query);
     return this.refresh();
   }
 

@@ -16,7 +16,7 @@ import { Near } from "./near.js";
 import { showProcess } from "./process.js";
 import { Rates } from "./rates.js";
 import { Schedules } from "./schedules.js";
-import { showScopes } from "./scopes.js";
+import { followPauseForm, showScopes } from "./scopes.js";
 import { Strips } from "./strips.js";
 import { attempt } from "./toasts.js";
 import { Views } from "./views.js";
@@ -116,6 +116,7 @@ setInterval(() => document.hidden || !stats || (views.current === "overview" && 
 setInterval(() => document.hidden || views.current !== "fleet" || tick(), 100);
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
 
+followPauseForm(byId("pause-scope").querySelector("form"));
 listen(() => views.current);
 views.show();
 

@@ -11,6 +11,15 @@ export function showScopes(parent, scopes) {
   sync(parent, scopes, ({ scope }) => scope, make, update);
 }
 
+export function followPauseForm(form) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const { scope, note } = Object.fromEntries(new FormData(form));
+    const pause = () => call("POST", "/v1/scopes:pause", { body: { scope, note } });
+    if (await attempt(pause)) form.reset(), toast(`Paused ${named(scope)}: resume it above`);
+  });
+}
+
 const named = (scope) => (scope === "*" ? "Everything" : scope);
 
 function make({ scope }) {

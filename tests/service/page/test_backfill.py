@@ -1,0 +1,59 @@
+"""
+What a user does on the page to run a range of the past again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from selenium.webdriver.common.keys import Keys
+
+SET_VALUE = """
+const field = document.querySelector(arguments[0]);
+field.value = arguments[1];
+field.dispatchEvent(new Event("input", { bubbles: true }));
+"""
+
+
+def test_run_the_past_again(server, page):
+    """
+    The runs in a range are counted first, set at the second press, and named; another range is counted again.
+    """
+    job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
+    due_at = datetime.fromisoformat(job["due_at"]).astimezone()
+    page.browser.get(f"http://{server.host}:{server.port}/#job/past%2Fagain")
+    page.wait_for(lambda: page.texts("#detail-title") == ["past/again"])
+    page.click("#detail summary", "Run the past again")
+    for name, at in (("since", due_at - timedelta(hours=1)), ("until", due_at - timedelta(minutes=10))):
+        page.run(SET_VALUE, f".backfill [name={name}]", f"{at:%Y-%m-%dT%H:%M:%S}")
+    page.click(".backfill button", "Count the runs")
+    page.click(".backfill button", "Run 5 runs again")
+    page.wait_for(lambda: "Set 5 runs of past/again" in "".join(page.texts(".toast")))
+    page.wait_for(lambda: page.texts(".backfill button") == ["Count the runs"])
+    jobs = server.ask("GET", "/v1/jobs?prefix=past/again@").json["jobs"]
+    assert 0 < len(jobs) <= 5  # one a second runs meanwhile
+    page.click(".backfill button", "Count the runs")
+    page.wait_for(lambda: page.texts(".backfill button") == ["Run 5 runs again"])
+    page.find(".backfill [name=rate]").send_keys(Keys.ARROW_UP)
+    page.wait_for(lambda: page.texts(".backfill button") == ["Count the runs"])
+    for job in server.ask("GET", "/v1/jobs?prefix=past/").json["jobs"]:
+        server.job("DELETE", job["key"])
+
+
+def test_a_range_that_is_none(server, page):
+    """
+    A range of the future is refused with what to do, and a job that fires once has no past to run.
+    """
+    server.job("PUT", "past/again", {"every": 600, "target": "log"})
+    server.job("PUT", "past/once", {"delay": 3600, "target": "log"})
+    page.browser.get(f"http://{server.host}:{server.port}/#job/past%2Fagain")
+    page.click("#detail summary", "Run the past again")
+    page.run(SET_VALUE, ".backfill [name=since]", "2040-01-01T00:00")
+    page.run(SET_VALUE, ".backfill [name=until]", "2040-01-02T00:00")
+    page.click(".backfill button", "Count the runs")
+    page.wait_for(lambda: "name a range of the past" in "".join(page.texts(".toast")))
+    page.browser.get(f"http://{server.host}:{server.port}/#job/past%2Fonce")
+    page.wait_for(lambda: page.texts("#detail-title") == ["past/once"])
+    assert page.browser.find_elements("css selector", ".backfill") == []
+    for key in ("past/again", "past/once"):
+        server.job("DELETE", key)

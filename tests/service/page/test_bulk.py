@@ -1,0 +1,73 @@
+"""
+What a user does to all jobs that a search finds, and to a handler or a target as a whole.
+"""
+
+from __future__ import annotations
+
+from selenium.webdriver.common.keys import Keys
+
+
+def choose(page, state, verb):
+    """
+    List the jobs of these tests in *state*, and choose what to do with them.
+    """
+    page.find("#search [name=state]").send_keys(state)
+    page.wait_for(lambda: page.texts("#jobs .key") == ["many/0", "many/1", "many/2"])
+    page.wait_for(lambda: page.browser.find_elements("css selector", f"#bulk option[value={verb}]"))
+    page.find("#bulk select").send_keys(verb)
+    page.click("#bulk button", "Count them")
+
+
+def test_all_of_these(server, page):
+    """
+    What the search finds is counted, and then changed at the second press: moved, paused, resumed and cancelled.
+    """
+    for number in range(3):
+        server.job("PUT", f"many/{number}", {"delay": 3600 + number, "target": "log"})
+    server.job("PUT", "one", {"delay": 3600, "target": "log"})
+    due_at = server.job("GET", "many/0").json["due_at"]
+    page.open(server)
+    page.find("#search [name=prefix]").send_keys("many/")
+    page.click("#bulk summary")
+    choose(page, "pending", "move")
+    page.click("#bulk button", "Move 3 jobs")
+    page.wait_for(lambda: "Changed 3 jobs" in "".join(page.texts(".toast")))
+    assert server.job("GET", "many/0").json["due_at"] > due_at
+    choose(page, "pending", "pause")
+    page.click("#bulk button", "Pause 3 jobs")
+    page.wait_for(lambda: page.texts("#jobs .when") == ["paused"] * 3)
+    choose(page, "paused", "resume")
+    page.click("#bulk button", "Resume 3 jobs")
+    page.wait_for(lambda: page.texts("#jobs .key") == [])
+    choose(page, "pending", "cancel")
+    page.wait_for(lambda: page.texts("#bulk button") == ["Cancel 3 jobs"])
+    page.find("#search [name=prefix]").send_keys("x")  # counted again, for another search
+    page.wait_for(lambda: page.texts("#bulk button") == ["Count them"])
+    page.click("#bulk button")
+    page.wait_for(lambda: "There are none" in "".join(page.texts(".toast")))
+    assert server.job("GET", "many/0").status == 200
+    page.find("#search [name=prefix]").send_keys(Keys.BACKSPACE)
+    choose(page, "pending", "cancel")
+    page.click("#bulk button", "Cancel 3 jobs")
+    page.wait_for(lambda: server.job("GET", "many/0").status == 404)
+    assert server.job("GET", "one").status == 200
+    server.job("DELETE", "one")
+
+
+def test_pause_for_maintenance(server, page):
+    """
+    A target is paused with a reason, which is shown above, and resumed there; what there is not is refused.
+    """
+    page.open(server)
+    page.click("#views a", "Fleet")
+    page.click("#pause-scope summary")
+    page.find("#pause-scope [name=scope]").send_keys("nothing")
+    page.click("#pause-scope button", "Pause")
+    page.wait_for(lambda: "nothing" in "".join(page.texts(".toast")))
+    page.find("#pause-scope [name=scope]").clear()
+    page.find("#pause-scope [name=scope]").send_keys("log")
+    page.find("#pause-scope [name=note]").send_keys("no milk")
+    page.click("#pause-scope button", "Pause")
+    page.wait_for(lambda: "no milk" in "".join(page.texts("#scopes li")))
+    page.click("#scopes button", "Resume")
+    page.wait_for(lambda: server.ask("GET", "/v1/scopes").json["pauses"] == [])
