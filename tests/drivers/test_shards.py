@@ -308,7 +308,7 @@ def test_a_blocked_shard_holds_up_no_other():
 
 class Load:
     """
-    Four threads that set and cancel keys, each its own, and a fifth that adds shards.
+    Four threads that set and cancel keys, each its own, and a fifth that adds shards as the first of them comes along.
 
     Attributes:
         expired: The versions that expired, by key.
@@ -323,7 +323,7 @@ class Load:
         self.last: dict[int, int] = {}
         self.wheel = ShardedWheel(1, on_expire=self._on_expire, hot_share=0.2)
         self._time = self.wheel._shards[0].time
-        self._is_over = threading.Event()
+        self._turns = threading.Semaphore(0)
 
     def run(self) -> None:
         """
@@ -331,12 +331,10 @@ class Load:
         """
         workers = [threading.Thread(target=self._work, args=(number,)) for number in range(4)]
         growing = threading.Thread(target=self._grow)
-        for thread in (*workers, growing):
+        for thread in (growing, *workers):
             thread.start()
-        for thread in workers:
+        for thread in (*workers, growing):
             thread.join(PATIENCE_S)
-        self._is_over.set()
-        growing.join(PATIENCE_S)
         assert not any(thread.is_alive() for thread in (*workers, growing)), self.seed
         settled = threading.Event()
         while self.wheel._key_shards:
@@ -354,6 +352,8 @@ class Load:
     def _work(self, number: int) -> None:
         rng = random.Random(self.seed + number)
         for version in range(2_500):
+            if number == 0 and version % 200 == 0:
+                self._turns.release()
             key = number * 1_000 + (0 if rng.random() < 0.4 else rng.randrange(60))
             delay = rng.random() / 300
             self.last[key] = version
@@ -362,7 +362,7 @@ class Load:
                 self.last.pop(key)
 
     def _grow(self) -> None:
-        while not self._is_over.wait(0.01) and self.wheel.shards() < 12:
+        while self.wheel.shards() < 12 and self._turns.acquire(timeout=PATIENCE_S):
             self.wheel.add_shard()
 
 
