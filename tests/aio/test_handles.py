@@ -147,13 +147,18 @@ def test_a_cycle_through_a_timer_is_collected(loop):
     A loop that was dropped with timers pending is collected with all that they refer to.
     """
     loop.close()
-    with pytest.warns(ResourceWarning, match="unclosed event loop"):
+    watches = []
+
+    def drop():
         own = type(loop)()
         thing = Thing()
         thing.handle = own.call_later(3600, nothing, thing)
-        watches = [weakref.ref(thing), weakref.ref(own)]
-        del thing, own  # the collector may also come by itself from here on
+        watches.extend([weakref.ref(thing), weakref.ref(own)])
+        del thing, own  # collected from here on, at the latest in the next line
         gc.collect()  # closes the loop, from where on the collector sees the handle
+
+    with pytest.warns(ResourceWarning, match="unclosed event loop"):
+        drop()
     gc.collect()
     assert [watch() for watch in watches] == [None, None]
 

@@ -113,11 +113,15 @@ def test_shards():
     """
     The shards of a dropped sharded wheel are dropped wheels.
     """
-    with pytest.warns(ResourceWarning, match="unclosed <TimerWheel 1 pending>"):
+
+    def drop() -> None:
         shards = ShardedWheel(1, on_expire=print)
         shards.set("key", None, float("inf"))
-        del shards  # the collector may also come by itself from here on
+        del shards  # collected from here on, at the latest in the next line
         gc.collect()
+
+    with pytest.warns(ResourceWarning, match="unclosed <TimerWheel 1 pending>"):
+        drop()
 
 
 def test_those_that_give_no_warning(design):
