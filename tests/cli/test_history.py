@@ -24,7 +24,7 @@ def failed(tmp_path):
     job = store.apply([Set(Job("k\n", 0, 1_000))])[0].job
     records = [
         record_of(job, at=2_000, begun_at=1_000.5, took_ms=12.25, error="it broke", traceback="line 1\n\x1b[31mline 2"),
-        record_of(job, "died", at=3_000, attempt=2),
+        record_of(job, "died", at=3_000, attempt=2, note="page 12\n"),
     ]
     for record in records:
         store.apply([Begin(job, lease.epoch), Settle(job, lease.epoch, Settled.AGAIN, record=record)])
@@ -39,8 +39,8 @@ def test_history(run):
     answer = run("history", "k\n")
     assert answer.returncode == 0, answer.stderr
     last, first = [line.split("\t") for line in answer.stdout.splitlines()]
-    assert (last[1:5], first[1:]) == (
-        ["died", "2", "", ""],
+    assert ([*last[1:5], last[-1]], first[1:]) == (
+        ["died", "2", "", "", "page 12\\n"],
         ["failed", "1", "0.5", "12.2", "the first owner", "it broke"],
     )
     assert run("history", "k\n", "--limit", "1").stdout.count("\n") == 1

@@ -87,6 +87,27 @@ def test_a_success_that_fires_once_leaves_nothing(scheduler, events):
     assert scheduler.history("k") == []
 
 
+def test_a_result_is_kept(scheduler, events):
+    """
+    What a handler noted last is in the record of that attempt, and keeps the success of a job that fires once.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=AT_ONCE)
+    def handler(_payload, firing):
+        firing.progress(0.5, "half")
+        if firing.attempt == 1:
+            raise ValueError
+        firing.progress(1, "1,204 rows" if firing.attempt == 2 else "\0\udc80")
+        if firing.attempt == 2:
+            raise ValueError
+
+    scheduler.set("k", delay=0, handler="h")
+    told.of(JobSucceeded)
+    kept = [(record.outcome, record.note) for record in scheduler.history("k")]
+    assert kept == [("succeeded", "\\x00\\udc80"), ("failed", "1,204 rows"), ("failed", "half")]
+
+
 def test_everything_by_option(url, make, events):
     """
     With "all", each success and each snooze is kept, too.

@@ -38,6 +38,13 @@ def register(scheduler: Any) -> None:
             firing.progress(0.5, "page 2")
             time.sleep(0.01)
 
+    @scheduler.handler("notes")
+    def notes(payload: Any, firing: Firing) -> None:
+        """
+        Note *payload* as the result.
+        """
+        firing.progress(1, payload)
+
     @scheduler.handler("repeats")
     def repeats(payload: Any) -> None:
         raise RuntimeError(payload)

@@ -294,7 +294,7 @@ def test_stop_what_runs(client):
 
 def test_progress(server, monkeypatch):
     """
-    What a handler of a client notes goes to the service with the next beat, and other clients read it there.
+    What a handler of a client notes goes to the service with the next beat and the end; other clients read it there.
     """
     monkeypatch.setattr("tickwheel.scheduler.remote._puller._BEAT_S", 0.1)
     noted, go_on = threading.Event(), threading.Event()
@@ -306,6 +306,7 @@ def test_progress(server, monkeypatch):
             firing.progress(0.4, "page 12")
             noted.set()
             assert go_on.wait(60)
+            firing.progress(1, "20 pages")
 
         with client:
             client.set("steps", delay=0, target="pull", handler="steps")
@@ -316,6 +317,7 @@ def test_progress(server, monkeypatch):
             while watcher.get("steps") is not None:
                 time.sleep(0.01)
         assert watcher.progress("steps") is None
+        assert [record.note for record in watcher.history("steps")] == ["20 pages"]
 
 
 def test_handlers_pull(client):

@@ -68,6 +68,7 @@ def record_document(record: HistoryRecord) -> dict[str, Any]:
         "error": record.error,
         "traceback": record.traceback,
         "trace": record.trace,
+        "note": record.note,
     }
 
 

@@ -13,7 +13,7 @@ from tickwheel.scheduler import HistoryRecord
 
 __all__ = ["command"]
 
-_COLUMNS = ("ended", "outcome", "attempt", "late ms", "took ms", "by", "error")
+_COLUMNS = ("ended", "outcome", "attempt", "late ms", "took ms", "by", "error or note")
 
 
 @click.command("history")
@@ -51,5 +51,5 @@ def _row(record: HistoryRecord) -> tuple[object, ...]:
         "" if begun_at is None else f"{begun_at - record.due_at:.1f}",
         "" if took_ms is None else f"{took_ms:.1f}",
         record.by,
-        record.error or "",
+        record.error or record.note or "",
     )

@@ -51,6 +51,7 @@ class HistoryRecord(NamedTuple):
         error: What went wrong, or None.
         traceback: Where: the last frames of the exception and of what it came from, cut to 4,000 characters, or None.
         trace: The W3C traceparent of its span, or of the setting, or None.
+        note: What its handler noted last, such as a short result, cut to 200 characters; None if that was nothing.
     """
 
     number: int
@@ -68,3 +69,4 @@ class HistoryRecord(NamedTuple):
     error: str | None = None
     traceback: str | None = None
     trace: str | None = None
+    note: str | None = None

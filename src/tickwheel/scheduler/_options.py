@@ -35,7 +35,8 @@ class HistoryOptions:
 
     Attributes:
         keep: "usual": each attempt that failed, died or expired, and of recurring jobs each run and each act, that is
-            by whom they were set, moved, cancelled, replayed or paused; "failures": only what failed, died or expired;
+            by whom they were set, moved, cancelled, replayed or paused, and each success whose handler noted something,
+            such as a result; "failures": only what failed, died or expired;
             "all": the same of jobs that fire once, for one more row each, and each snooze; or "none".
         age_s: For how many seconds; 30 days.
         per_key: How many records of one key.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Self
 
-from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.errors import InvalidJobError, kept_text
 
 __all__ = ["NOTE_MAX", "Progress"]
 
@@ -18,7 +18,7 @@ class Progress(NamedTuple):
     """
     The part of its work that an attempt has done, as it noted it last.
 
-    It is in memory alone, and gone when the attempt ends.
+    It is in memory alone until the attempt ends; the last note goes into the history with that end.
 
     Attributes:
         fraction: From 0.0 to 1.0.
@@ -40,4 +40,4 @@ class Progress(NamedTuple):
             raise InvalidJobError("progress", fraction, "pass a number in 0..1, such as done / total")
         if not isinstance(note, str):
             raise InvalidJobError("note", note, f"pass a string, not {type(note).__name__}")
-        return cls(float(fraction), note[:NOTE_MAX])
+        return cls(float(fraction), kept_text(note, NOTE_MAX))

@@ -85,6 +85,7 @@ _RECORD: Final[dict[str, Any]] = {
     "error": "KettleError: it is empty",
     "traceback": None,
     "trace": None,
+    "note": "page 12",
 }
 _PAUSED: Final[dict[str, Any]] = {
     "at": _SET_AT,

@@ -20,7 +20,7 @@ class RecordDocument(Struct, frozen=True):
 
     Or an act, whose attempt is 0: created, replaced, moved, cancelled, replayed, paused, resumed. `at` is when it was,
     `by` the node that ran it, or the process or token that asked for it. `lateness_ms` is null if it never began,
-    `took_ms` also if nobody knows.
+    `took_ms` also if nobody knows. `note` is what its handler noted last, such as a short result.
     """
 
     number: int
@@ -38,6 +38,7 @@ class RecordDocument(Struct, frozen=True):
     error: str | None
     traceback: str | None
     trace: str | None
+    note: str | None
 
 
 class HistoryDocument(Struct, frozen=True):
@@ -72,4 +73,5 @@ def _record(record: HistoryRecord) -> RecordDocument:
         error=record.error,
         traceback=record.traceback,
         trace=record.trace,
+        note=record.note,
     )

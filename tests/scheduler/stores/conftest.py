@@ -394,6 +394,7 @@ UNDO = {
             7: "DROP TABLE tickwheel_history",
             8: "DROP TABLE tickwheel_scope",
             9: "DROP TABLE tickwheel_level; ALTER TABLE tickwheel_job DROP COLUMN instant",
+            10: "ALTER TABLE tickwheel_history DROP COLUMN note",
         },
     ),
     "postgres": (
@@ -402,6 +403,7 @@ UNDO = {
             10: "DROP TABLE tickwheel_history",
             11: "ALTER TABLE tickwheel_node DROP COLUMN heard_at, DROP COLUMN figures",
             12: "DROP TABLE tickwheel_scope",
+            13: "ALTER TABLE tickwheel_history DROP COLUMN note",
         },
     ),
 }

@@ -3,7 +3,7 @@ The recorder: adds to a settle what the history keeps of the attempt, so that bo
 
     how much is kept     "none"   "failures"                  "usual"                        "all"
     of one that          -        failed, died, expired, or   and every run of a job that    and every success and
-                                                              recurs                         snooze
+                                                              recurs, or noted something     snooze
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ class Recorder:
         """
         Return *verdict* with a record in its settle, if the end of *entry* is kept.
         """
-        ending, job = verdict.ending, entry.job
-        if ending is _SUCCEEDED and job.recurrence is None and not self._has_all:
+        ending, job, progress = verdict.ending, entry.job, entry.progress
+        note = progress.note if progress is not None else ""
+        if ending is _SUCCEEDED and job.recurrence is None and not note and not self._has_all:
             return verdict  # most end so, and this is all it costs them
         if not self._is_kept(ending):
             return verdict
@@ -72,6 +73,7 @@ class Recorder:
             verdict.settle.error,
             verdict.traceback,
             _trace_of(entry),
+            note or None,
         )
         self.count += 1
         return replace(verdict, settle=replace(verdict.settle, record=record))

@@ -161,6 +161,8 @@ class Puller:
         try:
             answer = self._answer(call, attempt)
             if self._counts(attempt):
+                if attempt.progress is not None:  # the last note is kept with the end
+                    self._pulls.extend(lease.fire_id, _LEASE_S, attempt.progress).result()
                 self._settle(lease, answer)
         except LeaseEndedError as error:
             _log.warning("%s", error)

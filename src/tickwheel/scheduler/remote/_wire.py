@@ -191,6 +191,7 @@ def record_of(document: Mapping[str, Any]) -> HistoryRecord:
         error=document["error"],
         traceback=document["traceback"],
         trace=document["trace"],
+        note=document.get("note"),
     )
 
 

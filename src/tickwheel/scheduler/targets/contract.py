@@ -164,7 +164,7 @@ class Firing:
         """
         Note how far the attempt has come, for `Scheduler.progress`, the page and others to see; a heartbeat, too.
 
-        It costs no write to the store, and is gone when the attempt ends.
+        It costs no write to the store: the last note, such as a short result, is kept in the history, with the end.
 
         Args:
             fraction: From 0.0 to 1.0.

@@ -24,7 +24,7 @@ export function past(records, firings) {
   return el("section", { class: "past" }, el("h3", {}, `History: ${records.length < PAGE ? "" : "the last "}${plural(all.length, "event")}`), list, more);
 }
 
-function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, traceback, trace }) {
+function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, note, traceback, trace }) {
   const facts = [
     attempt > 1 && `attempt ${attempt}`,
     lateness_ms != null && `+${lateness(lateness_ms)}`,
@@ -37,6 +37,7 @@ function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, traceback,
     el("span", { class: `outcome ${outcome}` }, outcome.replace("_", " ")),
     ` ${facts.filter(Boolean).join(", ")}`,
     error ? el("p", { class: "error" }, error) : null,
+    note ? el("p", { class: "note" }, note) : null,
     traceback ? el("details", {}, el("summary", {}, "Traceback"), el("pre", { tabindex: 0 }, traceback)) : null,
   );
 }

@@ -60,6 +60,7 @@ class HistoryTests(StoreTests):
                     error="it \\x00 broke: \u00fc \U0001f600",
                     traceback='File "x.py", line 1\n  raise "\\n"',
                     trace="00-1-2-01",
+                    note="1,204 rows" if number % 2 else None,
                 )
                 assert rig.do(end(rig, job, record)).outcome is Outcome.SETTLED
                 (kept,) = rig.store.history(job.key, None, 10)

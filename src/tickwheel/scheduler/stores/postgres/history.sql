@@ -2,13 +2,13 @@
 
 -- name: insert_records
 INSERT INTO tickwheel_history (
-    at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace
+    at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note
 )
 SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::integer[], %s::text[], %s::text[], %s::text[], %s::text[],
-    %s::bigint[], %s::double precision[], %s::double precision[], %s::text[], %s::text[], %s::text[]);
+    %s::bigint[], %s::double precision[], %s::double precision[], %s::text[], %s::text[], %s::text[], %s::text[]);
 
 -- name: history
-SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace
+SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note
 FROM tickwheel_history WHERE key = %s AND number < %s
 ORDER BY key DESC, number DESC LIMIT %s;
 

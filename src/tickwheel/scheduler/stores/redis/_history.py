@@ -19,9 +19,7 @@ def packed_records(records: Sequence[HistoryRecord]) -> list[bytes]:
     """
     Return *records* as the script `apply` takes them: each a key and what is kept under it.
     """
-    return [
-        part for record in records for part in (record.key.encode(), _TEXT.encode((record.at, *record[3:])).encode())
-    ]
+    return [part for record in records for part in (record.key.encode(), _member_of(record))]
 
 
 def history(call: Callable[..., Any], base: str, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
@@ -32,6 +30,11 @@ def history(call: Callable[..., Any], base: str, key: str, before: int | None, l
     last = b"+inf" if before is None else b"(%d" % before
     members = call("ZRANGE", place, last, "-inf", "BYSCORE", "REV", "LIMIT", 0, limit)
     return [_record_of(key, bytes(member)) for member in members]
+
+
+def _member_of(record: HistoryRecord) -> bytes:
+    values = record[3:] if record.note is not None else record[3:-1]  # nodes without notes can read what has none
+    return _TEXT.encode((record.at, *values)).encode()
 
 
 def _record_of(key: str, member: bytes) -> HistoryRecord:

@@ -2,8 +2,8 @@
 
 -- name: insert_record
 INSERT INTO tickwheel_history (
-    at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: cut_off
 INSERT INTO tickwheel_history (at, key, generation, attempt, outcome, by, target, handler, due_at, trace)
@@ -12,7 +12,7 @@ SELECT ?, key, generation, attempt, 'cut_off', coalesce((SELECT owner FROM tickw
 FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation = ?;
 
 -- name: history
-SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace
+SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note
 FROM tickwheel_history WHERE key = ? AND number < ?
 ORDER BY number DESC LIMIT ?;
 
