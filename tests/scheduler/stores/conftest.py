@@ -370,6 +370,16 @@ def redis_server(make_redis):
     return make_redis("--appendonly", "yes", "--appendfsync", "always")
 
 
+@pytest.fixture(params=["postgres", "redis"])
+def server_url(request):
+    """
+    Return the URL of an empty store on a server, of each kind in turn.
+    """
+    if request.param == "redis":
+        return request.getfixturevalue("redis_server").url(f"?prefix=test{id(request)}")
+    return request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
+
+
 @pytest.fixture
 def go_back():
     """

@@ -18,21 +18,16 @@ from tickwheel.testing.store_suite._history import record_of
 FAR = 2**40
 
 
-@pytest.fixture(params=["postgres", "redis"])
-def served(request):
+@pytest.fixture
+def served(request, server_url):
     """
     Return the URL of an empty store of one shard on a server, and what lets its owner's lease end.
     """
-    if request.param == "redis":
-        server = request.getfixturevalue("redis_server")
-        prefix = f"history{id(request)}"
-        return server.url(f"?prefix={prefix}&shards=1"), lambda: server.execute(
-            "HSET", f"{{{prefix}}}:shard:0", "until", "1"
-        )
+    if server_url.startswith("redis"):
+        server, prefix = request.getfixturevalue("redis_server"), server_url.partition("prefix=")[2]
+        return f"{server_url}&shards=1", lambda: server.execute("HSET", f"{{{prefix}}}:shard:0", "until", "1")
     server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
-    return f"{server.url(database)}&shards=1", lambda: server.execute(
-        "UPDATE tickwheel_shard SET lease_until = 1", database
-    )
+    return f"{server_url}&shards=1", lambda: server.execute("UPDATE tickwheel_shard SET lease_until = 1", database)
 
 
 def fill(store):
