@@ -21,7 +21,7 @@ TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darw
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
-CLIENTS := openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3 @types/node@26.6.6
+CLIENTS := openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3 @types/node@26.6.6 axe-core@4.14.1
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 # What goes into the wheel. Folders are listed because of deletions, which change nothing else.

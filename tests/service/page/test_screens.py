@@ -10,9 +10,11 @@ import base64
 import os
 import random
 import struct
+import sys
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ DOCUMENT = SCREENS.parent / "page.md"
 BYTES_MAX = 150_000
 WIDTHS = {"wide": (1200, 780), "phone": (390, 780)}
 SCHEMES = ("light", "dark")
+AXE = Path(sys.prefix, "clients", "node_modules", "axe-core", "axe.min.js")
 IS_WRITING = os.environ.get("TICKWHEEL_SCREENS") == "write"
 KINDS = ("reminder", "cart", "trial", "lease", "session")
 STRANGE = ("提醒/東京/日本語のキー", "مفتاح/١٢٣", "a very long key that goes on and on " * 12)
@@ -97,10 +100,10 @@ def empty(start_module, tmp_path_factory) -> Any:
     return start_module(tmp_path_factory.mktemp("never") / "away")
 
 
-@pytest.mark.parametrize(("view", "scheme", "width"), CASES)
-def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
+@contextmanager
+def presented(demo, empty, page, view, scheme, width) -> Iterator[None]:  # noqa: PLR0917  fixtures and a case
     """
-    The view is there, fits its screen, and its screenshot is among the documents, small and of the right size.
+    Show a view on a screen of that width, in that scheme.
     """
     server, away = demo
     browser = page.browser
@@ -122,17 +125,43 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
             page.wait_for(lambda: page.find("#trouble").is_displayed())
         else:
             _show(page, server, *VIEWS[view])
-        assert page.run("return document.documentElement.scrollWidth") <= size["width"]
-        if IS_WRITING:
-            time.sleep(3)  # some seconds of rates, and the hands on their way
-            SCREENS.mkdir(exist_ok=True)
-            _path(view, scheme, width).write_bytes(_picture(browser))
+        yield
     finally:
         away.unlink(missing_ok=True)
         browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": False})
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@pytest.mark.parametrize(("view", "scheme", "width"), CASES)
+def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
+    """
+    The view is there, fits its screen, and its screenshot is among the documents, small and of the right size.
+    """
+    size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+    with presented(demo, empty, page, view, scheme, width):
+        assert page.run("return document.documentElement.scrollWidth") <= size["width"]
+        if IS_WRITING:
+            time.sleep(3)  # some seconds of rates, and the hands on their way
+            SCREENS.mkdir(exist_ok=True)
+            _path(view, scheme, width).write_bytes(_picture(page.browser))
     _check_picture(_path(view, scheme, width), size)
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="there is no npm, by which make installs axe-core")
+@pytest.mark.parametrize(("view", "scheme", "width"), CASES)
+def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
+    """
+    Nothing is found by axe that keeps out who sees little, or nothing, or has no pointer; forms are open.
+    """
+    with presented(demo, empty, page, view, scheme, width):
+        page.run("for (const each of document.querySelectorAll('details')) each.open = true")
+        page.run("for (const each of document.getAnimations()) each.finish()")
+        page.run(AXE.read_text("utf-8"))
+        assert page.browser.execute_async_script(FINDINGS) == []
+        if view == "overview":
+            page.run("document.getElementById('keys').showModal()")
+            assert page.browser.execute_async_script(FINDINGS) == []
 
 
 def test_every_view_is_shown_here(server, page):
@@ -149,6 +178,12 @@ def test_every_view_is_shown_here(server, page):
     assert {name for name in names if f"screens/{name}" not in text} == set()
 
 
+FINDINGS = """
+const done = arguments[0];
+axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done(
+  violations.map(({ id, help, nodes }) => [id, help, nodes.map(({ html, failureSummary }) => [html, failureSummary])]),
+));
+"""
 LINKS = "return [...document.querySelectorAll('#views a')].map((link) => link.hash)"
 
 

@@ -67,12 +67,24 @@ export async function replayAll(jobs) {
   toast(`Replaying ${done}` + (refused ? `; ${refused} had changed meanwhile, and were left alone` : ""));
 }
 
+// Set the job with other `fields`; what has a new rule is due by that.
+export async function change(job, fields, onChange) {
+  const hasNewRule = "cron" in fields ? fields.cron !== job.recurrence.cron || fields.tz !== job.recurrence.tz : "every" in fields;
+  const changed = await setAgain(job, { fields, generation: job.generation, keepsInstant: !hasNewRule });
+  toast(`Changed ${job.key}`, async () => (await setAgain(job, { generation: changed.generation }), onChange()));
+}
+
 // Set the job again as it was, unless somebody else has set one meanwhile.
-async function restore({ key, due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace }) {
-  const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }) };
+const restore = (job) => setAgain(job, { onlyNew: true });
+
+async function setAgain(before, { fields = {}, keepsInstant = true, ...condition }) {
+  const { key, due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace } = before;
+  const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }), ...fields };
+  if ("every" in fields) delete body.at; // of the old phase
   if (expires_at) body.expires = (Date.parse(expires_at) - Date.parse(due_at)) / 1000;
-  const { job } = await call("PUT", jobPath(key), { body, onlyNew: true });
-  if (job.due_at !== due_at) await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation });
+  const { job } = await call("PUT", jobPath(key), { body, ...condition });
+  if (!keepsInstant || job.due_at === due_at) return job;
+  return (await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation })).job;
 }
 
 function comingBack({ cron, tz, every_ms, anchor_at, misfire, overlap, jitter_ms, grace_ms, exclude, until, runs_left }) {

@@ -41,9 +41,11 @@ export async function call(method, path, { body, generation, onlyNew } = {}) {
 // A payload is anybody's JSON: numbers that JavaScript would round keep their digits, for showing and for setting again.
 function decode(text) {
   const value = JSON.parse(text);
-  if (JSON.rawJSON && value.payload !== undefined) value.payload = JSON.parse(text, keepDigits).payload;
+  if (value.payload !== undefined) value.payload = exact(text).payload;
   return value;
 }
+
+export const exact = (text) => JSON.parse(text, JSON.rawJSON && keepDigits);
 
 const keepDigits = (_name, value, { source }) =>
   typeof value === "number" && String(value) !== source ? JSON.rawJSON(source) : value;

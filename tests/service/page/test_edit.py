@@ -1,0 +1,96 @@
+"""
+What a user does on the page to change a job in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SET_VALUE = """
+const field = document.querySelector(arguments[0]);
+field.value = arguments[1];
+field.dispatchEvent(new Event("input", { bubbles: true }));
+"""
+
+
+def opened(server: Any, page: Any, key: str) -> None:
+    """
+    Open the form by which the job is changed.
+    """
+    page.browser.get("about:blank")
+    page.browser.get(f"http://{server.host}:{server.port}/#job/{key}")
+    page.wait_for(lambda: page.texts("#detail-title") == [key])
+    page.click("#detail summary", "Edit")
+
+
+def test_payload(server, page):
+    """
+    Another payload is saved to the last digit, and the job stays due when it was; undo brings the old one back.
+    """
+    body = {"at": "2050-01-01T00:00:00.5Z", "payload": {"to": "a"}, "expires": 60, "target": "log"}
+    before = server.job("PUT", "edited", body).json["job"]
+    opened(server, page, "edited")
+    page.run(SET_VALUE, ".edit textarea", '{"to": ')
+    assert "not JSON" in page.run("return document.querySelector('.edit textarea').validationMessage")
+    page.run(SET_VALUE, ".edit textarea", '{"to": "b", "big": 12345678901234567890}')
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: "Changed edited" in "".join(page.texts(".toast")))
+    after = server.job("GET", "edited").json
+    assert after["payload"] == {"to": "b", "big": 12345678901234567890}
+    changed = {"payload", "generation"}
+    assert {name for name, value in before.items() if after[name] != value} == changed
+    page.click(".toast button", "Undo")
+    page.wait_for(lambda: server.job("GET", "edited").json["payload"] == {"to": "a"})
+    assert server.job("GET", "edited").json["due_at"] == before["due_at"]
+    server.job("DELETE", "edited")
+
+
+def test_rule(server, page):
+    """
+    A recurring job gets another line and zone, and is due by these; with the old ones it keeps its next run.
+    """
+    body = {"cron": "0 9 * * *", "tz": "Europe/Berlin", "max_runs": 7, "overlap": "once", "target": "log"}
+    before = server.job("PUT", "edited", body).json["job"]
+    opened(server, page, "edited")
+    page.run(SET_VALUE, ".edit textarea", "1")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: server.job("GET", "edited").json["payload"] == 1)
+    assert server.job("GET", "edited").json["due_at"] == before["due_at"]
+    opened(server, page, "edited")
+    page.run(SET_VALUE, ".edit [name=cron]", "30 3 * * *")
+    page.run(SET_VALUE, ".edit [name=tz]", "UTC")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: server.job("GET", "edited").json["recurrence"]["tz"] == "UTC")
+    after = server.job("GET", "edited").json
+    assert after["due_at"].endswith("T03:30:00Z")
+    rule = before["recurrence"] | {"cron": "30 3 * * *", "tz": "UTC"}
+    assert after["recurrence"] == rule
+    page.wait_for(lambda: not page.run("return document.getElementById('detail').open"))
+    server.job("DELETE", "edited")
+
+
+def test_interval(server, page):
+    """
+    A job of an interval gets another one, as text; one that is refused is said, and changes nothing.
+    """
+    server.job("PUT", "edited", {"every": 600, "target": "log"})
+    opened(server, page, "edited")
+    page.run(SET_VALUE, ".edit [name=every]", "often")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: "every is 'often'" in "".join(page.texts(".toast")))
+    page.run(SET_VALUE, ".edit [name=every]", "2h")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: server.job("GET", "edited").json["recurrence"]["every_ms"] == 7_200_000)
+    server.job("DELETE", "edited")
+
+
+def test_what_cannot_be_changed(server, page):
+    """
+    A paused job is resumed first: set again it would lose its pause.
+    """
+    server.job("PUT", "edited", {"delay": 3600, "target": "log"})
+    server.job("POST", "edited", {"note": "wait"}, action=":pause")
+    page.browser.get(f"http://{server.host}:{server.port}/#job/edited")
+    page.wait_for(lambda: page.texts("#detail-title") == ["edited"])
+    assert page.browser.find_elements("css selector", ".edit") == []
+    server.job("DELETE", "edited")
