@@ -113,3 +113,60 @@ def test_undo_stays(server, page):
     page.wait_for(lambda: page.texts("#jobs .key") == ["undone"])
     page.wait_for(lambda: page.texts(".toast") == [])
     server.job("DELETE", "undone")
+
+
+def test_recent_acts(server, page):
+    """
+    An act that was not undone while its note was there is undone from the list, once.
+    """
+    server.job("PUT", "acted", FAR)
+    page.open(server)
+    assert not page.find("#show-acts").is_displayed()
+    page.open_job("acted")
+    page.click("#detail .pause button", "Pause")
+    page.wait_for(lambda: page.texts(".toast"))
+    page.run("document.querySelector('.toast').remove()")
+    page.wait_for(lambda: not page.run("return document.getElementById('detail').open"))
+    page.click("#show-acts")
+    page.wait_for(lambda: "Paused acted" in page.texts("#acts-list li")[0])
+    page.click("#acts-list button", "Undo")
+    page.wait_for(lambda: server.job("GET", "acted").json["pause"] is None)
+    page.wait_for(lambda: page.texts("#acts-list button") == [])
+    page.click("#acts button", "Close")
+    server.job("DELETE", "acted")
+
+
+def test_palette(server, page):
+    """
+    By typing one goes to a view, and to a job by the beginning of its key; what is chosen is said to a screen reader.
+    """
+    server.job("PUT", "palette/one", FAR)
+    server.job("PUT", "palette/two", FAR)
+    page.open(server)
+    box = page.find("#palette-input")
+
+    def open_palette():
+        ActionChains(page.browser).key_down(Keys.CONTROL).send_keys("k").key_up(Keys.CONTROL).perform()
+        page.wait_for(box.is_displayed)
+
+    open_palette()
+    box.send_keys("lett")
+    page.wait_for(lambda: page.texts("#palette-list li") == ["Dead letters"])
+    box.send_keys(Keys.ENTER)
+    page.wait_for(lambda: page.find("[data-view=dead]").is_displayed())
+    open_palette()
+    box.send_keys("palette/")
+    page.wait_for(lambda: page.texts("#palette-list li") == ["palette/onepending", "palette/twopending"])
+    box.send_keys(Keys.ARROW_DOWN)
+    chosen = page.find(f"#{box.get_attribute('aria-activedescendant')}")
+    assert (chosen.text.split()[0], chosen.get_attribute("aria-selected")) == ("palette/two", "true")
+    box.send_keys(Keys.ENTER)
+    page.wait_for(lambda: page.texts("#detail-title") == ["palette/two"])
+    page.click("#detail [aria-label=Close]")
+    open_palette()
+    box.send_keys("nothing has this")
+    page.wait_for(lambda: page.find("#palette-none").is_displayed())
+    box.send_keys(Keys.ENTER, Keys.ESCAPE)
+    page.wait_for(lambda: not box.is_displayed())
+    for key in ("palette/one", "palette/two"):
+        server.job("DELETE", key)

@@ -160,8 +160,10 @@ def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: 
         page.run(AXE.read_text("utf-8"))
         assert page.browser.execute_async_script(FINDINGS) == []
         if view == "overview":
-            page.run("document.getElementById('keys').showModal()")
-            assert page.browser.execute_async_script(FINDINGS) == []
+            for dialog in ("keys", "acts", "palette"):
+                page.run("document.getElementById(arguments[0]).showModal()", dialog)
+                assert page.browser.execute_async_script(FINDINGS) == []
+                page.run("document.getElementById(arguments[0]).close()", dialog)
 
 
 def test_every_view_is_shown_here(server, page):

@@ -13,13 +13,14 @@ import { Jobs } from "./jobs.js";
 import { listen } from "./keys.js";
 import { follow } from "./live.js";
 import { Near } from "./near.js";
+import { Palette } from "./palette.js";
 import { showProcess } from "./process.js";
 import { Rates } from "./rates.js";
 import { Schedules } from "./schedules.js";
 import { followPauseForm, showScopes } from "./scopes.js";
 import { Strips } from "./strips.js";
-import { attempt } from "./toasts.js";
-import { Views } from "./views.js";
+import { attempt, showActs } from "./toasts.js";
+import { TITLES, Views } from "./views.js";
 import { setClock } from "./words.js";
 
 const REFRESH_MS = 500; // at most so often is a list asked for again
@@ -118,6 +119,13 @@ setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
 
 followPauseForm(byId("pause-scope").querySelector("form"));
 listen(() => views.current);
+new Palette([
+  ...Object.entries(TITLES).map(([name, title]) => [title, () => (location.hash = name)]),
+  ...["running", "paused"].map((state) => [`Jobs that are ${state}`, () => (location.hash = `#overview?state=${state}`)]),
+  ["Pause for maintenance", () => ((location.hash = "#fleet"), (byId("pause-scope").open = true))],
+  ["Recent acts", showActs],
+  ["Keys", () => byId("keys").showModal()],
+], open);
 views.show();
 
 // Run `work` now, or at the end of the wait that the last run began; never twice at once.

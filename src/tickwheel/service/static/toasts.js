@@ -1,25 +1,49 @@
-// Short notes at the foot of the page, with an undo where there is one.
+// Short notes at the foot of the page, with an undo where there is one, and a list of them for when they have gone.
 
 import { isShown } from "./api.js";
 import { byId, el } from "./dom.js";
-import { printable } from "./words.js";
+import { clockTime, now_ms, printable } from "./words.js";
 
 const STAYS_MS = 8000;
+const KEPT = 50;
+
+const dialog = byId("acts"), opener = byId("show-acts");
+const acts = []; // what was done in this tab, the newest first
 
 export function toast(text, undo) {
-  const note = el("p", { class: "toast" }, el("span", {}, printable(text)));
-  const end = () => note.remove();
-  if (undo) {
-    note.append(
-      el("button", { type: "button", class: "quiet", onclick: () => (end(), attempt(undo)) }, "Undo"),
-    );
-  }
+  const act = { text: printable(text), at: now_ms(), undo };
+  acts.unshift(act);
+  acts.splice(KEPT);
+  opener.hidden = false;
+  const note = el("p", { class: "toast" }, el("span", {}, act.text), undoButton(act, () => note.remove()));
   byId("toasts").append(note);
+  const end = () => note.remove();
   let timer = setTimeout(end, STAYS_MS);
   const stay = () => clearTimeout(timer);
   const leave = () => (stay(), note.matches(":hover, :focus-within") || (timer = setTimeout(end, STAYS_MS)));
   for (const name of ["pointerenter", "focusin"]) note.addEventListener(name, stay);
   for (const name of ["pointerleave", "focusout"]) note.addEventListener(name, leave);
+}
+
+export function showActs() {
+  const row = (act) => el("li", {}, el("span", { class: "when" }, clockTime(act.at)), el("span", {}, act.text), undoButton(act, showActs));
+  byId("acts-list").replaceChildren(...acts.map(row));
+  byId("acts-none").hidden = acts.length > 0;
+  if (!dialog.open) dialog.showModal();
+}
+
+opener.addEventListener("click", showActs);
+
+// What is undone once is not undone again, from wherever; `onDone` is called before, as it may take a while.
+function undoButton(act, onDone) {
+  if (!act.undo) return null;
+  const undo = async () => {
+    const work = act.undo;
+    act.undo = undefined;
+    onDone();
+    if (work && !(await attempt(work))) act.undo = work;
+  };
+  return el("button", { type: "button", class: "quiet", onclick: undo }, "Undo");
 }
 
 // Ask again for what is shown, which nobody is waiting for: what is at the top of the page already is not said twice.

@@ -5,7 +5,7 @@ import { jobAddress, read, viewAddress } from "./address.js";
 import { byId } from "./dom.js";
 import { printable } from "./words.js";
 
-const TITLES = { overview: "tickwheel", dead: "Dead letters", schedules: "Schedules", fleet: "Fleet", wheel: "Wheel" };
+export const TITLES = { overview: "Overview", dead: "Dead letters", schedules: "Schedules", fleet: "Fleet", wheel: "Wheel" };
 
 export class Views {
   // `onShow` gets the name and the filters of each view that is shown; `onJob` the key of a job to open, or null.
