@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import importlib.util
 import json
 import os
 import queue
@@ -22,6 +23,7 @@ from urllib.parse import quote
 
 import pytest
 
+SERVERS = Path(__file__).parents[1] / "scheduler" / "stores" / "conftest.py"
 START_S = 30
 STOP_S = 10
 
@@ -101,7 +103,7 @@ class Server:
         except BaseException:
             self.stop(signal.SIGKILL)
             raise
-        self.host, self.port = re.search(r"http://([\w.]+):(\d+)/", line).groups()
+        self.host, self.port = re.search(r"https?://([\w.]+):(\d+)/", line).groups()
         self.port = int(self.port)
 
     @staticmethod
@@ -204,6 +206,21 @@ def start(tmp_path) -> Iterator[Any]:
     yield start_server
     for server in started:
         server.stop()
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """
+    Return the URL of an empty database, on a PostgreSQL that is there for the test alone.
+    """
+    spec = importlib.util.spec_from_file_location("store_servers", SERVERS)
+    servers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(servers)
+    if servers.find("initdb") is None:
+        pytest.skip("no PostgreSQL is installed")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+    with contextlib.contextmanager(servers.lent)(servers.Postgres) as make:
+        yield make().url("postgres")
 
 
 @pytest.fixture(scope="module")

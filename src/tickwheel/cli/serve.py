@@ -36,6 +36,8 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 takes a free one."
 )
+@click.option("--tls-cert", metavar="FILE", help="Speak HTTPS, with the certificate and its chain in this PEM file.")
+@click.option("--tls-key", metavar="FILE", help="The PEM file of its key, if that is in another one.")
 @click.option(
     "--handlers", metavar="MODULE", multiple=True, help="A module whose register(scheduler) registers handlers."
 )
@@ -115,6 +117,8 @@ def command(
     store: str,
     host: str,
     port: int,
+    tls_cert: str | None,
+    tls_key: str | None,
     handlers: tuple[str, ...],
     target: tuple[str, ...],
     tokens: str | None,
@@ -142,6 +146,8 @@ def command(
         options = service.ServiceOptions(
             host=host,
             port=port,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
             tokens=_tokens(tokens),
             allow_hosts=frozenset(allow_host),
             rate_per_s=rate,
@@ -167,7 +173,7 @@ def command(
         announce = _log_start if log_json else _announce
         try:
             service.serve(scheduler, options, lambda address: announce(address, scheduler.stats()["store"], named))
-        except service.PublicBindError as error:
+        except (service.PublicBindError, service.CertificateError) as error:
             raise Refused(ExitCode.REFUSED, str(error)) from None
         except service.AddressError as error:
             raise Refused(ExitCode.NO_ADDRESS, str(error)) from None

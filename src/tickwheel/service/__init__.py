@@ -29,9 +29,18 @@ for _library in LIBRARIES:
         raise MissingExtraError(_library, "service")
 
 from tickwheel.service.app import Service  # noqa: E402  the libraries are there from here on
-from tickwheel.service.errors import AddressError, PublicBindError, TokenFileError  # noqa: E402 the libraries are there from here on
+from tickwheel.service.errors import AddressError, CertificateError, PublicBindError, TokenFileError  # noqa: E402 the libraries are there from here on
 from tickwheel.service.options import ServiceOptions  # noqa: E402 the libraries are there from here on
 from tickwheel.service.server import serve  # noqa: E402 the libraries are there from here on
 from tickwheel.service.tokens import Tokens  # noqa: E402 the libraries are there from here on
 
-__all__ = ["AddressError", "PublicBindError", "Service", "ServiceOptions", "TokenFileError", "Tokens", "serve"]
+__all__ = [
+    "AddressError",
+    "CertificateError",
+    "PublicBindError",
+    "Service",
+    "ServiceOptions",
+    "TokenFileError",
+    "Tokens",
+    "serve",
+]

@@ -3,6 +3,7 @@ The service's errors.
 
     TickwheelError
       PublicBindError           ValueError    permanent   set a token, or stay on loopback
+      CertificateError          ValueError    permanent   name a PEM file with a certificate, and its key
       AddressError              OSError       transient   free the port, or take another
       TokenFileError            ValueError    permanent   mend the line that it names
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from tickwheel.errors import TickwheelError
 
-__all__ = ["AddressError", "PublicBindError", "TokenFileError"]
+__all__ = ["AddressError", "CertificateError", "PublicBindError", "TokenFileError"]
 
 
 class PublicBindError(TickwheelError, ValueError):
@@ -27,6 +28,21 @@ class PublicBindError(TickwheelError, ValueError):
         super().__init__(
             f"host {host!r} is reachable from other machines and no token is set: "
             "make one with 'tickwheel token', or bind to 127.0.0.1"
+        )
+
+
+class CertificateError(TickwheelError, ValueError):
+    """
+    The certificate for HTTPS cannot be used; the service was not started.
+    """
+
+    def __init__(self, path: str, what: str) -> None:
+        """
+        Name the file and *what* is wrong with it.
+        """
+        self.path = path
+        super().__init__(
+            f"the certificate {path!r} cannot be used ({what}): pass PEM files of a certificate and its key"
         )
 
 

@@ -5,9 +5,10 @@ The service's options.
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from dataclasses import dataclass, field
 
-from tickwheel.service.errors import PublicBindError
+from tickwheel.service.errors import CertificateError, PublicBindError
 from tickwheel.service.tokens import Tokens
 
 __all__ = ["ServiceOptions", "is_loopback"]
@@ -21,6 +22,8 @@ class ServiceOptions:
     Attributes:
         host: The address to listen on; one that other machines reach needs tokens.
         port: The port; 0 takes any free one.
+        tls_cert: A PEM file with the certificate and its chain, for HTTPS; None for HTTP.
+        tls_key: A PEM file with its key, without a password; None if *tls_cert* has it.
         tokens: What may read and write; without any, every client that reaches the address may.
         allow_hosts: Names that a Host header may have besides loopback's, where no token is needed.
         body_bytes_max: The longest body of a single job: a payload of 1 MiB, and what surrounds it.
@@ -37,6 +40,8 @@ class ServiceOptions:
 
     host: str = "127.0.0.1"
     port: int = 8765
+    tls_cert: str | None = None
+    tls_key: str | None = None
     tokens: Tokens = field(default_factory=Tokens)
     allow_hosts: frozenset[str] = frozenset()
     body_bytes_max: int = (1 << 20) + (1 << 16)
@@ -52,13 +57,25 @@ class ServiceOptions:
 
     def check(self) -> None:
         """
-        Refuse to be reached from other machines without a token.
+        Refuse to be reached from other machines without a token, and a certificate that cannot be used.
 
         Raises:
             PublicBindError: If that would be so.
+            CertificateError: Naming the file.
         """
         if not self.tokens and not is_loopback(self.host):
             raise PublicBindError(self.host)
+        if self.tls_cert is not None:
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.tls_cert, self.tls_key, _no_password)
+            except (OSError, ValueError) as error:  # an error of the files, or of what is in them
+                raise CertificateError(self.tls_cert, str(error)) from None
+        elif self.tls_key is not None:
+            raise CertificateError(self.tls_key, "it is the key of no certificate")
+
+
+def _no_password() -> str:
+    raise ValueError("its key has a password, for which nobody is there to ask")
 
 
 def is_loopback(host: str) -> bool:

@@ -85,9 +85,12 @@ async def _serve(
         server_header=False,
         limit_concurrency=options.connections_max,
         timeout_graceful_shutdown=1,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
     )
     host, port = listener.getsockname()[:2]
-    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "http" if options.tls_cert is None else "https"
+    address = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
     server = _Server(config, options.request_timeout_s, lambda: on_ready(address), service.end_streams)
     await scheduler.start()
     try:

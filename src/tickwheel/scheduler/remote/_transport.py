@@ -12,6 +12,7 @@ import atexit
 import json
 import os
 import random
+import ssl
 import threading
 import uuid
 from collections.abc import Coroutine, Mapping
@@ -202,6 +203,9 @@ class Transport:
         except TimeoutError:
             return 0, "no answer", 0.0
         except httpx.TransportError as error:
+            if isinstance(_first_of(error), ssl.SSLCertVerificationError):
+                what = f"{self.url} is not trusted ({str(error).lower()})"
+                raise StoreError(what, "name the file of its certificate authority in SSL_CERT_FILE") from None
             return 0, str(error).lower() or type(error).__name__, 0.0
         wait_s = 0.0
         with suppress(ValueError):
@@ -226,7 +230,8 @@ class Transport:
         if self._token is not None:
             headers["authorization"] = f"Bearer {self._token}"
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=_AT_ONCE_MAX)
-        return httpx.AsyncClient(headers=headers, limits=limits, timeout=None, trust_env=False)  # noqa: S113  ours is above
+        verify = httpx.create_ssl_context()  # heeds SSL_CERT_FILE, which trust_env=False does not
+        return httpx.AsyncClient(headers=headers, limits=limits, timeout=None, trust_env=False, verify=verify)  # noqa: S113  ours is above
 
     async def _wind_up(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -235,6 +240,15 @@ class Transport:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._client is not None:
             await self._client.aclose()
+
+
+def _first_of(error: BaseException) -> BaseException:
+    """
+    Return what the chain of *error* began with.
+    """
+    while (before := error.__cause__ or error.__context__) is not None:
+        error = before
+    return error
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

@@ -1,0 +1,141 @@
+"""
+Three nodes on one PostgreSQL behind nginx, as `deploy/nginx.conf` sets it up: one address, which stays while nodes go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
+CONF = Path(__file__).parents[2] / "deploy" / "nginx.conf"
+TOKEN = "w" * 40
+LEASE_S = 2
+PATIENCE_S = 60
+
+pytestmark = [
+    pytest.mark.skipif(NGINX is None, reason="nginx is not installed: make servers"),
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed"),
+]
+
+
+@pytest.fixture
+def nodes(start, tmp_path, postgres_url):
+    """
+    Return three nodes, which ask for a token.
+    """
+    started, store = [], f"{postgres_url}&shards=6&lease_s={LEASE_S}"
+    for name in ("a", "b", "c"):
+        (folder := tmp_path / name).mkdir()
+        environment = {"TICKWHEEL_STORE": store, "TICKWHEEL_WRITE_TOKEN": TOKEN}
+        started.append(start(folder=folder, environment=environment))
+    return started
+
+
+@pytest.fixture
+def proxy(nodes, tmp_path):
+    """
+    Start nginx before the nodes, and return what asks it.
+    """
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-nodes", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", cert, "-keyout", key]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    servers = iter(nodes)
+    site = re.sub(r"10\.0\.0\.\d:8765", lambda _: f"127.0.0.1:{next(servers).port}", CONF.read_text())
+    site = site.replace("443", f"127.0.0.1:{port}").replace("/etc/nginx/tickwheel.crt", str(cert))
+    site = site.replace("/etc/nginx/tickwheel.key", str(key))
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    folders = "".join(f"{kind}_temp_path {tmp_path / kind};" for kind in kinds)
+    conf = tmp_path / "nginx.conf"
+    user = "" if os.geteuid() else "user root; "  # whose the folder is
+    head = f"{user}daemon off; pid {tmp_path / 'pid'}; error_log stderr; events {{}}"
+    conf.write_text(f"{head}\nhttp {{ access_log off; {folders}\n{site} }}")
+    process = subprocess.Popen([NGINX, "-e", "stderr", "-p", tmp_path, "-c", conf], stderr=subprocess.PIPE, text=True)
+    context = ssl.create_default_context(cafile=cert)
+
+    @contextlib.contextmanager
+    def ask(method, path, body=None):
+        headers = {"authorization": f"Bearer {TOKEN}", "origin": f"https://127.0.0.1:{port}"}
+        headers |= {"content-type": "application/json"} if body else {}
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
+        with contextlib.closing(connection):
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            with connection.getresponse() as answer:
+                yield answer
+
+    def is_ready():
+        try:
+            with ask("GET", "/readyz") as answer:
+                return answer.status == 200
+        except OSError:
+            assert process.poll() is None, process.stderr.read()
+            return False
+
+    try:
+        wait_for(is_ready)
+        yield ask
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE_S)
+
+
+def wait_for(is_right):
+    """
+    Wait until *is_right* says so.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while not is_right():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def test_nodes_come_and_go(nodes, proxy):
+    """
+    A node is killed and another one stopped while jobs are set: each set is answered, and each job fires.
+    """
+    for number in range(90):
+        if number == 30:
+            nodes[0].stop(signal.SIGKILL)
+        if number == 60:
+            assert nodes[1].stop() == 0
+        with proxy("PUT", f"/v1/jobs/job{number}", {"delay": 1, "target": "log"}) as answer:
+            assert answer.status in {200, 201}, answer.read()
+
+    def have_fired():
+        with proxy("GET", "/v1/jobs?prefix=job") as answer:
+            return not json.load(answer)["jobs"]
+
+    wait_for(have_fired)
+    with proxy("GET", "/v1/fleet") as answer:
+        fleet = json.load(answer)
+    assert {shard["owner"] for shard in fleet["shards"]} == {fleet["owner"]}
+
+
+def test_what_passes(proxy):
+    """
+    A live stream arrives as it is sent, a large batch in one piece, and the figures of single nodes not at all.
+    """
+    with proxy("GET", "/v1/live") as stream:
+        assert stream.readline().startswith(b"event: ")
+    item = {"do": "set", "delay": 3600, "target": "log", "payload": "x" * 1_000_000}
+    with proxy("POST", "/v1/jobs:batch", {"items": [item | {"key": f"big{number}"} for number in range(5)]}) as answer:
+        assert answer.status == 200
+    with proxy("GET", "/metrics") as answer:
+        assert answer.status == 404
+    with proxy("GET", "/") as answer:
+        assert answer.read().startswith(b"<!doctype html>")

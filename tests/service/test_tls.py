@@ -1,0 +1,85 @@
+"""
+HTTPS: a certificate of one's own, and those that cannot be used.
+"""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import ssl
+import subprocess
+import sys
+
+import pytest
+
+from tickwheel.scheduler import Scheduler, StoreError
+from tickwheel.service import CertificateError, ServiceOptions
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """
+    Return what makes the files of a certificate for loopback and of its key, with what is passed to openssl besides.
+    """
+
+    def make(*more, key="key.pem"):
+        folder = tmp_path_factory.mktemp("tls")
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=127.0.0.1"]
+        command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", folder / "cert.pem", "-keyout", folder / key]
+        subprocess.run([*command, *(more or ["-nodes"])], check=True, capture_output=True, timeout=60)
+        return str(folder / "cert.pem"), str(folder / key)
+
+    return make
+
+
+def test_https(certificate, start, monkeypatch):
+    """
+    The service speaks HTTPS and nothing else, and a client that knows the certificate sets a job, which fires.
+    """
+    cert, key = certificate()
+    server = start("--tls-cert", cert, "--tls-key", key)
+    url = f"https://{server.host}:{server.port}"
+    connection = http.client.HTTPSConnection(
+        server.host, server.port, timeout=30, context=ssl.create_default_context(cafile=cert)
+    )
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().status == 200
+    connection.close()
+    with pytest.raises((http.client.HTTPException, OSError)):
+        server.ask("GET", "/healthz")
+    with pytest.raises(StoreError, match=r"is not trusted .* SSL_CERT_FILE"), Scheduler(url):
+        pass
+    monkeypatch.setenv("SSL_CERT_FILE", cert)
+    with Scheduler(url) as client:
+        assert client.set("k", delay=0, target="log").outcome == "created"
+    assert "k" in server.line_with("fired")
+
+
+def test_certificates_that_cannot_be_used(certificate, tmp_path):
+    """
+    A file that is missing, that is none, another key, and a key with a password: refused at the start, by name.
+    """
+    cert, key = certificate()
+    _, other = certificate()
+    locked, locked_key = certificate("-passout", "pass:secret")
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    for files in (
+        (str(tmp_path / "no.pem"), key),
+        (str(empty), key),
+        (cert, other),
+        (cert, None),
+        (locked, locked_key),
+    ):
+        with pytest.raises(CertificateError, match=r"pass PEM files of a certificate and its key") as caught:
+            ServiceOptions(tls_cert=files[0], tls_key=files[1]).check()
+        assert files[0] in str(caught.value)
+    with pytest.raises(CertificateError, match="it is the key of no certificate"):
+        ServiceOptions(tls_key=key).check()
+    command = [sys.executable, "-m", "tickwheel.cli", "serve", "--port", "0", "--tls-cert", str(empty)]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert answer.returncode != 0
+    assert "cannot be used" in answer.stderr
+    assert "Traceback" not in answer.stderr
