@@ -57,8 +57,8 @@ def proxy(nodes, tmp_path):
         port = free.getsockname()[1]
     servers = iter(nodes)
     site = re.sub(r"10\.0\.0\.\d:8765", lambda _: f"127.0.0.1:{next(servers).port}", CONF.read_text())
-    site = site.replace("443", f"127.0.0.1:{port}").replace("/etc/nginx/tickwheel.crt", str(cert))
-    site = site.replace("/etc/nginx/tickwheel.key", str(key))
+    site = site.replace("443", f"127.0.0.1:{port}").replace("/etc/nginx/tls/tickwheel.crt", str(cert))
+    site = site.replace("/etc/nginx/tls/tickwheel.key", str(key))
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     folders = "".join(f"{kind}_temp_path {tmp_path / kind};" for kind in kinds)
     conf = tmp_path / "nginx.conf"

@@ -65,7 +65,7 @@ class Postgres:
     A server in a folder of its own, reached through a Unix socket there.
     """
 
-    def __init__(self, folder, *settings, standby_of=None):
+    def __init__(self, folder, *settings, standby_of=None, backup_of=None):
         self.folder = folder
         self._settings = [word for setting in settings for word in ("-c", setting)]
         self._as = given_to_nobody(folder)
@@ -75,7 +75,13 @@ class Postgres:
         if standby_of is not None:
             source = f"host={standby_of.folder} user=tick application_name=standby"
             command = [find("pg_basebackup"), "-D", data, "-d", source, "-c", "fast", "-R", "-N"]
+        if backup_of is not None:
+            source = f"host={backup_of.folder} user=tick"
+            command = [find("pg_basebackup"), "-D", data, "-d", source, "-c", "fast", "-N"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as)
+        if backup_of is not None:
+            (data / "recovery.signal").touch()
+            self._settings += ["-c", "restore_command=false"]  # all that it needs is in the backup
 
     def guard(self, user, password):
         """

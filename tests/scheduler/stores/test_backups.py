@@ -1,0 +1,85 @@
+"""
+Backups that are made while jobs are set, as the documents say, and what comes back from them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+
+import pytest
+
+from tickwheel.scheduler import Scheduler
+
+FAR_S = 86_400
+
+
+@contextlib.contextmanager
+def busy(url):
+    """
+    Set jobs all the time; yield a function that returns which sets were answered until now: by key, their generations.
+    """
+    answered, is_over = {}, threading.Event()
+
+    def work():
+        with contextlib.closing(Scheduler(url)) as client:
+            while not is_over.is_set():
+                count = len(answered)
+                jobs = [client.set(f"job {count + n}", delay=FAR_S, target="log").job for n in range(20)]
+                answered.update({job.key: job.generation for job in jobs})
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield lambda: dict(answered)
+    finally:
+        is_over.set()
+        worker.join()
+
+
+def restored(url, before):
+    """
+    Fire a job of what is restored, and check that all that was answered *before* is there.
+    """
+    is_fired = threading.Event()
+    with Scheduler(url) as scheduler:
+        scheduler.handler("h")(lambda _payload: is_fired.set())
+        assert before
+        assert [key for key in before if scheduler.get(key).generation != before[key]] == []
+        job = scheduler.set("now", delay=0, handler="h").job
+        assert is_fired.wait(60)
+    return job.generation
+
+
+def test_sqlite(tmp_path, until):
+    """
+    A copy that SQLite makes while others write has all that was answered before, and fires.
+    """
+    path, copy = tmp_path / "jobs.db", tmp_path / "copy.db"
+    with busy(f"sqlite:///{path}") as answered:
+        until(lambda: len(answered()) >= 100)
+        before = answered()
+        with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(copy)) as target:
+            source.backup(target, pages=5, sleep=0.001)
+        after = len(answered())
+        until(lambda: len(answered()) > after)
+    with contextlib.closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    restored(f"sqlite:///{copy}", before)
+
+
+def test_postgres(make_postgres, until):
+    """
+    A base backup that was made while others wrote has it, too; no generation is given out twice.
+    """
+    server = make_postgres()
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+    with busy(server.url("postgres")) as answered:
+        until(lambda: len(answered()) >= 100)
+        before = answered()
+        backup = make_postgres(backup_of=server)
+        after = len(answered())
+        until(lambda: len(answered()) > after)
+    server.stop()
+    assert restored(backup.url("postgres"), before) > max(answered().values())
