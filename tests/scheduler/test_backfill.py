@@ -123,6 +123,7 @@ def test_the_next_run_is_not_of_the_past(scheduler, clock, record, until):
         ("once", {}, "key is 'once': a backfill is of a recurring job"),
         ("report", {"until": NOON + DAY}, "at most 2030-01-11T09:00:00.000Z, when its next run is due"),
         ("report", {"until": NOON - 9 * DAY}, "name a range of the past"),
+        ("report", {"until": 1e308}, "until is 1e+308"),
         ("report", {"since": "yesterday"}, "since is 'yesterday'"),
         ("report", {"rate": 0}, "rate is 0"),
         ("report", {"limit": 10_001}, "limit is 10001: pass an integer in 1..10000"),
@@ -141,6 +142,17 @@ def test_bad_input(scheduler, key, fields, problem):
         scheduler.backfill(key, **asked)
     assert problem in str(caught.value)
     assert scheduler.stats()["pending"] == 3
+
+
+@pytest.mark.parametrize("since", [-1e308, -5.6e16, -1, 0, datetime(1, 1, 1, tzinfo=UTC)])
+def test_before_all_time(scheduler, since):
+    """
+    However early a range begins, its first run is one of this epoch.
+    """
+    scheduler.set("often", every=60, target="log")
+    for key in ("report", "often"):
+        answer = scheduler.backfill(key, since, NOON, limit=2, dry_run=True)
+        assert (answer.runs, 0 < answer.next_at < 7 * 86_400_000) == (2, True)
 
 
 def test_other_faces(service_url, make, url):

@@ -68,7 +68,6 @@ def backfilled(client: Jobs, key: str, asked: BackfillRange) -> Backfill:
         InvalidJobError: Naming the value and the remedy.
         TypeError: For an instant that is none.
     """
-    since, until = (round(checks.epoch_seconds(name, getattr(asked, name)) * 1000) for name in ("since", "until"))
     limit = checks.check_count("limit", asked.limit, BACKFILL_MAX)
     step = 0.0 if asked.rate is None else 1 / checks.check_rate(asked.rate)
     is_dry = flag("dry_run", asked.dry_run)
@@ -77,6 +76,7 @@ def backfilled(client: Jobs, key: str, asked: BackfillRange) -> Backfill:
         raise InvalidJobError("key", key, "a backfill is of a recurring job: name one that is there")
     series = Recurrence.from_text(job.recurrence)
     ends = job.due_at - series.shift_ms(job.key)  # whatever its state: what is due then is its own
+    since, until = (checks.at_ms(getattr(asked, name), ends, name) for name in ("since", "until"))
     if not since < until <= ends:
         remedy = f"name a range of the past, from since= on to until=, at most {_text(ends)}, when its next run is due"
         raise InvalidJobError("until", asked.until, remedy)
