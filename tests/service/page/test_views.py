@@ -9,6 +9,7 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from tickwheel.cli.output import printable
@@ -127,8 +128,27 @@ def test_the_wheel_turns(server, page):
     hands = "return [...document.querySelectorAll('.ring-hand')].map((hand) => hand.getAttribute('transform')).join()"
     before = page.run(hands)
     page.wait_for(lambda: page.run(hands) != before)
-    assert page.find("#rings svg").get_attribute("aria-label").startswith("The near wheel: ")
+    assert page.find("#rings svg").get_attribute("aria-label").startswith("The wheel: ")
     server.job("DELETE", "soon")
+
+
+def test_the_wheel_goes_on_in_the_store(server, page):
+    """
+    A job of next year is in an outer ring; its slot says from when to when, and leads to it, as does the table.
+    """
+    server.job("PUT", "far/away", {"delay": 400 * 86_400, "target": "log"})
+    open_view(page, server, "wheel")
+    page.wait_for(lambda: "in the store" in page.find("#rings svg").get_attribute("aria-label"))
+    full = page.wait_for(lambda: page.run("return document.querySelector('#rings path.h1[data-level=\\'7\\']')"))
+    ActionChains(page.browser).move_to_element(full).perform()
+    page.wait_for(lambda: page.find("#slot").text.startswith("1 job from "))
+    link = page.run("return [...document.querySelectorAll('#levels a')].at(-1).href")
+    full.click()
+    page.wait_for(lambda: "far/away" in page.texts("#jobs .key"))
+    assert page.run("return location.href").partition("&")[0] == link.partition("&")[0]
+    page.run("location.hash = arguments[0]", link.partition("#")[2])
+    page.wait_for(lambda: page.texts("#jobs .key") == ["far/away"])
+    server.job("DELETE", "far/away")
 
 
 def test_views_are_addresses(server, page):
