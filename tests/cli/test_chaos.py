@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,18 +58,17 @@ def find(program: str) -> str | None:
 
 
 @pytest.fixture
-def postgres(tmp_path_factory, let_through) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """
     Return the URL of a database on a server of its own, on a free port of loopback.
     """
     if find("initdb") is None:
         pytest.skip("no PostgreSQL is installed")
-    folder = tmp_path_factory.mktemp("postgres", numbered=True)
+    folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))  # pytest's own is closed to other users by its next run
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # the server refuses to run as root
     as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
     if user:
         os.chown(folder, user.pw_uid, user.pw_gid)
-        let_through(folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -100,6 +100,7 @@ def postgres(tmp_path_factory, let_through) -> Iterator[str]:
             yield f"postgresql://tick@127.0.0.1:{port}/postgres"
         finally:
             server.send_signal(signal.SIGINT)
+    shutil.rmtree(folder)
 
 
 def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
