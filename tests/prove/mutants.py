@@ -148,6 +148,13 @@ def takes_a_standby_for_its_primary() -> Any:
     return mock.patch.object(Cluster, "_notices_failover", return_value=False)
 
 
+def starts_over_when_emptied() -> Any:
+    """
+    Emptied tables are made again as if they were the first: generations and epochs begin at 1.
+    """
+    return mock.patch.object(Cluster, "_leaps_when_emptied", return_value=False)
+
+
 def hands_over_what_runs() -> Any:
     """
     A shard is handed over with all that runs in it.
@@ -410,7 +417,7 @@ def has_no_bulkhead() -> Any:
     )
 
 
-RARE = {"gives_back_twice": 40}
+RARE = {"gives_back_twice": 40, "starts_over_when_emptied": 14}
 """By name, the seed of the first whole day in which the fault shows, where the first hours of many do not."""
 
 ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}
@@ -459,6 +466,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "hears_nothing": (hears_nothing, {"lost", "late"}),
     "takes_notes_unfenced": (takes_notes_unfenced, {"zombie"}),
     "takes_a_standby_for_its_primary": (takes_a_standby_for_its_primary, {"repeated"}),
+    "starts_over_when_emptied": (starts_over_when_emptied, {"repeated"}),
     "hands_over_what_runs": (hands_over_what_runs, {"beside"}),
     "refuses_ends_in_a_tail": (refuses_ends_in_a_tail, {"answer"}),
     "begins_what_it_cannot_run": (begins_what_it_cannot_run, {"handler"}),

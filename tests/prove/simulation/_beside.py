@@ -16,7 +16,7 @@ __all__ = ["Beside"]
 
 _AFTER_NS: Final = 85 * 10**9
 """How long after a fault a lease may be lost by it, or a write arrive: a lease of 60 s, and a renewal each 20 s."""
-_EVERYWHERE: Final = ("the", "failover", "after")
+_EVERYWHERE: Final = ("the", "failover", "emptied", "after")
 
 
 class Beside:

@@ -227,6 +227,28 @@ class Cluster:
     def _notices_failover() -> bool:
         return True
 
+    def lose_all(self) -> None:
+        """
+        Come back with emptied tables, as a store makes them again: sequences leap, and nobody owns anything.
+        """
+        for shard in list(self._shards.values()):
+            self._free(shard)
+            shard.notes = []
+            if shard.number >= _FIRST_TAIL:
+                del self._shards[shard.number]
+        before, self._table = self._table, Table(self._server, self.shard_of)
+        self._seen.clear()
+        if self._leaps_when_emptied():
+            self._epoch += _LEAP
+            self._table._generation = before._generation + _LEAP
+        else:
+            self._epoch = 0
+        self._history.add(Scoped(self._server.run.now_ns, ()))
+
+    @staticmethod
+    def _leaps_when_emptied() -> bool:
+        return True
+
     def _fair_share(self, owner: str, now: int) -> int:
         nodes = sorted(name for name, until in self._seen.items() if until >= now)
         least, more = divmod(self.shards, len(nodes))

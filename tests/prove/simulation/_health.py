@@ -27,8 +27,8 @@ _RECOVERY_NS: Final = 45 * 10**9
 _TAKEOVER_NS: Final = 85 * 10**9
 """After a node's death: its shards are its own until its lease of 60 s is over, and others look every 20 s."""
 _CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.PAUSED)
-_EVERYWHERE: Final = ("the", "failover")
-"""What concerns all nodes: the end of the day, another server."""
+_EVERYWHERE: Final = ("the", "failover", "emptied")
+"""What concerns all nodes: the end of the day, another server, or one that has lost everything."""
 
 
 class Health:
@@ -183,6 +183,9 @@ class Health:
             self._broken[node].add(what)
         if what == "kill" and not event.is_over:
             self._bereave(node, event.at)
+        if what == "emptied":
+            for gone in (self._busy, self._promised, self._orphans, self._free_since):
+                gone.clear()
         for shard, owner in self._owners.items():
             if what in _EVERYWHERE or _node(owner) == node:
                 needed = _TAKEOVER_NS if what == "kill" else _RECOVERY_NS

@@ -115,6 +115,11 @@ class OneFile:
         A file has no standby.
         """
 
+    def lose_all(self) -> None:
+        """
+        A file that is replaced is another one, of which this owner fires nothing.
+        """
+
     def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
         orphans: set[int] = connection.store.request_withdrawal(jobs)
         for other in self._connections:

@@ -48,6 +48,8 @@ _RACES: Final = 3
 _AFAR: Final = 12
 _SCOPE: Final = "scope "
 """What a break begins with that pauses a scope."""
+_EMPTIED_EACH: Final = 16
+"""On one day of so many."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _UNWINDING: Final = 1000
 _LAST_S: Final = 7200
@@ -79,6 +81,13 @@ class Plan:
         Whether it is a database with leases; otherwise a file.
         """
         return self.seed % 2 == 0
+
+    @property
+    def is_emptied(self) -> bool:
+        """
+        Whether somebody empties the tables in the middle of the day.
+        """
+        return self.seed % _EMPTIED_EACH == _EMPTIED_EACH - 2
 
     @property
     def shards(self) -> int:
@@ -202,6 +211,7 @@ class _Day:
             *broken,
             *scopes(self.dice, length, self.plan.breaks // 2),
             *(from_afar(self.dice, length, _AFAR) if self.plan.is_cluster else ()),
+            *([Break(length * 0.6, "emptied", 0.0)] if self.plan.is_emptied else ()),
         ]
         for event in sorted(events, key=lambda each: each.at):
             self.run.sleep(int(event.at * _S) - self.run.now_ns)
@@ -247,7 +257,11 @@ class _Day:
             self.run.spawn(what.what, partial(self._pause_scope, what.what.removeprefix(_SCOPE), what.length), None)
             return
         node = self.dice.choice(self.nodes)
-        others: dict[str, Callable[[], None]] = {"failover": self._fail_over, "deploy": partial(self._roll, what)}
+        others: dict[str, Callable[[], None]] = {
+            "failover": partial(self._befall, "failover", self.world.fail_over),
+            "emptied": partial(self._befall, "emptied", self.world.lose_all),
+            "deploy": partial(self._roll, what),
+        }
         let_break = others.get(what.what, partial(self._let_break, what, node))
         self.run.spawn(f"{what.what} {node.name}", let_break, None)
 
@@ -267,12 +281,15 @@ class _Day:
             self.world.set_scope(self._operator, scope, None, None)
         self.run.atomic -= 1
 
-    def _fail_over(self) -> None:
-        self._note("failover")
+    def _befall(self, what: str, let_happen: Callable[[], None]) -> None:
+        """
+        Let the whole world suffer *what*.
+        """
+        self._note(what)
         self.run.atomic += 1
-        self.world.fail_over()
+        let_happen()
         self.run.atomic -= 1
-        self._note("failover", is_over=True)
+        self._note(what, is_over=True)
 
     def _roll(self, what: Break) -> None:
         """

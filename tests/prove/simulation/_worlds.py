@@ -108,6 +108,11 @@ class World(Protocol):
         Lose the server, and go on with its standby.
         """
 
+    def lose_all(self) -> None:
+        """
+        Lose every row.
+        """
+
     def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:
         """
         Ask whether attempts have started.

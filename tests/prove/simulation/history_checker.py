@@ -408,6 +408,9 @@ class _Checker:
     def _fault(self, event: Fault) -> None:
         if "failed" in event.what or "orderly" in event.what:
             self._add("lost", event.at, event.what)
+        if event.what == "emptied":  # what was there is lost; what comes from here on is judged as before
+            for gone in (self._model.jobs, self._model.away, self._waiting, self._paused, self._stopped):
+                gone.clear()
 
     def _add(self, kind: str, at: int, what: str) -> None:
         self.violations.append(Violation(kind, at, what))
