@@ -231,6 +231,35 @@ is_over = True
 
 
 @needs_fork
+def test_a_fork_amid_first_uses(kind):
+    """
+    Nor is one that was forked while other threads used something for the first time in their process.
+    """
+    expect(
+        FORK
+        + """
+def trial():
+    sys.setswitchinterval(1e-6)
+    fresh = TimerWheel(wheel={wheel}, on_expire=lambda *_: None)
+    begin = threading.Barrier(9)
+    def hammer(number):
+        begin.wait()
+        for _ in range(20):
+            fresh.set(number, "value", 3600)
+            fresh.move(number, 3600)
+    for number in range(8):
+        threading.Thread(target=hammer, args=(number,), daemon=True).start()
+    begin.wait()
+    in_child(lambda: (fresh.set(1, "value", 3600), fresh.move(1, 3600)))
+for _ in range(100):
+    in_child(trial)
+""".replace("{wheel}", WHEELS[kind]),
+        kind,
+        "child ended with 0\n" * 200,
+    )
+
+
+@needs_fork
 def test_a_fork_in_a_callback(kind):
     """
     A child forked inside a callback goes on with it and finds the wheel closed; the parent's batch goes on too.

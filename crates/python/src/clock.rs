@@ -1,11 +1,11 @@
 //! Reading the clock, and seconds in nanoseconds: the fast path of `tickwheel.clock`.
 
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyDeltaAccess};
 use tickwheel_core::NEVER;
 
+use crate::cpython::name::intern;
 use crate::system_clock::SystemClock;
 
 /// Where an engine's time comes from.

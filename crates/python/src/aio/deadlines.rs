@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 use tickwheel_core::{Id, Pop, Wheel};
@@ -18,6 +17,7 @@ use crate::aio::time::{deadline_of, Time};
 use crate::aio::timeout_object::TimeoutObject;
 use crate::clock::seconds;
 use crate::cpython::cell::GilCell;
+use crate::cpython::name::intern;
 use crate::system_clock::SystemClock;
 
 /// A strong reference to a pending timeout, which must be released by hand.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -19,6 +18,7 @@ use crate::aio::loop_type::prepare;
 use crate::aio::time::{Genuine, Reader};
 use crate::aio::turn;
 use crate::cpython::cell::GilCell;
+use crate::cpython::name::intern;
 use crate::cpython::reports::{checked, stats_dict};
 use crate::system_clock::SystemClock;
 

@@ -2,7 +2,6 @@
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -12,6 +11,7 @@ use crate::aio::time::deadline_of;
 use crate::cpython::cell::guard;
 use crate::cpython::errors::raise;
 use crate::cpython::fast_methods::{fast, FastMethods};
+use crate::cpython::name::intern;
 use crate::cpython::type_builder::Table;
 
 unsafe extern "C" fn call_at(

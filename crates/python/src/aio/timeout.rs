@@ -4,7 +4,6 @@ use std::ptr::null_mut;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::aio::deadlines::Deadlines;
@@ -13,6 +12,7 @@ use crate::aio::running::{current_task, running_loop};
 use crate::aio::time::deadline_of;
 use crate::aio::timeout_object::{new, Phase, TimeoutObject};
 use crate::cpython::errors::raise;
+use crate::cpython::name::intern;
 
 /// `timeout(delay)`; `delay` is borrowed.
 ///

@@ -3,11 +3,11 @@
 use std::ptr::null_mut;
 
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::aio::handle::put;
 use crate::cpython::free_list::FreeList;
+use crate::cpython::name::intern;
 use crate::cpython::type_builder::KnownType;
 
 /// Where a timeout is in its life; the names are those that its `repr` shows.

@@ -5,7 +5,6 @@ use std::ptr::null_mut;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::aio::step::makers;
@@ -13,6 +12,7 @@ use crate::aio::timeout::{after, at};
 use crate::aio::timeout_object::{clear, dealloc, traverse, Phase, TimeoutObject, TYPE};
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{fast, of_one, plain, FastMethods};
+use crate::cpython::name::intern;
 use crate::cpython::type_builder::{Table, TypeBuilder};
 
 unsafe extern "C" fn reschedule(object: *mut ffi::PyObject, when: *mut ffi::PyObject) -> *mut ffi::PyObject {

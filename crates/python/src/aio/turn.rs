@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyType};
@@ -14,6 +13,7 @@ use crate::aio::event_loop::{Pending, TimerLoop};
 use crate::aio::handle::{layout, leave, share_context, tail, HandleObject};
 use crate::aio::time::Genuine;
 use crate::cpython::call::call;
+use crate::cpython::name::intern;
 
 /// Entries that a turn may file again before it gives way to I/O: about a millisecond's worth.
 const WORK: usize = 32_768;

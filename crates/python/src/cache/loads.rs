@@ -1,10 +1,10 @@
 //! What loads need of a cache: how good a value is, and whether a key was written while its value was loaded.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Ticket, NEVER};
 
 use crate::cache::object::{Cache, Entry, Life, Put, Unless};
+use crate::cpython::name::intern;
 
 impl Cache {
     /// The value of a key, also after its life as long as it is kept, and how many nanoseconds of that are left: none, or fewer, when it

@@ -2,7 +2,6 @@
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tickwheel_core::{tag_of, Ticket};
@@ -12,6 +11,7 @@ use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Reason, Store};
 use crate::cpython::cell::GilCell;
+use crate::cpython::name::intern;
 use crate::cpython::reports::checked;
 
 #[pymethods]

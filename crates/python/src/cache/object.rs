@@ -4,7 +4,6 @@
 //! after (hooks, dropping what has left), and a key that comes back in finds the cache whole.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Id, Ticket, NEVER};
 
@@ -13,6 +12,7 @@ use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Left, Reason, Store, Terms};
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
+use crate::cpython::name::intern;
 
 /// So many due entries a lookup or a set removes on its way: 50 us or so. The rest waits for the next one, or for the driver.
 const ON_THE_WAY: usize = 256;

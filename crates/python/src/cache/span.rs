@@ -1,10 +1,10 @@
 //! How long a single entry is to live: `ttl` of `set`, `set_many` and `touch`, in nanoseconds.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::cache::object::Cache;
 use crate::clock::to_ns;
+use crate::cpython::name::intern;
 
 impl Cache {
     /// A life in nanoseconds. Zero is also what is negative, which Python refuses.

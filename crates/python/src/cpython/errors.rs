@@ -1,8 +1,9 @@
 //! The exceptions of `tickwheel.errors`, raised from here.
 
 use pyo3::call::PyCallArgs;
-use pyo3::intern;
 use pyo3::prelude::*;
+
+use crate::cpython::name::intern;
 
 /// Make the exception `tickwheel.errors.NAME(*facts)`; it builds its own message.
 #[cold]

@@ -3,12 +3,12 @@
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
 use tickwheel_core::{Id, NEVER};
 
 use crate::clock::to_ns;
+use crate::cpython::name::intern;
 use crate::timers::coroutine;
 use crate::timers::engine::Engine;
 use crate::timers::handle::TimerObject;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 
+use crate::cpython::name::intern;
 use crate::cpython::type_builder::KnownType;
 use crate::timers::engine::Engine;
 

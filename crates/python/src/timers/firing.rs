@@ -2,12 +2,12 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use tickwheel_core::{Expired, Id, Pop};
 
 use crate::cpython::call::Call;
 use crate::cpython::errors::raise;
+use crate::cpython::name::intern;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, FIRED, FIRING};

@@ -1,9 +1,10 @@
 //! Ids as an `array.array("q")`, filled in place.
 
 use pyo3::buffer::PyBuffer;
-use pyo3::intern;
 use pyo3::prelude::*;
 use tickwheel_core::Id;
+
+use crate::cpython::name::intern;
 
 /// An array that nobody else knows yet, with its places.
 pub(crate) struct IdArray<'py> {

@@ -1,12 +1,12 @@
 //! What was still pending when a wheel was drained, closed or collected.
 
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use tickwheel_core::{Expired, Id, NEVER};
 
 use crate::clock::seconds;
+use crate::cpython::name::intern;
 use crate::cpython::reports::checked_limit;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED};

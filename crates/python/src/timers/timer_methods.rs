@@ -3,7 +3,6 @@
 use std::ffi::c_void;
 
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use tickwheel_core::NEVER;
@@ -11,6 +10,7 @@ use tickwheel_core::NEVER;
 use crate::clock::{seconds, to_ns};
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{of_one, plain, FastMethods};
+use crate::cpython::name::intern;
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING};

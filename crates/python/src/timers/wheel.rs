@@ -2,13 +2,13 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList};
 use tickwheel_core::{Expired, Id, Pop, Wheel as Core};
 
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
+use crate::cpython::name::intern;
 use crate::cpython::reports::{checked, checked_limit, levels_list, stats_dict};
 
 /// The hierarchical wheel of `crates/wheel`: 64 slots a level, exact deadlines, everything in O(1).
