@@ -6,6 +6,7 @@ mod cache;
 mod clock;
 mod cpython;
 mod memory;
+mod name;
 mod system_clock;
 mod timers;
 

@@ -18,8 +18,8 @@ use crate::aio::loop_type::prepare;
 use crate::aio::time::{Genuine, Reader};
 use crate::aio::turn;
 use crate::cpython::cell::GilCell;
-use crate::cpython::name::intern;
 use crate::cpython::reports::{checked, stats_dict};
+use crate::name::intern;
 use crate::system_clock::SystemClock;
 
 #[pymethods]

@@ -11,8 +11,8 @@ use crate::aio::time::deadline_of;
 use crate::cpython::cell::guard;
 use crate::cpython::errors::raise;
 use crate::cpython::fast_methods::{fast, FastMethods};
-use crate::cpython::name::intern;
 use crate::cpython::type_builder::Table;
+use crate::name::intern;
 
 unsafe extern "C" fn call_at(
     slf: *mut ffi::PyObject,

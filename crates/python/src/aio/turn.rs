@@ -13,7 +13,7 @@ use crate::aio::event_loop::{Pending, TimerLoop};
 use crate::aio::handle::{layout, leave, share_context, tail, HandleObject};
 use crate::aio::time::Genuine;
 use crate::cpython::call::call;
-use crate::cpython::name::intern;
+use crate::name::intern;
 
 /// Entries that a turn may file again before it gives way to I/O: about a millisecond's worth.
 const WORK: usize = 32_768;

@@ -11,8 +11,8 @@ use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Reason, Store};
 use crate::cpython::cell::GilCell;
-use crate::cpython::name::intern;
 use crate::cpython::reports::checked;
+use crate::name::intern;
 
 #[pymethods]
 impl Cache {

@@ -3,7 +3,7 @@
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 
-use crate::cpython::name::intern;
+use crate::name::intern;
 
 /// Make the exception `tickwheel.errors.NAME(*facts)`; it builds its own message.
 #[cold]

@@ -6,7 +6,6 @@ pub(crate) mod errors;
 pub(crate) mod fast_methods;
 pub(crate) mod free_list;
 pub(crate) mod member;
-pub(crate) mod name;
 pub(crate) mod record;
 pub(crate) mod reports;
 pub(crate) mod type_builder;

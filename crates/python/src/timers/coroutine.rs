@@ -7,8 +7,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::cpython::name::intern;
 use crate::cpython::type_builder::KnownType;
+use crate::name::intern;
 use crate::timers::engine::Engine;
 
 extern "C" {

@@ -6,8 +6,8 @@ use pyo3::types::{PyList, PyTuple};
 use tickwheel_core::{Expired, Id, NEVER};
 
 use crate::clock::seconds;
-use crate::cpython::name::intern;
 use crate::cpython::reports::checked_limit;
+use crate::name::intern;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED};
 use crate::timers::payload::{Held, Payload};

@@ -44,7 +44,7 @@ impl Name {
 /// The interned string of a literal, made on first use.
 macro_rules! intern {
     ($py:expr, $text:expr) => {{
-        static NAME: $crate::cpython::name::Name = $crate::cpython::name::Name::new($text);
+        static NAME: $crate::name::Name = $crate::name::Name::new($text);
         NAME.bind($py)
     }};
 }
