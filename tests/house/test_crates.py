@@ -12,7 +12,7 @@ import pytest
 
 ROOMS = ("cpython", "timers", "cache", "aio")
 # Lowest first; the rooms are above them, and beside each other.
-FOUNDATION = ("memory", "name", "system_clock", "clock", "cpython")
+FOUNDATION = ("memory", "once", "system_clock", "clock", "cpython")
 NO_REASON = re.compile(r"(?i)\bas (above|below|before|the caller says)\b|\bas (in )?`\w+`[.;,]|\blikewise\b")
 
 

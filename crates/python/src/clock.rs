@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyDeltaAccess};
 use tickwheel_core::NEVER;
 
-use crate::name::intern;
+use crate::once::intern;
 use crate::system_clock::SystemClock;
 
 /// Where an engine's time comes from.

@@ -6,7 +6,7 @@ mod cache;
 mod clock;
 mod cpython;
 mod memory;
-mod name;
+mod once;
 mod system_clock;
 mod timers;
 

@@ -17,7 +17,7 @@ use crate::aio::time::{deadline_of, Time};
 use crate::aio::timeout_object::TimeoutObject;
 use crate::clock::seconds;
 use crate::cpython::cell::GilCell;
-use crate::name::intern;
+use crate::once::intern;
 use crate::system_clock::SystemClock;
 
 /// A strong reference to a pending timeout, which must be released by hand.

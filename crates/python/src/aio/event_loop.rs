@@ -1,10 +1,10 @@
 //! `TimerLoop`: what `tickwheel.aio.EventLoop` inherits beside asyncio's selector loop. Its timers live here, in the wheel.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 use tickwheel_core::{Expired, Id, Wheel};
 
@@ -48,7 +48,7 @@ pub(crate) struct TimerLoop {
     pub(crate) call_at: Genuine,
     /// What was assigned to the loop itself, as tests do that freeze its time; watched by `__setattr__`.
     pub(crate) own: Own,
-    pub(crate) alarm: PyOnceLock<Py<Alarm>>,
+    pub(crate) alarm: OnceLock<Py<Alarm>>,
     /// Whether the last turn left timers due, because it had done enough.
     pub(crate) is_behind: AtomicBool,
 }
@@ -142,11 +142,10 @@ impl TimerLoop {
     }
 
     pub(crate) fn pause_until(&self, object: &Bound<'_, PyAny>, deadline: u64) -> PyResult<Option<f64>> {
-        let py = object.py();
         let when = seconds(deadline);
         match self.now(object)? {
             Time::System(now) if now >= deadline => Ok(Some(0.0)),
-            Time::System(now) => match self.alarm.get(py) {
+            Time::System(now) => match self.alarm.get() {
                 Some(alarm) => alarm.get().set(deadline).map(|()| None),
                 None => Ok(Some(((deadline - now) as f64 / 1e9).min(PAUSE_MAX_S))),
             },

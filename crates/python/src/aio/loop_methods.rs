@@ -2,12 +2,12 @@
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tickwheel_core::{Wheel, NEVER};
 
@@ -19,7 +19,7 @@ use crate::aio::time::{Genuine, Reader};
 use crate::aio::turn;
 use crate::cpython::cell::GilCell;
 use crate::cpython::reports::{checked, stats_dict};
-use crate::name::intern;
+use crate::once::intern;
 use crate::system_clock::SystemClock;
 
 #[pymethods]
@@ -34,15 +34,15 @@ impl TimerLoop {
             reader: Reader::new(py)?,
             call_at: Genuine::new(intern!(py, "call_at"), py.get_type::<Self>().getattr("call_at")?),
             own: Own::default(),
-            alarm: PyOnceLock::new(),
+            alarm: OnceLock::new(),
             is_behind: AtomicBool::new(false),
         })
     }
 
     /// Wake the selector by *alarm* instead of its own timeout, which may be too coarse.
     #[pyo3(name = "_set_alarm")]
-    fn set_alarm(&self, py: Python<'_>, alarm: Py<Alarm>) -> PyResult<()> {
-        self.alarm.set(py, alarm).map_err(|_| PyRuntimeError::new_err("the loop has an alarm already"))
+    fn set_alarm(&self, alarm: Py<Alarm>) -> PyResult<()> {
+        self.alarm.set(alarm).map_err(|_| PyRuntimeError::new_err("the loop has an alarm already"))
     }
 
     fn __setattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -65,7 +65,7 @@ impl TimerLoop {
         }
         match this.state.with(py, |state| state.wheel.next_expiration()) {
             Some(deadline) => this.pause_until(slf.as_any(), deadline),
-            None => this.alarm.get(py).map_or(Ok(()), |alarm| alarm.get().set(NEVER)).map(|()| None),
+            None => this.alarm.get().map_or(Ok(()), |alarm| alarm.get().set(NEVER)).map(|()| None),
         }
     }
 
@@ -130,9 +130,7 @@ impl TimerLoop {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // SAFETY: the collector holds the GIL, under which the cell was set.
-        let py = unsafe { Python::assume_attached() };
-        if let Some(alarm) = self.alarm.get(py) {
+        if let Some(alarm) = self.alarm.get() {
             visit.call(alarm)?;
         }
         let mut show = |object: *mut ffi::PyObject| {

@@ -1,9 +1,12 @@
 //! The running loop and the running task, as asyncio of this Python has them.
 
+use std::sync::OnceLock;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
+
+use crate::once::made_once;
 
 /// How to learn which task is running.
 enum Tasks {
@@ -19,12 +22,12 @@ struct Asyncio {
     tasks: Tasks,
 }
 
-static ASYNCIO: PyOnceLock<Asyncio> = PyOnceLock::new();
+static ASYNCIO: OnceLock<Asyncio> = OnceLock::new();
 
 impl Asyncio {
     #[inline]
     fn get(py: Python<'_>) -> PyResult<&Self> {
-        ASYNCIO.get_or_try_init(py, || {
+        made_once(&ASYNCIO, || {
             // Of the native module: the table of `asyncio.tasks` is still there in 3.14, and empty.
             let native = py.import("_asyncio")?;
             let tasks = match native.getattr_opt("_current_tasks")? {

@@ -12,7 +12,7 @@ use crate::cpython::cell::guard;
 use crate::cpython::errors::raise;
 use crate::cpython::fast_methods::{fast, FastMethods};
 use crate::cpython::type_builder::Table;
-use crate::name::intern;
+use crate::once::intern;
 
 unsafe extern "C" fn call_at(
     slf: *mut ffi::PyObject,

@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyString, PyType};
 use tickwheel_core::NEVER;
 
 use crate::clock::{float_to_ns, seconds};
-use crate::name::intern;
+use crate::once::intern;
 use crate::system_clock::SystemClock;
 
 /// Whether a class still has the attribute that was found at the start, patched neither there nor in a base nor overridden.

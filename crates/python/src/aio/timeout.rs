@@ -12,7 +12,7 @@ use crate::aio::running::{current_task, running_loop};
 use crate::aio::time::deadline_of;
 use crate::aio::timeout_object::{new, Phase, TimeoutObject};
 use crate::cpython::errors::raise;
-use crate::name::intern;
+use crate::once::intern;
 
 /// `timeout(delay)`; `delay` is borrowed.
 ///

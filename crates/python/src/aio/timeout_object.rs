@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::aio::handle::put;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::KnownType;
-use crate::name::intern;
+use crate::once::intern;
 
 /// Where a timeout is in its life; the names are those that its `repr` shows.
 #[derive(Clone, Copy, PartialEq)]

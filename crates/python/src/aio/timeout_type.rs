@@ -13,7 +13,7 @@ use crate::aio::timeout_object::{clear, dealloc, traverse, Phase, TimeoutObject,
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{fast, of_one, plain, FastMethods};
 use crate::cpython::type_builder::{Table, TypeBuilder};
-use crate::name::intern;
+use crate::once::intern;
 
 unsafe extern "C" fn reschedule(object: *mut ffi::PyObject, when: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a timeout, which the caller keeps, with an object.

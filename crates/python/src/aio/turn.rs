@@ -1,11 +1,11 @@
 //! One turn of an `EventLoop`: what is due goes into `_ready`, and what was ready is run.
 
 use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyType};
 use tickwheel_core::Pop;
 
@@ -13,7 +13,7 @@ use crate::aio::event_loop::{Pending, TimerLoop};
 use crate::aio::handle::{layout, leave, share_context, tail, HandleObject};
 use crate::aio::time::Genuine;
 use crate::cpython::call::call;
-use crate::name::intern;
+use crate::once::{intern, made_once};
 
 /// Entries that a turn may file again before it gives way to I/O: about a millisecond's worth.
 const WORK: usize = 32_768;
@@ -88,11 +88,11 @@ struct RunWatch {
     genuine: [Genuine; 3],
 }
 
-static RUN_WATCH: PyOnceLock<RunWatch> = PyOnceLock::new();
+static RUN_WATCH: OnceLock<RunWatch> = OnceLock::new();
 
 impl RunWatch {
     fn get(py: Python<'_>) -> PyResult<&Self> {
-        RUN_WATCH.get_or_try_init(py, || {
+        made_once(&RUN_WATCH, || {
             let layout = layout();
             let kinds = [&layout.bases[0], &layout.kind, &layout.bases[1]].map(|kind| kind.clone_ref(py));
             let name = intern!(py, "_run");

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Ticket, NEVER};
 
 use crate::cache::object::{Cache, Entry, Life, Put, Unless};
-use crate::name::intern;
+use crate::once::intern;
 
 impl Cache {
     /// The value of a key, also after its life as long as it is kept, and how many nanoseconds of that are left: none, or fewer, when it

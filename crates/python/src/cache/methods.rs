@@ -12,7 +12,7 @@ use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Reason, Store};
 use crate::cpython::cell::GilCell;
 use crate::cpython::reports::checked;
-use crate::name::intern;
+use crate::once::intern;
 
 #[pymethods]
 impl Cache {

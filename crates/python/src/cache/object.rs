@@ -12,7 +12,7 @@ use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Left, Reason, Store, Terms};
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
-use crate::name::intern;
+use crate::once::intern;
 
 /// So many due entries a lookup or a set removes on its way: 50 us or so. The rest waits for the next one, or for the driver.
 const ON_THE_WAY: usize = 256;

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use crate::cache::object::Cache;
 use crate::clock::to_ns;
-use crate::name::intern;
+use crate::once::intern;
 
 impl Cache {
     /// A life in nanoseconds. Zero is also what is negative, which Python refuses.

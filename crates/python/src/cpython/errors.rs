@@ -3,7 +3,7 @@
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 
-use crate::name::intern;
+use crate::once::intern;
 
 /// Make the exception `tickwheel.errors.NAME(*facts)`; it builds its own message.
 #[cold]

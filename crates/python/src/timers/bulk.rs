@@ -8,7 +8,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
 use tickwheel_core::{Id, NEVER};
 
 use crate::clock::to_ns;
-use crate::name::intern;
+use crate::once::intern;
 use crate::timers::coroutine;
 use crate::timers::engine::Engine;
 use crate::timers::handle::TimerObject;

@@ -8,7 +8,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::cpython::type_builder::KnownType;
-use crate::name::intern;
+use crate::once::intern;
 use crate::timers::engine::Engine;
 
 extern "C" {

@@ -7,7 +7,7 @@ use tickwheel_core::{Expired, Id, Pop};
 
 use crate::cpython::call::Call;
 use crate::cpython::errors::raise;
-use crate::name::intern;
+use crate::once::intern;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, FIRED, FIRING};

@@ -4,7 +4,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use tickwheel_core::Id;
 
-use crate::name::intern;
+use crate::once::intern;
 
 /// An array that nobody else knows yet, with its places.
 pub(crate) struct IdArray<'py> {

@@ -19,7 +19,7 @@ use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{fast, FastMethods};
 use crate::cpython::member::offset_of_member;
 use crate::cpython::type_builder::Table;
-use crate::name::intern;
+use crate::once::intern;
 use crate::timers::engine::Engine;
 use crate::timers::handle::TimerObject;
 use crate::timers::timer::TYPE;

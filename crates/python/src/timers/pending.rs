@@ -7,7 +7,7 @@ use tickwheel_core::{Expired, Id, NEVER};
 
 use crate::clock::seconds;
 use crate::cpython::reports::checked_limit;
-use crate::name::intern;
+use crate::once::intern;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED};
 use crate::timers::payload::{Held, Payload};

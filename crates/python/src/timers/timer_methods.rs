@@ -11,7 +11,7 @@ use crate::clock::{seconds, to_ns};
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{of_one, plain, FastMethods};
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
-use crate::name::intern;
+use crate::once::intern;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING};
 use crate::timers::pending::parts;

@@ -9,7 +9,7 @@ use tickwheel_core::{Expired, Id, Pop, Wheel as Core};
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
 use crate::cpython::reports::{checked, checked_limit, levels_list, stats_dict};
-use crate::name::intern;
+use crate::once::intern;
 
 /// The hierarchical wheel of `crates/wheel`: 64 slots a level, exact deadlines, everything in O(1).
 #[pyclass(frozen, weakref, module = "tickwheel._core")]
