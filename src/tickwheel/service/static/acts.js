@@ -69,8 +69,8 @@ export async function replayAll(jobs) {
 
 // Set the job with other `fields`; what has a new rule is due by that.
 export async function change(job, fields, onChange) {
-  const hasNewRule = "cron" in fields ? fields.cron !== job.recurrence.cron || fields.tz !== job.recurrence.tz : "every" in fields;
-  const changed = await setAgain(job, { fields, generation: job.generation, keepsInstant: !hasNewRule });
+  const keepsInstant = !("cron" in fields || "every" in fields);
+  const changed = await setAgain(job, { fields, generation: job.generation, keepsInstant });
   toast(`Changed ${job.key}`, async () => (await setAgain(job, { generation: changed.generation }), onChange()));
 }
 

@@ -10,29 +10,26 @@ export function edit(job, onDone) {
   const text = JSON.stringify(job.payload, null, 2);
   const form = el("form", { class: "edit" },
     el("label", {}, "Payload, as JSON", el("textarea", { name: "payload", rows: Math.min(12, text.split("\n").length + 1), spellcheck: "false", autocomplete: "off" }, text)),
-    ...rule(job.recurrence),
+    ...ruleFields(job.recurrence),
     el("button", { type: "submit", class: "primary" }, "Save"),
   );
   const field = form.elements.payload;
   field.addEventListener("input", () => field.setCustomValidity(flaw(field.value)));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const { payload, ...fields } = Object.fromEntries(new FormData(form));
-    if (await attempt(() => change(job, { payload: exact(payload), ...changed(fields, job.recurrence) }, onDone))) onDone();
+    const rule = [...form.elements].filter(({ name }) => name && name !== "payload");
+    const isNew = rule.some((input) => input.value !== input.defaultValue); // a rule that stays keeps the phase and the instant
+    const fields = isNew ? Object.fromEntries(rule.map(({ name, value }) => [name, value])) : {};
+    if (await attempt(() => change(job, { payload: exact(field.value), ...fields }, onDone))) onDone();
   });
   return el("details", { class: "writes" }, el("summary", {}, "Edit"), form);
 }
 
-function rule(recurrence) {
+function ruleFields(recurrence) {
   if (!recurrence) return [];
   const input = (name, label, value) => el("label", {}, label, el("input", { name, value, required: true, spellcheck: "false", autocomplete: "off" }));
   if (recurrence.cron) return [input("cron", "Cron line", recurrence.cron), input("tz", "in the zone", recurrence.tz)];
   return [input("every", "Every", `${recurrence.every_ms / 1000}s`)];
-}
-
-// What of the rule is another one now: an interval that stays keeps its phase.
-function changed(fields, recurrence) {
-  return fields.every === `${recurrence?.every_ms / 1000}s` ? {} : fields;
 }
 
 function flaw(text) {

@@ -33,7 +33,8 @@ export class Near {
     for (const level of wheel.levels) level.since = now_ms() - level.into_ns / 1e6;
     if (performance.now() - this.far_at >= FAR_MS) {
       this.far_at = performance.now();
-      await Promise.all(wheel.levels.filter(isFar).map((level) => this.askStore(level)));
+      // What the store cannot say now stays as it was said last; the near rings need no store.
+      await Promise.all(wheel.levels.filter(isFar).map((level) => this.askStore(level).catch(() => null)));
     }
     this.show(wheel);
   }

@@ -15,7 +15,7 @@ export class Palette {
     this.commands = commands.map(([text, run]) => ({ text, run }));
     this.onJob = onJob;
     this.asked = 0;
-    input.addEventListener("input", () => this.find());
+    input.addEventListener("input", () => (this.chosen = 0, this.find()));
     input.addEventListener("keydown", (event) => this.press(event));
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
     addEventListener("keydown", (event) => {
@@ -27,6 +27,7 @@ export class Palette {
 
   open() {
     input.value = "";
+    this.chosen = 0;
     dialog.showModal();
     this.find();
   }
@@ -48,7 +49,7 @@ export class Palette {
     list.replaceChildren(...found.map(({ text, hint = "" }, place) =>
       el("li", { role: "option", id: `palette-${place}`, onclick: () => this.run(place) }, el("span", {}, text), el("span", { class: "hint" }, hint))));
     byId("palette-none").hidden = found.length > 0;
-    this.choose(Math.min(this.chosen ?? 0, found.length - 1));
+    this.choose(Math.min(this.chosen, found.length - 1));
   }
 
   choose(place) {
@@ -62,7 +63,7 @@ export class Palette {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) this.choose((this.chosen + step + this.found.length) % this.found.length);
     else if (event.key === "Enter") this.run(this.chosen);
-    else return void (event.key.length === 1 && (this.chosen = 0));
+    else return;
     event.preventDefault();
   }
 

@@ -10,12 +10,17 @@ const KEPT = 50;
 const dialog = byId("acts"), opener = byId("show-acts");
 const acts = []; // what was done in this tab, the newest first
 
+// Say that something was done, and keep it in the list.
 export function toast(text, undo) {
-  const act = { text: printable(text), at: now_ms(), undo };
+  const act = { text, at: now_ms(), undo };
   acts.unshift(act);
   acts.splice(KEPT);
   opener.hidden = false;
-  const note = el("p", { class: "toast" }, el("span", {}, act.text), undoButton(act, () => note.remove()));
+  show(act);
+}
+
+function show(act) {
+  const note = el("p", { class: "toast" }, el("span", {}, printable(act.text)), undoButton(act, () => note.remove()));
   byId("toasts").append(note);
   const end = () => note.remove();
   let timer = setTimeout(end, STAYS_MS);
@@ -26,7 +31,7 @@ export function toast(text, undo) {
 }
 
 export function showActs() {
-  const row = (act) => el("li", {}, el("span", { class: "when" }, clockTime(act.at)), el("span", {}, act.text), undoButton(act, showActs));
+  const row = (act) => el("li", {}, el("span", { class: "when" }, clockTime(act.at)), el("span", {}, printable(act.text)), undoButton(act, showActs));
   byId("acts-list").replaceChildren(...acts.map(row));
   byId("acts-none").hidden = acts.length > 0;
   if (!dialog.open) dialog.showModal();
@@ -55,7 +60,7 @@ export async function attempt(action, isSilent = ({ status }) => status === 401)
     await action();
     return true;
   } catch (error) {
-    if (!isSilent(error)) toast(error.remedy && !error.message.includes(error.remedy) ? `${error.message}: ${error.remedy}` : error.message);
+    if (!isSilent(error)) show({ text: error.remedy && !error.message.includes(error.remedy) ? `${error.message}: ${error.remedy}` : error.message });
     return false;
   }
 }
