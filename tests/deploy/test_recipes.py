@@ -84,3 +84,29 @@ def test_the_arguments_of_kubernetes(deploy, capsys):
     shown = capsys.readouterr().out
     assert "--allow-host" in shown
     assert "TICKWHEEL_STORE" in shown
+
+
+def test_compose(deploy, capsys):
+    """
+    The command line takes what starts a node, nginx finds the nodes and its certificate, and all variables are told.
+    """
+    text = (deploy / "compose.yaml").read_text("utf-8")
+    services = yaml.safe_load(text)["services"]
+    nodes = {name: each for name, each in services.items() if "build" in each}
+    assert len(nodes) == (deploy / "nginx.conf").read_text("utf-8").count("server 10.0.0.")
+    assert services["nginx"]["depends_on"] == list(nodes)
+    for node in nodes.values():
+        assert (deploy / node["build"]["context"] / node["build"]["dockerfile"]).is_file()
+        assert float(node["stop_grace_period"].removesuffix("s")) > ServiceOptions().stop_timeout_s
+        assert app.run(["serve", *node["command"], "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert set(node["environment"]) == {"TICKWHEEL_STORE", "TICKWHEEL_WRITE_TOKEN"}
+        assert "TICKWHEEL_STORE" in shown
+        assert list(node["depends_on"]) == ["postgres"]
+        store, database = node["environment"]["TICKWHEEL_STORE"], services["postgres"]["environment"]
+        url = f"postgresql://{database['POSTGRES_USER']}:{database['POSTGRES_PASSWORD']}@postgres/"
+        assert store == url + database["POSTGRES_DB"]
+    for volume in services["nginx"]["volumes"]:
+        source, inside, _ = volume.split(":")
+        assert (deploy / source).is_file() or f" {inside}/tickwheel.crt;" in (deploy / "nginx.conf").read_text("utf-8")
+    assert set(re.findall(r"\$\{(\w+)\}", text)) == set(re.findall(r"^#   (\w+)  ", text, re.MULTILINE))

@@ -11,11 +11,12 @@ import json
 import os
 import queue
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,24 @@ def postgres_url() -> Iterator[str]:
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
     with contextlib.contextmanager(servers.lent)(servers.Postgres) as make:
         yield make().url("postgres")
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory) -> Callable[..., tuple[str, str]]:
+    """
+    Return what makes the files of a certificate for loopback and of its key, with what is passed to openssl besides.
+    """
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+
+    def make(*more: str, key: str = "key.pem") -> tuple[str, str]:
+        folder = tmp_path_factory.mktemp("tls")
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=127.0.0.1"]
+        command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", folder / "cert.pem", "-keyout", folder / key]
+        subprocess.run([*command, *(more or ["-nodes"])], check=True, capture_output=True, timeout=60)
+        return str(folder / "cert.pem"), str(folder / key)
+
+    return make
 
 
 @pytest.fixture(scope="module")

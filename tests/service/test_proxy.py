@@ -25,10 +25,7 @@ TOKEN = "w" * 40
 LEASE_S = 2
 PATIENCE_S = 60
 
-pytestmark = [
-    pytest.mark.skipif(NGINX is None, reason="nginx is not installed: make servers"),
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed"),
-]
+pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed: make servers")
 
 
 @pytest.fixture
@@ -45,20 +42,17 @@ def nodes(start, tmp_path, postgres_url):
 
 
 @pytest.fixture
-def proxy(nodes, tmp_path):
+def proxy(nodes, tmp_path, certificate):
     """
     Start nginx before the nodes, and return what asks it.
     """
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-nodes", "-subj", "/CN=127.0.0.1"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", cert, "-keyout", key]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    cert, key = certificate()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     servers = iter(nodes)
     site = re.sub(r"10\.0\.0\.\d:8765", lambda _: f"127.0.0.1:{next(servers).port}", CONF.read_text())
-    site = site.replace("443", f"127.0.0.1:{port}").replace("/etc/nginx/tls/tickwheel.crt", str(cert))
-    site = site.replace("/etc/nginx/tls/tickwheel.key", str(key))
+    site = site.replace("443", f"127.0.0.1:{port}").replace("/etc/nginx/tls/tickwheel.crt", cert)
+    site = site.replace("/etc/nginx/tls/tickwheel.key", key)
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     folders = "".join(f"{kind}_temp_path {tmp_path / kind};" for kind in kinds)
     conf = tmp_path / "nginx.conf"

@@ -5,7 +5,6 @@ HTTPS: a certificate of one's own, and those that cannot be used.
 from __future__ import annotations
 
 import http.client
-import shutil
 import ssl
 import subprocess
 import sys
@@ -14,24 +13,6 @@ import pytest
 
 from tickwheel.scheduler import Scheduler, StoreError
 from tickwheel.service import CertificateError, ServiceOptions
-
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """
-    Return what makes the files of a certificate for loopback and of its key, with what is passed to openssl besides.
-    """
-
-    def make(*more, key="key.pem"):
-        folder = tmp_path_factory.mktemp("tls")
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=127.0.0.1"]
-        command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", folder / "cert.pem", "-keyout", folder / key]
-        subprocess.run([*command, *(more or ["-nodes"])], check=True, capture_output=True, timeout=60)
-        return str(folder / "cert.pem"), str(folder / key)
-
-    return make
 
 
 def test_https(certificate, start, monkeypatch):

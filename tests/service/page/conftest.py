@@ -61,6 +61,17 @@ class Page:
         """
         return self.browser.execute_script(script, *arguments)
 
+    def fill(self, selector: str, value: str) -> None:
+        """
+        Give the field of *selector* another *value*, as a user's typing or picking does.
+        """
+        script = """
+        const field = document.querySelector(arguments[0]);
+        field.value = arguments[1];
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+        """
+        self.run(script, selector, value)
+
     def click(self, selector: str, text: str | None = None) -> None:
         """
         Click the element of *selector*, with exactly this *text* where it is given, as soon as there is one.

@@ -8,12 +8,6 @@ from datetime import datetime, timedelta
 
 from selenium.webdriver.common.keys import Keys
 
-SET_VALUE = """
-const field = document.querySelector(arguments[0]);
-field.value = arguments[1];
-field.dispatchEvent(new Event("input", { bubbles: true }));
-"""
-
 
 def test_run_the_past_again(server, page):
     """
@@ -25,7 +19,7 @@ def test_run_the_past_again(server, page):
     page.wait_for(lambda: page.texts("#detail-title") == ["past/again"])
     page.click("#detail summary", "Run the past again")
     for name, at in (("since", due_at - timedelta(hours=1)), ("until", due_at - timedelta(minutes=10))):
-        page.run(SET_VALUE, f".backfill [name={name}]", f"{at:%Y-%m-%dT%H:%M:%S}")
+        page.fill(f".backfill [name={name}]", f"{at:%Y-%m-%dT%H:%M:%S}")
     page.click(".backfill button", "Count the runs")
     page.click(".backfill button", "Run 5 runs again")
     page.wait_for(lambda: "Set 5 runs of past/again" in "".join(page.texts(".toast")))
@@ -48,8 +42,8 @@ def test_a_range_that_is_none(server, page):
     server.job("PUT", "past/once", {"delay": 3600, "target": "log"})
     page.browser.get(f"http://{server.host}:{server.port}/#job/past%2Fagain")
     page.click("#detail summary", "Run the past again")
-    page.run(SET_VALUE, ".backfill [name=since]", "2040-01-01T00:00")
-    page.run(SET_VALUE, ".backfill [name=until]", "2040-01-02T00:00")
+    page.fill(".backfill [name=since]", "2040-01-01T00:00")
+    page.fill(".backfill [name=until]", "2040-01-02T00:00")
     page.click(".backfill button", "Count the runs")
     page.wait_for(lambda: "name a range of the past" in "".join(page.texts(".toast")))
     page.browser.get(f"http://{server.host}:{server.port}/#job/past%2Fonce")

@@ -6,12 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-SET_VALUE = """
-const field = document.querySelector(arguments[0]);
-field.value = arguments[1];
-field.dispatchEvent(new Event("input", { bubbles: true }));
-"""
-
 
 def opened(server: Any, page: Any, key: str) -> None:
     """
@@ -30,9 +24,9 @@ def test_payload(server, page):
     body = {"at": "2050-01-01T00:00:00.5Z", "payload": {"to": "a"}, "expires": 60, "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
     opened(server, page, "edited")
-    page.run(SET_VALUE, ".edit textarea", '{"to": ')
+    page.fill(".edit textarea", '{"to": ')
     assert "not JSON" in page.run("return document.querySelector('.edit textarea').validationMessage")
-    page.run(SET_VALUE, ".edit textarea", '{"to": "b", "big": 12345678901234567890}')
+    page.fill(".edit textarea", '{"to": "b", "big": 12345678901234567890}')
     page.click(".edit button", "Save")
     page.wait_for(lambda: "Changed edited" in "".join(page.texts(".toast")))
     after = server.job("GET", "edited").json
@@ -52,13 +46,13 @@ def test_rule(server, page):
     body = {"cron": "0 9 * * *", "tz": "Europe/Berlin", "max_runs": 7, "overlap": "once", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
     opened(server, page, "edited")
-    page.run(SET_VALUE, ".edit textarea", "1")
+    page.fill(".edit textarea", "1")
     page.click(".edit button", "Save")
     page.wait_for(lambda: server.job("GET", "edited").json["payload"] == 1)
     assert server.job("GET", "edited").json["due_at"] == before["due_at"]
     opened(server, page, "edited")
-    page.run(SET_VALUE, ".edit [name=cron]", "30 3 * * *")
-    page.run(SET_VALUE, ".edit [name=tz]", "UTC")
+    page.fill(".edit [name=cron]", "30 3 * * *")
+    page.fill(".edit [name=tz]", "UTC")
     page.click(".edit button", "Save")
     page.wait_for(lambda: server.job("GET", "edited").json["recurrence"]["tz"] == "UTC")
     after = server.job("GET", "edited").json
@@ -75,10 +69,10 @@ def test_interval(server, page):
     """
     server.job("PUT", "edited", {"every": 600, "target": "log"})
     opened(server, page, "edited")
-    page.run(SET_VALUE, ".edit [name=every]", "often")
+    page.fill(".edit [name=every]", "often")
     page.click(".edit button", "Save")
     page.wait_for(lambda: "every is 'often'" in "".join(page.texts(".toast")))
-    page.run(SET_VALUE, ".edit [name=every]", "2h")
+    page.fill(".edit [name=every]", "2h")
     page.click(".edit button", "Save")
     page.wait_for(lambda: server.job("GET", "edited").json["recurrence"]["every_ms"] == 7_200_000)
     server.job("DELETE", "edited")
