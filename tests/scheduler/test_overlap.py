@@ -155,6 +155,32 @@ def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
     assert [round(each) for each in fired(told, 2)] == [60, 120]
 
 
+@pytest.mark.parametrize(("misfire", "expected"), [("once", [60, 240]), ("all", [60, 120, 180, 240])])
+def test_what_was_missed_stops_nothing(make, url, clock, events, until, misfire, expected):  # noqa: PLR0917  fixtures
+    """
+    A run that begins late is stopped for the next instant, and not for those that had passed before it began.
+    """
+    ended = []
+
+    def handler(_payload, firing):
+        is_past = threading.Event()
+        scheduler._core._owner._dispatcher._overtaker._timers.call_later(0, is_past.set)
+        until(is_past.is_set)  # and then so is one that would stop it
+        ended.append(firing.cancelled)
+
+    scheduler = make(url, clock=clock)
+    scheduler.handler("h")(handler)
+    scheduler.set("k", every=60, overlap="cancel", misfire=misfire, handler="h")
+    clock.advance(200)
+    told = events(scheduler)
+    scheduler.start()
+    told.wait_for(lambda: len(ended) == len(expected) - 1)
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == len(ended))
+    clock.advance(40)
+    assert [round(each) for each in fired(told, len(expected))] == expected
+    assert not any(ended)
+
+
 def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
     """
     Who cancels a run that was overtaken and has not ended yet cancels its series, too.

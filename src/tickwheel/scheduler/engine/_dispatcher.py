@@ -324,7 +324,7 @@ class Dispatcher:
         entry.fired_at = self._clock.now()
         if entry.job.recurrence is not None:
             entry.begun_ms = self._elapsed.now_ms(entry.job)
-            self._overtaker.begin(entry)
+            self._overtaker.begin(entry, entry.begun_ms)
 
     def _announce(self, entry: StagedJob) -> None:
         """

@@ -38,11 +38,11 @@ class Overtaker:
         self._lock = resources.runtime.lock()
         self._watched: dict[StagedJob, Timer] = {}
 
-    def begin(self, entry: StagedJob) -> None:
+    def begin(self, entry: StagedJob, begun: int) -> None:
         """
-        Watch over *entry*, which starts, until its end.
+        Watch over *entry*, which starts at *begun*, until its end.
         """
-        limit = _verdict.overtaken_at(entry.job)
+        limit = _verdict.overtaken_at(entry.job, begun)
         if limit is not None:
             self._watch(entry, limit)
 

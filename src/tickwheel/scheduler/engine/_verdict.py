@@ -159,13 +159,13 @@ def stopped(entry: StagedJob, ran: Ran) -> Verdict:
     return Verdict(Settle(entry.job, entry.epoch, error="cancelled while it ran"), Ending.STOPPED)
 
 
-def overtaken_at(job: Job) -> int | None:
+def overtaken_at(job: Job, begun: int) -> int | None:
     """
-    Return when the run of *job* has to stop for the next one, or None if it may go on.
+    Return when the run of *job* that began at *begun* has to stop for the next one, or None if it may go on.
     """
     if job.recurrence is None:
         return None
-    return Recurrence.from_text(job.recurrence).overtaken_at(job.key, job.due_at)
+    return Recurrence.from_text(job.recurrence).overtaken_at(job.key, job.due_at, begun)
 
 
 def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
@@ -191,7 +191,7 @@ def _unless_overtaken(again: Verdict, ran: Ran) -> Verdict:
     Return *again*, or the end of a run that would be tried again only when the next one takes its place.
     """
     settle = again.settle
-    limit = overtaken_at(settle.job)
+    limit = overtaken_at(settle.job, ran.begun)
     if limit is None or settle.due_at is None or settle.due_at < limit:
         return again
     return Verdict(_done(settle.job, settle.epoch, ran, settle.error or _OVERTAKEN), Ending.DIED)

@@ -141,13 +141,15 @@ class Recurrence:
             return self
         return replace(self, run_at=due_at)
 
-    def overtaken_at(self, key: str, due_at: int) -> int | None:
+    def overtaken_at(self, key: str, due_at: int, begun: int) -> int | None:
         """
         Return when the run due at *due_at* has to stop for the next one, or None if it may go on.
+
+        Instants until *begun* were missed: they stop nothing.
         """
         if self.overlap is not Overlap.CANCEL:
             return None
-        return self.next(key, due_at if self.run_at is None else self.run_at)
+        return self.next(key, max(begun, due_at if self.run_at is None else self.run_at))
 
     @property
     def _overlaps(self) -> Overlap:
