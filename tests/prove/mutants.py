@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from series_mutants import lets_it_run_on, makes_up_for_nothing, skips_a_run
 from simulation import _cluster, _table
 from simulation._cluster import Cluster
 from simulation._table import Table
@@ -34,7 +35,6 @@ from tickwheel.scheduler.engine._starter import Starter
 from tickwheel.scheduler.engine.elapsed import Elapsed
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Standing
-from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.stores.contract import Changes
 from tickwheel.scheduler.verbs import writer
 
@@ -262,20 +262,6 @@ def settles_what_never_ran() -> Any:
     return mock.patch.object(Dispatcher, "_run", careless)
 
 
-def skips_a_run() -> Any:
-    """
-    A recurring job leaves out every twentieth instant.
-    """
-    following = Recurrence.following
-    number = itertools.count(1)
-
-    def careless(self: Any, key: str, due_at: int, begun: int, ended: int) -> Any:
-        found = following(self, key, due_at, begun, ended)
-        return following(self, key, found[0], found[0], found[0]) if next(number) % 20 == 0 else found
-
-    return mock.patch.object(Recurrence, "following", careless)
-
-
 def ends_with_its_thread() -> Any:
     """
     What no store should raise ends the thread that asked.
@@ -476,6 +462,8 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "answers_before_the_commit": (answers_before_the_commit, {"answer"}),
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),
     "skips_a_run": (skips_a_run, {"series"}),
+    "makes_up_for_nothing": (makes_up_for_nothing, {"series"}),
+    "lets_it_run_on": (lets_it_run_on, {"series"}),
     "ends_with_its_thread": (ends_with_its_thread, {"lost", "late", "silent"}),
     "takes_a_thread_for_started": (takes_a_thread_for_started, {"lost", "late", "silent"}),
     "samples_the_clock_once": (samples_the_clock_once, {"short"}),

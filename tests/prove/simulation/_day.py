@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
 from tickwheel.scheduler.model import Answer
+from tickwheel.scheduler.recurrence import Overlap
 
 __all__ = [
     "FROM_AFAR",
+    "LONG_EACH_S",
     "QUEUEING",
     "VERSIONED",
     "Ask",
@@ -22,6 +24,7 @@ __all__ = [
     "breaks",
     "from_afar",
     "hangs",
+    "overlaps",
     "pauses",
     "races",
     "scopes",
@@ -42,6 +45,8 @@ _PLANS: Final[list[list[str]]] = [[]] * 14 + [
 ]
 QUEUEING: Final = ("single", "hung")
 """Handlers whose jobs wait for one another."""
+LONG_EACH_S: Final = 600
+"""How far apart the runs are due of which some last longer."""
 VERSIONED: Final = ("first", "second")
 """Handlers of which a node has one or the other."""
 FROM_AFAR: Final = "afar/"
@@ -256,6 +261,22 @@ def series(dice: random.Random) -> list[Ask]:
         }
         for key, rule in rules.items():
             found.append(Ask(dice.uniform(0.0, 60.0), "set", key, _setter(key, plan=_plan(dice, key), **rule)))
+    return found
+
+
+def overlaps(dice: random.Random) -> list[Ask]:
+    """
+    Return the requests for jobs that recur and whose runs may last longer than until the next one is due.
+    """
+    found: list[Ask] = []
+    for policy in Overlap:
+        rule: dict[str, Any] = {
+            "every": LONG_EACH_S,
+            "overlap": policy.value,
+            "misfire": dice.choice(("once", "all", "skip")),
+        }
+        key, takes = f"overlap/{policy}", dice.choice((700.0, 1000.0, 1500.0))
+        found.append(Ask(dice.uniform(0.0, 60.0), "set", key, _setter(key, [], takes, "long", **rule)))
     return found
 
 

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from simulation._day import LONG_EACH_S
 from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
 from simulation._scheduler import SimulatedScheduler
 from simulation._store import How, Line, SimulatedStore, TripError
 from simulation._worlds import World
-from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, History
+from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, History, Returned
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import FiringEvent, JobFired
 from tickwheel.scheduler import DeadLetter, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
@@ -27,7 +28,9 @@ _S: Final = 10**9
 RUNNING_MAX: Final = 200
 """As many as there are keys that are asked for at once, but for those that hang."""
 _HUNG_S: Final = 1_000
-_EVERYWHERE: Final = ("work", "impatient", "single", "hung")
+_SLICE_S: Final = 5
+"""How often a handler that lasts long looks whether it is to stop."""
+_EVERYWHERE: Final = ("work", "impatient", "single", "hung", "long")
 _VERSIONS: Final = ("first", "second")
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 
@@ -58,6 +61,8 @@ class Surroundings:
         self.calls_made: list[str] = []
         self.calls = 0
         self.snoozed: set[tuple[str, int]] = set()
+        self.is_over = False
+        """Whether no run lasts long any more."""
 
 
 class Node:
@@ -230,19 +235,23 @@ class Node:
         run, history, world = self._around.run, self._around.history, self._around.world
         snoozed = self._around.snoozed
 
+        def begin(payload: Any, firing: Firing) -> tuple[str, str, int, int]:
+            name = (machine.name, firing.job.key, firing.job.generation, firing.attempt)
+            history.add(Fired(run.now_ns, *name, firing.job.due_at, world.now_ms(), payload))
+            return name
+
+        def long(payload: Any, firing: Firing) -> None:
+            name = begin(payload, firing)
+            is_long = firing.job.due_at // (LONG_EACH_S * 1000) % 3 == 0
+            end = run.now_ns + int(payload["takes"] * _S) * is_long
+            while run.now_ns < end and not firing.cancelled and not self._around.is_over:
+                run.sleep(_SLICE_S * _S)
+            history.add(Returned(run.now_ns, *name, world.now_ms()))
+            if firing.cancelled:
+                raise JobStoppedError(firing.fire_id)
+
         def work(payload: Any, firing: Firing) -> object:
-            history.add(
-                Fired(
-                    run.now_ns,
-                    machine.name,
-                    firing.job.key,
-                    firing.job.generation,
-                    firing.attempt,
-                    firing.job.due_at,
-                    world.now_ms(),
-                    payload,
-                )
-            )
+            begin(payload, firing)
             if takes := payload.get("takes"):
                 run.sleep(int(takes * _S))
             if firing.cancelled:
@@ -261,6 +270,7 @@ class Node:
         scheduler.handler("impatient", timeout=20.0)(work)
         scheduler.handler("single", concurrency=1)(work)
         scheduler.handler("hung", timeout=60.0)(work)
+        scheduler.handler("long")(long)
         scheduler.handler(self.version)(work)
 
     def _told(self, machine: SimulatedMachine, event: object) -> None:

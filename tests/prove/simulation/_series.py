@@ -5,15 +5,150 @@ The instants of a recurring job, found by trying one after the other: what the e
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from tickwheel.scheduler.model import Job
+from simulation._weather import Weather
+from simulation.history import Committed, Fired, Returned
+from tickwheel.scheduler.model import Job, Settle
 
-__all__ = ["follows", "may_be_left_out"]
+__all__ = ["Series", "may_be_left_out"]
 
 _MINUTE_MS: Final = 60_000
 _GRACE_MS: Final = 60_000
+_NEAR_MS: Final = 1_000
+"""By how much an owner may be wrong about the store's clock, and more."""
+_STOPPING_MS: Final = 10_000
+"""How soon a handler stops that looks every five seconds whether it is to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """
+    When the handler of a run began and, as far as is known, returned, by the store's clock; and when it began in truth.
+    """
+
+    begun: int
+    ended: int
+    at: int
+
+
+class Series:
+    """
+    Judges how recurring jobs go on.
+    """
+
+    def __init__(self, weather: Weather) -> None:
+        self._weather = weather
+        self._runs: dict[tuple[str, str, int, int], _Run] = {}
+        self._returned: dict[str, int] = {}
+
+    def fired(self, event: Fired) -> None:
+        """
+        Take notice that a handler began.
+        """
+        firing = (event.machine, event.key, event.generation, event.attempt)
+        self._runs[firing] = _Run(event.store_ms, event.store_ms, event.at)
+
+    def returned(self, event: Returned, job: Job) -> str | None:
+        """
+        Take notice that a handler that lasts long returned; say what is wrong with that.
+        """
+        firing = (event.machine, event.key, event.generation, event.attempt)
+        self._runs[firing] = run = replace(self._runs[firing], ended=event.store_ms)
+        self._returned[event.key] = event.at
+        facts: dict[str, Any] = json.loads(job.recurrence or "{}")
+        if facts.get("overlap") != "cancel" or self._weather.stepped > run.at:
+            return None
+        limit = _first_after(facts, max(run.begun, facts.get("run_at", job.due_at)))
+        since = event.at - (event.store_ms - limit) * 1_000_000
+        if limit < event.store_ms - _STOPPING_MS and self._weather.has_calm(since, event.at):
+            return f"{event.key!r} ran on beyond {limit}, when its next run was due"
+        return None
+
+    def busy_until(self, key: str) -> int:
+        """
+        Return when the last handler of *key* returned that lasted long, in true time, or 0: an owner waits for its own.
+        """
+        return self._returned.get(key, 0)
+
+    def judge(self, event: Committed, before: Job, write: Settle) -> str | None:
+        """
+        Say what is wrong with how the series goes on after the run *before*.
+
+        An instant may be left out that passed before the run began, unless all are made up for, or, as the overlap
+        says, while it lasted. For the latter a run may follow at once, which is then due at no instant of the series.
+        """
+        facts: dict[str, Any] = json.loads(before.recurrence or "{}")
+        due_at, next_at = facts.get("run_at", before.due_at), write.due_at
+        if next_at is None:
+            return "it has ended"
+        if next_at <= due_at:
+            return f"it goes back from {due_at}"
+        run = self._runs.get((event.machine, before.key, before.generation, before.attempt))
+        if run is None:
+            run = _Run(event.store_ms, event.store_ms, event.at)
+        elif self._weather.stepped > run.at:  # these times are of two clocks
+            return None
+        return _Way(facts, due_at, run, event.store_ms).flaw(next_at, write)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """
+    The ways in which a series may go on after a *run* that was due at *due_at* and settled at *settled*.
+    """
+
+    facts: dict[str, Any]
+    due_at: int
+    run: _Run
+    settled: int
+
+    @property
+    def makes_up_all(self) -> bool:
+        return bool(self.facts["misfire"] == "all")
+
+    @property
+    def policy(self) -> str:
+        return str(self.facts.get("overlap", "all" if self.makes_up_all else "skip"))
+
+    def flaw(self, next_at: int, write: Settle) -> str | None:
+        """
+        Say what is wrong with *next_at*.
+        """
+        until = next_at
+        if not _is_in_series(self.facts, next_at):
+            if self.policy == "skip" or not self._may_follow_at_once(next_at):
+                return "it is not an instant of the series"
+            if self.policy != "all":
+                return None
+            until = json.loads(write.recurrence or "{}").get("run_at", next_at)
+        elif self._came_meanwhile(next_at) and not (self.makes_up_all and self.policy == "all"):
+            return "it came while the run lasted"
+        left_out = (each for each in _between(self.facts, self.due_at, until) if not self._may_be_left_out(each))
+        first = next(left_out, None)
+        return None if first is None else f"the run at {first} is left out"
+
+    def _came_meanwhile(self, instant: int) -> bool:
+        return self.run.begun + _NEAR_MS < instant < self.run.ended - _NEAR_MS
+
+    def _may_follow_at_once(self, next_at: int) -> bool:
+        """
+        Return whether *next_at* is when the run ended, and another one was due while it lasted.
+        """
+        is_all = self.makes_up_all or "run_at" in self.facts
+        after = self.due_at if is_all else max(self.due_at, self.run.begun - _NEAR_MS)
+        has_ended = self.run.ended - _NEAR_MS <= next_at <= self.settled + _NEAR_MS
+        return has_ended and _first_after(self.facts, after) <= next_at
+
+    def _may_be_left_out(self, instant: int) -> bool:
+        if not self.makes_up_all and "run_at" not in self.facts and instant <= self.run.begun + _NEAR_MS:
+            return True
+        if self.policy != "skip" or instant > self.settled + _NEAR_MS:
+            return False
+        return not self.makes_up_all or instant > self.run.begun - _NEAR_MS
 
 
 def may_be_left_out(job: Job, store_ms: int) -> bool:
@@ -21,37 +156,22 @@ def may_be_left_out(job: Job, store_ms: int) -> bool:
     Return whether a run of *job* may end without an attempt: it has expired, or is late and its series skips such runs.
     """
     is_expired = job.expires_at is not None and store_ms >= job.expires_at
-    is_skipped = job.recurrence is not None and '"skip"' in job.recurrence and store_ms - job.due_at > _GRACE_MS
-    return is_expired or is_skipped
+    skips = json.loads(job.recurrence or "{}").get("misfire") == "skip"
+    return is_expired or (skips and store_ms - job.due_at > _GRACE_MS)
 
 
-def follows(recurrence: str, due_at: int, next_at: int, ended_ms: int) -> str | None:
-    """
-    Say what is wrong with *next_at* as the instant after the run due at *due_at*, which was settled at *ended_ms*.
-
-    With "all" it is the next instant of the series, after that of a run that was tried again. Otherwise instants may
-    be left out that had passed when the run ended, and no others.
-    """
-    facts: dict[str, Any] = json.loads(recurrence)
-    due_at = facts.get("run_at", due_at)
-    if next_at <= due_at:
-        return f"it goes back from {due_at}"
-    if not _is_in_series(facts, next_at):
-        return "it is not an instant of the series"
-    latest = due_at if facts["misfire"] == "all" else max(due_at, ended_ms)
-    between = _last_before(facts, next_at)
-    if between > latest:
-        return f"the run at {between} is left out"
-    return None
+def _between(facts: dict[str, Any], after: int, before: int) -> Iterator[int]:
+    instant = _first_after(facts, after)
+    while instant < before:
+        yield instant
+        instant = _first_after(facts, instant)
 
 
-def _last_before(facts: dict[str, Any], instant: int) -> int:
-    if "every_ms" in facts:
-        every: int = facts["every_ms"]
-        return instant - every
-    instant -= _MINUTE_MS
+def _first_after(facts: dict[str, Any], instant: int) -> int:
+    step: int = facts.get("every_ms", _MINUTE_MS)
+    instant += step - (instant - facts.get("anchor_at", 0)) % step
     while not _is_in_series(facts, instant):
-        instant -= _MINUTE_MS
+        instant += step
     return instant
 
 

@@ -24,6 +24,7 @@ from simulation._day import (
     breaks,
     from_afar,
     hangs,
+    overlaps,
     pauses,
     races,
     scopes,
@@ -175,7 +176,7 @@ class _Day:
         self._operator = self.world.connect(self.server, Event())
         fate = random.Random(dice.getrandbits(64))
         around = Surroundings(run, self.world, history, fate, chance=chance, failing=plan.failing)
-        self.calls_made = around.calls_made
+        self._around, self.calls_made = around, around.calls_made
         self.nodes = [self._node(number, around) for number in range(3 if plan.is_cluster else 2)]
         # A process that only sets jobs, far from the database, with a slow clock. Nothing else befalls it.
         self._afar = Node(9, around, drift_ppm=-100, start_ns=10**12, skew_ns=-(10**11), is_client=True)
@@ -212,6 +213,7 @@ class _Day:
             *scopes(self.dice, length, self.plan.breaks // 2),
             *(from_afar(self.dice, length, _AFAR) if self.plan.is_cluster else ()),
             *([Break(length * 0.6, "emptied", 0.0)] if self.plan.is_emptied else ()),
+            *overlaps(self.dice),
         ]
         for event in sorted(events, key=lambda each: each.at):
             self.run.sleep(int(event.at * _S) - self.run.now_ns)
@@ -220,6 +222,7 @@ class _Day:
             else:
                 self._ask(event)
         self.run.sleep(max(0, int(length * _S) - self.run.now_ns))
+        self._around.is_over = True
         self._mend()
         self._wait()
         self.history.add(Finished(self.run.now_ns, self.world.now_ms()))

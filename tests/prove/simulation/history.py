@@ -6,6 +6,7 @@ One record a line, as text of the same bytes for the same seed:
     call     somebody asked for something               answer   what came back, or the error
     commit   one write took effect in the store         grant    a shard changed hands, or was freed
     fire     a handler began                            end      the engine reported an end that it had written
+    return   a handler that lasts long returned
     take     a shard's notes of changes were read        fault    something broke, or was mended
     leave    what ran in a shard stays with its owner    take up  a node has got jobs that only it can run
     deploy   a node has these handlers from now on       scope    these scopes are paused from now on
@@ -35,6 +36,7 @@ __all__ = [
     "Granted",
     "History",
     "Left",
+    "Returned",
     "Scoped",
     "Taken",
     "TakenUp",
@@ -175,6 +177,19 @@ class Fired(Event):
     due_at: int
     store_ms: int
     payload: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Returned(Event):
+    """
+    A handler that lasts long returned, because it was over or because it was asked to stop.
+    """
+
+    machine: str
+    key: str
+    generation: int
+    attempt: int
+    store_ms: int
 
 
 @dataclass(frozen=True, slots=True)

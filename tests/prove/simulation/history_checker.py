@@ -32,7 +32,7 @@ from simulation._beside import Beside
 from simulation._callers import Callers
 from simulation._day import QUEUEING, VERSIONED
 from simulation._health import Health
-from simulation._series import follows, may_be_left_out
+from simulation._series import Series, may_be_left_out
 from simulation._weather import LATE_NS, Weather
 from simulation.history import (
     Answered,
@@ -48,6 +48,7 @@ from simulation.history import (
     Granted,
     History,
     Left,
+    Returned,
     Scoped,
     Taken,
     TakenUp,
@@ -127,6 +128,7 @@ class _Checker:
         self._weather = Weather()
         self._health = Health()
         self._beside = Beside()
+        self._series = Series(self._weather)
         self._end: Finished | None = None
 
     def take(self, event: Event) -> None:  # noqa: C901, PLR0912 - one for each kind of event
@@ -142,6 +144,9 @@ class _Checker:
             case Fired():
                 self._fire(event)
                 self._health.fired(event)
+                self._series.fired(event)
+            case Returned():
+                self._return(event)
             case Ended():
                 self._ended(event)
                 self._health.ended(event)
@@ -328,11 +333,7 @@ class _Checker:
             self._add("ended", event.at, f"{_name(before)} is done and never ran")
         if before.recurrence is None:
             return
-        if write.due_at is None:
-            self._add("series", event.at, f"{before.key!r} ended its series")
-            return
-        wrong = follows(before.recurrence, before.due_at, write.due_at, event.store_ms)
-        if wrong is not None:
+        if wrong := self._series.judge(event, before, write):
             self._add("series", event.at, f"{before.key!r} goes on at {write.due_at}: {wrong}")
 
     # ---- the engine ------------------------------------------------------------------------------------------------
@@ -362,6 +363,11 @@ class _Checker:
         if event.generation == stopped[0] and (event.due_at, event.attempt) != stopped[1:]:
             self._add("overtaken", event.at, f"{name} began after attempt {stopped[2]} was asked to stop")
         self._fired.add((event.machine, event.key, event.generation, event.attempt))
+
+    def _return(self, event: Returned) -> None:
+        job = self._model.jobs.get(event.key)
+        if job is not None and (wrong := self._series.returned(event, job)):
+            self._add("series", event.at, wrong)
 
     def _answer(self, event: Answered) -> None:
         """
@@ -393,7 +399,9 @@ class _Checker:
         start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._weather.stepped)
         if before is not None:
             is_paused = self._health.paused_since(before) is not None
-            start = event.at if is_paused else max(start, self._health.resumed(before))
+            start = (
+                event.at if is_paused else max(start, self._health.resumed(before), self._series.busy_until(before.key))
+            )
         if event.at - start > LATE_NS and before is not None and before.handler not in (*QUEUEING, *VERSIONED):
             self._begun_late.append((start, event.at, f"{_name(before)} waited {(event.at - start) / 1e9:.0f} s"))
         if before is not None and before.state == "pending" and before.handler not in QUEUEING:

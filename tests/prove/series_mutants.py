@@ -1,0 +1,42 @@
+"""
+Engines that go on wrongly with recurring jobs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+from unittest import mock
+
+from tickwheel.scheduler.engine._overtaker import Overtaker
+from tickwheel.scheduler.recurrence import Overlap, Recurrence
+
+__all__ = ["lets_it_run_on", "makes_up_for_nothing", "skips_a_run"]
+
+
+def skips_a_run() -> Any:
+    """
+    A recurring job leaves out every twentieth instant.
+    """
+    following = Recurrence.following
+    number = itertools.count(1)
+
+    def careless(self: Any, key: str, due_at: int, begun: int, ended: int) -> Any:
+        found = following(self, key, due_at, begun, ended)
+        return following(self, key, found[0], found[0], found[0]) if next(number) % 20 == 0 else found
+
+    return mock.patch.object(Recurrence, "following", careless)
+
+
+def makes_up_for_nothing() -> Any:
+    """
+    What passes while a run lasts is left out, whatever the overlap policy says.
+    """
+    return mock.patch.object(Recurrence, "_overlaps", Overlap.SKIP)
+
+
+def lets_it_run_on() -> Any:
+    """
+    A run goes on when the next one is due, although the policy is to cancel it.
+    """
+    return mock.patch.object(Overtaker, "begin")
