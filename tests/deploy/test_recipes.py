@@ -88,7 +88,7 @@ def test_the_arguments_of_kubernetes(deploy, capsys):
 
 def test_compose(deploy, capsys):
     """
-    The command line takes what starts a node, nginx finds the nodes and its certificate, and all variables are told.
+    The command line takes what starts a node, nginx finds the nodes and its certificate, and all variables are listed.
     """
     text = (deploy / "compose.yaml").read_text("utf-8")
     services = yaml.safe_load(text)["services"]

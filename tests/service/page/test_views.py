@@ -237,6 +237,8 @@ def test_with_a_read_token(start, page):
     page.wait_for(lambda: page.texts("#jobs .key") == ["seen"])
     page.wait_for(lambda: page.run("return document.body.classList.contains('read-only')"))
     page.open_job("seen")
-    is_shown = "return document.querySelector(arguments[0]).checkVisibility()"  # in one step, as the view is drawn anew
+    is_shown = (
+        "return document.querySelector(arguments[0]).checkVisibility()"  # in one step, as the view is drawn again
+    )
     page.wait_for(lambda: page.run(is_shown, "#detail dl"))
     assert not page.run(is_shown, "#detail .writes")
