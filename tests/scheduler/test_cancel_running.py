@@ -123,7 +123,7 @@ def test_an_attempt_that_ends_on_its_own(make, url, until, result):
     until(lambda: scheduler.stats()["succeeded" if result is None else "stopped"] == 1)
 
 
-def test_recurring(make, url):
+def test_recurring(make, url, events):
     """
     A recurring job is gone with the run that is stopped.
     """
@@ -138,11 +138,15 @@ def test_recurring(make, url):
         finally:
             ended.set()
 
+    told = events(scheduler)
     scheduler.set("k", every=60, delay=0, handler="h")
     assert begun.wait(60)
     assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
     assert scheduler.get("k") is None
     assert ended.wait(60)
+    told.of(JobStopped)
+    assert (scheduler.stats()["stopped"], scheduler.stats()["refused"]) == (1, 0)
+    assert [each.outcome for each in scheduler.recent()] == ["stopped"]
 
 
 def test_pending(make, url):

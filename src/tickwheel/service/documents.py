@@ -126,7 +126,7 @@ class ProgressDocument(Struct, frozen=True):
 
 class FiringDocument(Struct, frozen=True):
     """
-    One firing, and what became of it: running, succeeded, failed, snoozed, died or superseded.
+    One firing, and what became of it: running, succeeded, failed, snoozed, died, stopped or superseded.
 
     `progress` is null where its handler says nothing, and once it has ended.
     """

@@ -28,7 +28,7 @@ from tickwheel.observe.events import (
 from tickwheel.scheduler.engine._recorder import Recorder
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import StagedJob
-from tickwheel.scheduler.engine._verdict import Ending, Verdict
+from tickwheel.scheduler.engine._verdict import Ending, Verdict, is_refused
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine.figures import Figures
 from tickwheel.scheduler.engine.resources import Resources
@@ -215,7 +215,7 @@ def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:  #
     """
     job, settle = entry.job, verdict.settle
     common = (job.key, job.generation, entry.attempt, job.target, job.handler)
-    if answer.outcome is not Outcome.SETTLED:
+    if is_refused(verdict, answer):
         return SettleRefused(*common, answer.outcome)
     error, due_at = settle.error or "", settle.due_at
     match verdict.ending:

@@ -26,7 +26,7 @@ from tickwheel.scheduler._retry import wait_ms
 from tickwheel.scheduler.checks import delay_ms
 from tickwheel.scheduler.engine._staged_job import Ran, StagedJob
 from tickwheel.scheduler.errors import ERROR_CHARS_MAX, HandlerNotFoundError, error_text, kept_text
-from tickwheel.scheduler.model import Job, Settle, Settled
+from tickwheel.scheduler.model import Answer, Job, Outcome, Settle, Settled
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
 from tickwheel.scheduler.tracebacks import traceback_text
@@ -36,6 +36,7 @@ __all__ = [
     "Verdict",
     "fatal",
     "given_back",
+    "is_refused",
     "judge_error",
     "judge_expired",
     "judge_result",
@@ -157,6 +158,16 @@ def stopped(entry: StagedJob, ran: Ran) -> Verdict:
     if entry.is_overtaken:
         return Verdict(_done(entry.job, entry.epoch, ran, _OVERTAKEN), Ending.DIED)
     return Verdict(Settle(entry.job, entry.epoch, error="cancelled while it ran"), Ending.STOPPED)
+
+
+def is_refused(verdict: Verdict, answer: Answer) -> bool:
+    """
+    Return whether the end of an attempt does not count.
+
+    A recurring job that was asked to stop was removed before its run ended, which is no surprise.
+    """
+    is_gone = verdict.ending is Ending.STOPPED and answer.outcome is Outcome.NOT_FOUND
+    return answer.outcome is not Outcome.SETTLED and not is_gone
 
 
 def overtaken_at(job: Job, begun: int) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from tickwheel.observe.tracing import Span
 from tickwheel.scheduler._distribution import Distribution
 from tickwheel.scheduler.engine._staged_job import StagedJob
-from tickwheel.scheduler.engine._verdict import Ending, Verdict
+from tickwheel.scheduler.engine._verdict import Ending, Verdict, is_refused
 from tickwheel.scheduler.engine.recent import Recent
 from tickwheel.scheduler.model import Answer, Outcome
 
@@ -67,7 +67,7 @@ class Figures:
                 note(entry, verdict, answer)
                 if entry.span is not None:
                     self._traced[int(late_ms * 1000).bit_length()] = late_ms, entry.fired_at, entry.span
-            if answer.outcome is not Outcome.SETTLED:
+            if answer.outcome is not Outcome.SETTLED and is_refused(verdict, answer):
                 counts["refused"] += 1
                 has_trouble = True
                 continue

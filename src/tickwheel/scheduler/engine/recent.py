@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from tickwheel.scheduler.engine._staged_job import StagedJob
-from tickwheel.scheduler.engine._verdict import Verdict
-from tickwheel.scheduler.model import Answer, Outcome, Progress
+from tickwheel.scheduler.engine._verdict import Verdict, is_refused
+from tickwheel.scheduler.model import Answer, Progress
 
 __all__ = ["FiringRecord", "Recent"]
 
@@ -33,7 +33,8 @@ class FiringRecord(NamedTuple):
         handler: Which one of that kind.
         due_at: When it was to fire, in ms since the epoch.
         fired_at: When it did, with the fraction.
-        outcome: "running", "succeeded", "retried", "snoozed", "died", or "superseded", where its end was refused.
+        outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded", where its end was
+            refused.
         error: What went wrong, or None.
         progress: What its handler has noted of its progress, while it runs.
     """
@@ -66,7 +67,7 @@ class Recent:
         """
         job = entry.job
         self.number = number = self.number + 1
-        outcome = verdict.ending.value if answer.outcome is Outcome.SETTLED else "superseded"
+        outcome = "superseded" if is_refused(verdict, answer) else verdict.ending.value
         error = verdict.settle.error
         self._ring.append(
             (
