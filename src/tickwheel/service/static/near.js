@@ -12,13 +12,14 @@ const OUTER = 116, INNER = 26;
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 const FASTEST_MS = 1000; // a hand that is faster is a blur, and drawn as none
 const LEAST_NS = 1e6, FAR_NS = 1e10, MOST_NS = 1e18; // the levels that are drawn; from the second on by the store
-const FAR_MS = 5000; // as it counts all that is pending, so often is the store asked
+const FAR_MS = 5000; // how often the store is asked, at most,
+const SHARE = 20; // and at most for one part in so many of the time: it counts all that is pending
 
 export class Near {
   constructor() {
     this.rings = [];
     this.far = new Map();
-    this.far_at = -FAR_MS;
+    this.ask_at = 0;
     this.chart = svg("svg", { viewBox: "-120 -120 240 240", role: "img" });
     this.chart.addEventListener("pointermove", ({ target }) => this.point(target.dataset));
     this.chart.addEventListener("pointerleave", () => this.point({}));
@@ -31,10 +32,12 @@ export class Near {
     const wheel = await call("GET", "/v1/wheel");
     this.read_at = (begun + performance.now()) / 2;
     for (const level of wheel.levels) level.since = now_ms() - level.into_ns / 1e6;
-    if (performance.now() - this.far_at >= FAR_MS) {
-      this.far_at = performance.now();
+    if (performance.now() >= this.ask_at) {
+      const asked = performance.now();
+      this.ask_at = Infinity;
       // What the store cannot say now stays as it was said last; the near rings need no store.
       await Promise.all(wheel.levels.filter(isFar).map((level) => this.askStore(level).catch(() => null)));
+      this.ask_at = asked + Math.max(FAR_MS, SHARE * (performance.now() - asked));
     }
     this.show(wheel);
   }
