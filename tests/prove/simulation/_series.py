@@ -119,12 +119,12 @@ class _Way:
         Say what is wrong with *next_at*.
         """
         until = next_at
-        if not _is_in_series(self.facts, next_at):
-            if self.policy == "skip" or not self._may_follow_at_once(next_at):
-                return "it is not an instant of the series"
+        if self.policy != "skip" and self._may_follow_at_once(next_at):
             if self.policy != "all":
                 return None
             until = json.loads(write.recurrence or "{}").get("run_at", next_at)
+        elif not _is_in_series(self.facts, next_at):
+            return "it is not an instant of the series"
         elif self._came_meanwhile(next_at) and not (self.makes_up_all and self.policy == "all"):
             return "it came while the run lasted"
         left_out = (each for each in _between(self.facts, self.due_at, until) if not self._may_be_left_out(each))

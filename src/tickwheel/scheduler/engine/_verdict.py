@@ -166,7 +166,8 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
 
     A recurring job that was asked to stop was removed before its run ended, which is no surprise.
     """
-    is_gone = verdict.ending is Ending.STOPPED and answer.outcome is Outcome.NOT_FOUND
+    recurs = verdict.settle.job.recurrence is not None
+    is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is Outcome.NOT_FOUND
     return answer.outcome is not Outcome.SETTLED and not is_gone
 
 
