@@ -14,7 +14,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ def nodes(start, tmp_path, postgres_url):
 
 
 @pytest.fixture
-def proxy(nodes, tmp_path, certificate):
+def proxy(nodes, tmp_path, certificate, until):
     """
     Start nginx before the nodes, and return what asks it.
     """
@@ -81,24 +80,14 @@ def proxy(nodes, tmp_path, certificate):
             return False
 
     try:
-        wait_for(is_ready)
+        until(is_ready)
         yield ask
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE_S)
 
 
-def wait_for(is_right):
-    """
-    Wait until *is_right* says so.
-    """
-    give_up = time.monotonic() + PATIENCE_S
-    while not is_right():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
-
-
-def test_nodes_come_and_go(nodes, proxy):
+def test_nodes_come_and_go(nodes, proxy, until):
     """
     A node is killed and another one stopped while jobs are set: each set is answered, and each job fires.
     """
@@ -114,7 +103,7 @@ def test_nodes_come_and_go(nodes, proxy):
         with proxy("GET", "/v1/jobs?prefix=job") as answer:
             return not json.load(answer)["jobs"]
 
-    wait_for(have_fired)
+    until(have_fired)
     with proxy("GET", "/v1/fleet") as answer:
         fleet = json.load(answer)
     assert {shard["owner"] for shard in fleet["shards"]} == {fleet["owner"]}

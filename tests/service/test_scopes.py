@@ -4,24 +4,12 @@ Pauses of a handler, a queue, a target, or everything, over HTTP.
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tickwheel.scheduler import Scheduler, UnsupportedError
 
 
-def until(call):
-    """
-    Ask until the answer is something, and return it.
-    """
-    give_up = time.monotonic() + 60
-    while not (found := call()):
-        assert time.monotonic() < give_up
-    return found
-
-
-def test_pause_and_resume(server):
+def test_pause_and_resume(server, until):
     """
     A paused scope is listed, counted and shown with its jobs, by whom and why, until it is resumed.
     """
@@ -58,7 +46,7 @@ def test_refused(server, scope):
     assert server.ask("GET", "/v1/scopes").json == {"pauses": []}
 
 
-def test_client(server):
+def test_client(server, until):
     """
     A scheduler on the service's address has the same verbs; by whom is the service's to say.
     """
