@@ -9,6 +9,7 @@ import stat
 
 import pytest
 
+from tickwheel.cli.exits import ExitCode
 from tickwheel.scheduler import Scheduler
 from tickwheel.service.tokens import Access, Tokens
 
@@ -214,14 +215,17 @@ def test_completion(run, monkeypatch):
         assert run().stdout.splitlines() == ["plain,tea", "plain,toast"]
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "nonsense", "http://127.0.0.1:1"])
-def test_top_without_a_service(run, url):
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [("ftp://x", ExitCode.USAGE), ("nonsense", ExitCode.USAGE), ("http://127.0.0.1:1", ExitCode.NO_ANSWER)],
+)
+def test_top_without_a_service(run, monkeypatch, url, code):
     """
     Where no service answers, that is said.
     """
+    monkeypatch.setattr("tickwheel.cli.top._TIMEOUT_S", 0.2)
     answer = run("top", "--once", "--url", url)
-    assert answer.returncode in (1, 2)
-    assert url in answer.stderr
+    assert (answer.returncode, url in answer.stderr) == (code, True)
 
 
 def test_dead_list_with_a_limit(run, dead):

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from urllib.request import Request, urlopen
 
@@ -162,6 +163,42 @@ def test_what_goes_wrong(ask, run, url, monkeypatch):
     assert (answer.returncode, "TICKWHEEL_TOKEN" in answer.stderr) == (ExitCode.NO_ACCESS, True)
     assert "wrong" not in answer.stderr.replace(url, "")
     assert run("list", "--store", "http://user:secret@host").returncode == ExitCode.NO_STORE
+    answer = ask("top", "--url", url)
+    assert (answer.returncode, "TICKWHEEL_TOKEN" in answer.stderr) == (ExitCode.NO_ACCESS, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "said"),
+    [
+        (301, {"location": "https://timers.example.com/"}, "leads to 'https://timers.example.com/': write that"),
+        (200, {"content-type": "text/html"}, "answers without a document: is this the right address?"),
+    ],
+)
+def test_another_server(run, monkeypatch, status, headers, said):
+    """
+    What is not a service is found out, and a token follows no redirect.
+    """
+    asked = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(status)
+            for header in {**headers, "content-length": "0"}.items():
+                self.send_header(*header)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    monkeypatch.setenv("TICKWHEEL_TOKEN", TOKEN)
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for command in (("top", "--url"), ("list", "--store")):
+            answer = run(*command, f"http://127.0.0.1:{server.server_port}")
+            assert (answer.returncode, said in answer.stderr) == (ExitCode.NO_STORE, True), answer.stderr
+        server.shutdown()
+    assert [path.partition("?")[0] for path in asked] == ["/v1/stats", "/v1/jobs"]
 
 
 def test_nobody_there(run, monkeypatch):

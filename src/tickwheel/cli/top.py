@@ -4,17 +4,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
+from contextlib import closing
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
 import click
 
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.output import live, print_json, table
+from tickwheel.scheduler.remote import is_service
+from tickwheel.scheduler.remote.transport import Transport
 
 __all__ = ["command"]
 
@@ -34,14 +34,17 @@ def command(*, url: str, token: str | None, every: float, once: bool, as_json: b
     """
     Watch what is pending, what fired and how late, and every node, until Ctrl-C.
     """
-    look = _Looks(url.rstrip("/"), token)
-    if as_json:
-        print_json(look())
-        while not once:
-            time.sleep(every)
+    if not is_service(url):
+        raise Refused(ExitCode.USAGE, f"--url {url!r} is not an address: write http://HOST:PORT")
+    with closing(Transport(url, token or None, _TIMEOUT_S)) as transport:
+        look = _Looks(transport)
+        if as_json:
             print_json(look())
-    else:
-        live(lambda: _view(look()), every, is_once=once or not sys.stdout.isatty())
+            while not once:
+                time.sleep(every)
+                print_json(look())
+        else:
+            live(lambda: _view(look()), every, is_once=once or not sys.stdout.isatty())
 
 
 class _Looks:
@@ -49,9 +52,8 @@ class _Looks:
     Looks at a service, and knows the look before.
     """
 
-    def __init__(self, url: str, token: str | None) -> None:
-        self._url = url
-        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
         self._fired: tuple[float, int] | None = None
 
     def __call__(self) -> dict[str, Any]:
@@ -66,20 +68,7 @@ class _Looks:
         return {"stats": stats, "firings": firings, "fleet": fleet, "fired_per_s": max(0.0, rate)}
 
     def _get(self, path: str) -> Any:
-        if not self._url.startswith(("http://", "https://")):
-            raise Refused(ExitCode.USAGE, f"--url {self._url!r} is not an address: write http://HOST:PORT")
-        try:
-            with urlopen(Request(self._url + path, headers=self._headers), timeout=_TIMEOUT_S) as answer:  # noqa: S310  checked above
-                return json.load(answer)
-        except HTTPError as error:
-            with error:
-                remedy = "give a token with --token" if error.code == 401 else "is it a tickwheel service?"  # noqa: PLR2004 unauthorised
-            raise Refused(ExitCode.FAILED, f"{self._url} answers {error.code}: {remedy}") from None
-        except (URLError, OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise Refused(
-                ExitCode.FAILED, f"{self._url} does not answer ({reason}): is 'tickwheel serve' running?"
-            ) from None
+        return self._transport.submit(self._transport.document("GET", path)).result()
 
 
 def _view(look: dict[str, Any]) -> list[Any]:

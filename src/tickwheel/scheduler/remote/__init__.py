@@ -7,7 +7,7 @@ A scheduler whose jobs another process fires: the same verbs over HTTP.
     _puller      registered handlers, run here: they pull
     _wire        what is asked and answered, as documents
     _errors      which problem is which error
-    _transport   requests, sent again until they are answered
+    transport    requests, sent again until they are answered
 
 What it cannot do is an `UnsupportedError` that says where it can be done: further targets, a clock, a tracer and events
 belong to the process that fires.

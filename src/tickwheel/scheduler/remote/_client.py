@@ -19,7 +19,7 @@ from tickwheel.scheduler.incidents import LETTERS_MAX, Incidents
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause, RetryPolicy
 from tickwheel.scheduler.remote import _wire
 from tickwheel.scheduler.remote._errors import error_of
-from tickwheel.scheduler.remote._transport import Transport
+from tickwheel.scheduler.remote.transport import Transport
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.scheduler.verbs.client import STEPS_MAX

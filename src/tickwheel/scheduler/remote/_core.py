@@ -22,7 +22,7 @@ from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.remote._client import RemoteClient
 from tickwheel.scheduler.remote._puller import Puller
 from tickwheel.scheduler.remote._pulls import RemotePulls
-from tickwheel.scheduler.remote._transport import Transport
+from tickwheel.scheduler.remote.transport import Transport
 from tickwheel.scheduler.stores import Node
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.handler import HandlerTarget

@@ -17,7 +17,7 @@ from tickwheel.scheduler.engine.pulls import (
 )
 from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.remote import _wire
-from tickwheel.scheduler.remote._transport import Transport
+from tickwheel.scheduler.remote.transport import Transport
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.typing import Duration
 

@@ -3,6 +3,8 @@ Requests to a service, sent again until they are answered or their time is over.
 
 They run on an event loop in a thread of their own, which both faces of the scheduler share; connections are kept. Every
 write carries an Idempotency-Key, so that one which is sent twice, because its answer was lost, is done once.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations
@@ -207,14 +209,20 @@ class Transport:
                 what = f"{self.url} is not trusted ({str(error).lower()})"
                 raise StoreError(what, "name the file of its certificate authority in SSL_CERT_FILE") from None
             return 0, str(error).lower() or type(error).__name__, 0.0
+        if reply.has_redirect_location:  # where the token does not go
+            what = f"{self.url} leads to {reply.headers['location']!r}"
+            raise StoreError(what, "write that address, if it is right")
         wait_s = 0.0
         with suppress(ValueError):
             wait_s = float(reply.headers.get("retry-after", 0))
         try:
             return reply.status_code, reply.json(), wait_s
         except json.JSONDecodeError:
-            if reply.is_success:
+            if reply.is_success and reply.headers.get("content-type", "").startswith("text/plain"):
                 return reply.status_code, reply.text, wait_s
+            if reply.is_success:
+                what = f"{self.url} answers without a document"
+                raise StoreError(what, "is this the right address?") from None
             problem = {
                 "detail": f"status {reply.status_code} without a problem",
                 "remedy": "is this the right address?",
