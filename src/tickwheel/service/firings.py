@@ -26,21 +26,26 @@ class Firings:
         """
         self._scheduler = scheduler
 
-    def last(self, limit: int, key: str | None = None) -> list[FiringRecord]:
+    def last(self, limit: int, key: str | None = None, prefix: str = "") -> list[FiringRecord]:
         """
-        Return the last *limit* firings, of *key* where it is given: by their ends, and those that run at the end.
+        Return the last *limit* firings, of *key* where it is given, else of those that begin with *prefix*.
+
+        They come by their ends, and those that run at the end.
         """
-        found = [record for record in self._scheduler.recent() if key is None or record.key == key]
+        records = self._scheduler.recent()
+        found = [each for each in records if each.key.startswith(prefix) and (key is None or each.key == key)]
         return found[-limit:]
 
-    def news(self, seen: Seen, limit: int) -> list[FiringRecord]:
+    def news(self, seen: Seen, limit: int, prefix: str = "") -> list[FiringRecord]:
         """
         Return the last *limit* firings that began, came further or ended since *seen* was asked for the last time.
+
+        Of those whose keys begin with *prefix*: others do not count against the limit.
         """
         records = self._scheduler.recent(seen.number)
         running = {record for record in records if not record.number}
-        news = [record for record in records if record.number or record not in seen.running]
-        seen.number = max((record.number for record in records), default=seen.number)
+        news = [each for each in records if each.key.startswith(prefix) and (each.number or each not in seen.running)]
+        seen.number = max([seen.number, *(record.number for record in records)])  # what runs has 0
         seen.running = running
         return news[-limit:]
 

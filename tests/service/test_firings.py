@@ -1,0 +1,35 @@
+"""
+The firings that a page is sent.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from tickwheel.scheduler import Scheduler
+from tickwheel.service.firings import Firings, Seen
+
+
+def test_news_are_sent_once(until):
+    """
+    What ended is sent once, also where all that is new still runs; of other keys nothing is.
+    """
+    running, go_on = threading.Event(), threading.Event()
+    with Scheduler("memory://") as scheduler:
+
+        @scheduler.handler("waits")
+        def waits(_payload):
+            running.set()
+            go_on.wait()
+
+        firings, all_keys, some = Firings(scheduler), Seen(), Seen()
+        scheduler.set("team/short", delay=0, target="log")
+        until(lambda: [each.outcome for each in firings.last(1)] == ["succeeded"])
+        assert [each.key for each in firings.news(all_keys, 100)] == ["team/short"]
+        scheduler.set("team/long", delay=0, handler="waits")
+        running.wait()
+        assert [each.key for each in firings.news(all_keys, 100)] == ["team/long"]
+        assert firings.news(all_keys, 100) == []
+        assert [each.key for each in firings.news(some, 1, "team/s")] == ["team/short"]
+        assert firings.news(some, 1, "team/s") == []
+        go_on.set()
