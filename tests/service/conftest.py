@@ -168,12 +168,12 @@ class Server:
         return self.ask(method, f"/v1/jobs/{quote(key, safe='')}{action}", body, headers)
 
     @contextlib.contextmanager
-    def live(self) -> Iterator[Live]:
+    def live(self, headers: Mapping[str, str] | None = None) -> Iterator[Live]:
         """
         Open the stream of firings and figures.
         """
         with contextlib.closing(http.client.HTTPConnection(self.host, self.port, timeout=30)) as connection:
-            connection.request("GET", "/v1/live")
+            connection.request("GET", "/v1/live", headers=dict(headers or {}))
             with connection.getresponse() as answer:
                 assert answer.headers["content-type"].startswith("text/event-stream")
                 yield Live(answer)

@@ -23,6 +23,7 @@ from tickwheel.service.forecast import Forecast
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import query, to_count, to_duration, to_instant
 from tickwheel.service.problems import ProblemError
+from tickwheel.service.reach import check_key, heeds_prefix, narrowed
 from tickwheel.service.replies import document_reply
 from tickwheel.service.stats import stats_document
 
@@ -137,13 +138,17 @@ class Figures:
         shards = [shard_document(each) for each in await self._scheduler.shards()]
         return document_reply(ShardsDocument(stats["store"], stats["owner"], stats["epoch"], shards))
 
+    @heeds_prefix
     async def get_firings(self, call: Request) -> Reply:
         """
         Return the last firings of this process, of one key where it is given.
         """
         fields = query(call, FIRING_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), _FIRINGS_MAX)
-        firings = self._firings.last(limit, fields.get("key"))
+        key = fields.get("key")
+        if key is not None:
+            check_key(call, key)
+        firings = self._firings.last(limit, key, narrowed(call, ""))
         return document_reply(FiringsDocument([firing_document(firing) for firing in firings]))
 
     async def healthz(self, call: Request) -> Reply:

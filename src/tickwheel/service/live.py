@@ -3,6 +3,10 @@ The page's stream: server-sent events, a snapshot first, then what has begun and
 
 Nobody is woken by a firing. While pages watch, each looks ten times a second at what the scheduler remembers, so a
 thousand firings a second are ten messages, and a service that nobody watches pays nothing.
+
+A token with a prefix is sent the firings of its keys alone, and `reach` in the place of the figures, which are of all
+jobs: its own prefix, whether it may write, and the clock. A message for each firing of another key, even an empty one,
+would show that there was one.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from starlette.responses import Response, StreamingResponse
@@ -23,6 +28,7 @@ from tickwheel.service.firings import Firings, Seen
 from tickwheel.service.guard import remaining_s
 from tickwheel.service.http import Request
 from tickwheel.service.problems import ProblemError
+from tickwheel.service.reach import heeds_prefix, narrowed
 from tickwheel.service.strict_json import encode
 from tickwheel.service.tokens import Access
 
@@ -31,6 +37,16 @@ __all__ = ["Live"]
 _STATS_EVERY_S: Final = 1.0
 _LOOK_EVERY_S: Final = 0.1
 _FIRINGS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """
+    The jobs that a page may see, those whose keys begin with *prefix*, and whether it may change them.
+    """
+
+    prefix: str
+    can_write: bool
 
 
 class Live:
@@ -54,45 +70,51 @@ class Live:
         """
         self._closed.set()
 
+    @heeds_prefix
     async def stream(self, call: Request) -> Response:
         """
-        Answer with the stream, which ends when its token expires.
+        Answer with the stream, which ends when its token expires; one with a prefix gets firings of its keys alone.
         """
         if self._watchers >= self._watchers_max:
             message = f"{self._watchers_max} pages are live already"
             raise ProblemError("too_many_requests", message, headers={"retry-after": "10"})
         return StreamingResponse(
-            self._events(remaining_s(call), can_write=call.scope.get("tickwheel.access") is not Access.READ),
+            self._events(
+                remaining_s(call), Sight(narrowed(call, ""), call.scope.get("tickwheel.access") != Access.READ)
+            ),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
 
-    async def _events(self, valid_s: float | None, *, can_write: bool) -> AsyncIterator[bytes]:
+    async def _events(self, valid_s: float | None, sight: Sight) -> AsyncIterator[bytes]:
         self._watchers += 1
         loop = asyncio.get_running_loop()
         ends_at = math.inf if valid_s is None else loop.time() + valid_s
         seen = Seen()
         try:
-            yield await self._stats(can_write=can_write)
-            yield _event_of(self._firings.news(seen, _FIRINGS_MAX), is_snapshot=True)
+            yield await self._stats(sight)
+            yield _event_of(self._firings.news(seen, _FIRINGS_MAX, sight.prefix), is_snapshot=True)
             stats_at = loop.time() + _STATS_EVERY_S
             while loop.time() < ends_at and not await _is_set_within(self._closed, _LOOK_EVERY_S):
-                if news := self._firings.news(seen, _FIRINGS_MAX):
+                if news := self._firings.news(seen, _FIRINGS_MAX, sight.prefix):
                     yield _event_of(news, is_snapshot=False)
                 if loop.time() >= stats_at:
                     stats_at = loop.time() + _STATS_EVERY_S
-                    yield await self._stats(can_write=can_write)
+                    yield await self._stats(sight)
         finally:
             self._watchers -= 1
 
-    async def _stats(self, *, can_write: bool) -> bytes:
+    async def _stats(self, sight: Sight) -> bytes:
         """
-        Return the figures, and whether this page may write; where the store does not give them, what is wrong with it.
+        Return the figures, where the page may see them; where the store does not give them, what is wrong with it.
         """
         try:
-            return _event("stats", await self._figures.stats() | {"can_write": can_write})
+            stats = await self._figures.stats()
         except (StoreError, ClosedError) as error:
-            return _event("trouble", {"detail": str(error)})
+            return _event("trouble", asdict(sight) | {"detail": str(error)})
+        if sight.prefix:
+            return _event("reach", asdict(sight) | {"now": stats["now"]})
+        return _event("stats", asdict(sight) | stats)
 
 
 async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:

@@ -1,32 +1,132 @@
 """
-The page with tokens that it cannot be shown with.
+The page with tokens: one that has expired, and one for some keys alone.
 """
 
 from __future__ import annotations
 
 import time
 
+import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tickwheel.service.tokens import Access, Token, digest_of
 
+ALL, TEAM, READER, OLD = ("good" * 10, "team" * 10, "read" * 10, "oldt" * 10)
+SOON, FAR = ({"delay": delay, "target": "log"} for delay in (0.5, 3600))
 
-def test_bounded_and_expired(start, page, tmp_path):
+
+@pytest.fixture
+def service(start, tmp_path):
     """
-    A token for some keys, and one that has expired, are refused with the reason, and a good one lets the page in.
+    Return a service with tokens, and what sets a job with that for all keys.
     """
     tokens = (
-        Token(Access.WRITE, digest_of("team" * 10), prefix="team/"),
-        Token(Access.WRITE, digest_of("oldt" * 10), until=time.time() - 60),
-        Token(Access.WRITE, digest_of("good" * 10), until=time.time() + 3600),
+        Token(Access.WRITE, digest_of(ALL), until=time.time() + 3600),
+        Token(Access.WRITE, digest_of(TEAM), prefix="team/"),
+        Token(Access.READ, digest_of(READER), prefix="team/"),
+        Token(Access.WRITE, digest_of(OLD), until=time.time() - 60),
     )
     (tmp_path / "tokens").write_text("\n".join(token.line() for token in tokens))
     server = start("--tokens", "tokens")
-    page.browser.get(f"http://{server.host}:{server.port}/")
-    for token, reason in (("team", "for some keys alone"), ("oldt", "not valid any more")):
+    bearer = {"authorization": f"Bearer {ALL}"}
+    return server, lambda key, body: server.job("PUT", key, body, bearer)
+
+
+@pytest.fixture
+def sign_in(service, page):
+    """
+    Return what opens the page at a place with a token, which the tab forgets in the end.
+    """
+    server = service[0]
+
+    def open_page(token, place=""):
+        page.browser.get(f"http://{server.host}:{server.port}/{place}")
         page.wait_for(lambda: page.find("#sign-in").is_displayed())
-        page.find("#sign-in input").send_keys(token * 10, Keys.ENTER)
-        page.wait_for(lambda reason=reason: reason in page.find("#refused").text)
-    page.find("#sign-in input").send_keys("good" * 10, Keys.ENTER)
-    page.wait_for(lambda: page.find("#link").text == "live")
+        page.find("#sign-in input").send_keys(token, Keys.ENTER)
+
+    yield open_page
     page.run("sessionStorage.clear()")
+
+
+def forbidden(server):
+    """
+    Return how many requests were refused because their token does not reach so far.
+    """
+    text = server.ask("GET", "/metrics", headers={"authorization": f"Bearer {ALL}"}).body.decode()
+    return float(text.partition('tickwheel_denials_total{reason="forbidden"} ')[2].split()[0])
+
+
+def test_expired(page, sign_in):
+    """
+    A token that has expired is refused with the reason, and a good one lets the page in.
+    """
+    sign_in(OLD)
+    page.wait_for(lambda: "not valid any more" in page.find("#refused").text)
+    page.find("#sign-in input").send_keys(ALL, Keys.ENTER)
+    page.wait_for(lambda: page.find("#link").text == "live")
+    assert not page.find("#reach").is_displayed()
+
+
+def test_some_keys(service, page, sign_in):
+    """
+    With a token for some keys the page shows these, says so, asks for nothing else, and changes what it shows.
+    """
+    server, put = service
+    for key in ("team/tea", "team/toast", "other", "teal"):
+        assert put(key, FAR).status == 201
+    assert put("team/often", {"every": 3600, "target": "log"}).status == 201
+    assert put("other often", {"every": 3600, "target": "log"}).status == 201
+    sign_in(TEAM, "#fleet")  # a view of all jobs
+    page.wait_for(lambda: page.texts("#jobs .key") == ["team/often", "team/tea", "team/toast"])
+    assert page.find("#reach").text == (
+        "The token of this tab is for keys that begin with “team/”. What is about all jobs is not shown."
+    )
+    assert page.find("#link").text == "live"
+    links = page.browser.find_elements("css selector", "#views a")
+    assert [link.text for link in links if link.is_displayed()] == ["Overview", "Dead letters", "Schedules"]
+    assert not any(page.find(part).is_displayed() for part in ("#strips", "#figures", "#rates", "#lateness", "#bulk"))
+
+    for typed, found in (("te", 3), ("team/t", 2), ("team/x", 0), ("oth", 0), ("", 3)):
+        page.fill("#search input", typed)
+        page.wait_for(lambda found=found: len(page.texts("#jobs .key")) == found)
+    page.fill("#search input", "oth")
+    page.wait_for(lambda: page.find("#jobs-empty").text == "The token of this tab is for keys that begin with “team/”.")
+    page.fill("#search input", "")
+
+    page.click("#jobs .key", "team/tea")
+    page.wait_for(lambda: page.find("#detail-title").text == "team/tea")
+    page.click("#detail .danger", "Cancel job")
+    page.click("#detail .danger", "Really cancel?")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["team/often", "team/toast"])
+
+    for key in ("other soon", "team/soon"):
+        assert put(key, SOON).status == 201
+    page.wait_for(lambda: page.texts("#firings .key") == ["team/soon"])
+
+    page.click("#views a", "Schedules")
+    page.wait_for(lambda: page.texts("#schedules .key") == ["team/often"])
+    page.click("#views a", "Dead letters")
+    page.wait_for(lambda: page.find("#letters-empty").is_displayed())
+    page.find("body").send_keys(Keys.CONTROL, "k")
+    page.wait_for(lambda: page.find("#palette").is_displayed())
+    assert not {"Fleet", "Wheel", "Pause for maintenance"} & set(page.texts("#palette-list li span:first-child"))
+    page.find("#palette-input").send_keys("t")
+    page.wait_for(lambda: "team/toast" in page.texts("#palette-list li span:first-child"))
+    page.find("#palette-input").send_keys(Keys.ESCAPE)
+    assert forbidden(server) == 0
+
+    page.run("location.hash = '#job/other'")
+    page.wait_for(lambda: any("'other' is out of reach" in text for text in page.texts(".toast span")))
+
+
+def test_some_keys_to_read(service, page, sign_in):
+    """
+    A token that reads some keys changes nothing.
+    """
+    server, put = service
+    assert put("team/tea", FAR).status == 201
+    sign_in(READER, "#job/team%2Ftea")
+    page.wait_for(lambda: page.find("#detail-title").text == "team/tea")
+    assert page.find("#access").is_displayed()
+    assert not any(each.is_displayed() for each in page.browser.find_elements("css selector", ".writes"))
+    assert forbidden(server) == 0

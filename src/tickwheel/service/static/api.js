@@ -52,12 +52,9 @@ const keepDigits = (_name, value, { source }) =>
 
 export const jobPath = (key, action = "") => `/v1/jobs/${encodeURIComponent(key)}${action}`;
 
-const WRONG = "The service refuses the token of this tab: it is wrong, or not valid any more.";
-
-export function askForToken(reason = WRONG) {
-  const dialog = byId("sign-in"), refused = byId("refused");
-  refused.hidden = sessionStorage.getItem(TOKEN) === null;
-  refused.textContent = reason;
+export function askForToken() {
+  const dialog = byId("sign-in");
+  byId("refused").hidden = sessionStorage.getItem(TOKEN) === null;
   if (!dialog.open) dialog.showModal();
 }
 

@@ -7,6 +7,7 @@ import { button, sure } from "./buttons.js";
 import { byId, el } from "./dom.js";
 import { edit } from "./edit.js";
 import { past } from "./history.js";
+import { isBounded } from "./reach.js";
 import { attempt } from "./toasts.js";
 import { length, moment, percent, printable, recurrence, until, where } from "./words.js";
 
@@ -57,7 +58,7 @@ const gone = () => el("p", { class: "empty" }, "This job is no longer there: it 
 async function progressOf(job, firings) {
   const mine = (each) => each.key === job.key && each.generation === job.generation && each.attempt === job.attempt;
   const here = firings.find((each) => each.outcome === "running" && mine(each));
-  if (here || job.state !== "running") return here?.progress;
+  if (here || job.state !== "running" || isBounded()) return here?.progress;
   const { nodes } = await call("GET", "/v1/fleet").catch(() => ({ nodes: [] }));
   return nodes.flatMap((node) => node.figures?.progress ?? []).find(mine);
 }

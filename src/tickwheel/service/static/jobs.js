@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { Bulk } from "./bulk.js";
 import { byId, el, sync } from "./dom.js";
+import { isBounded, outside, within } from "./reach.js";
 import { refreshed } from "./toasts.js";
 import { moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
 
@@ -61,7 +62,8 @@ export class Jobs {
 
   async refresh() {
     const asked = ++this.asked;
-    const { prefix, state, part } = this.query;
+    const { state, part } = this.query, prefix = within(this.query.prefix);
+    if (prefix === null) return this.fill({ jobs: [], cursor: null });
     const isByDue = state === "pending" && !prefix; // the order of instants is that of all that is due
     const filter = state === "paused" ? { paused: true } : { state };
     const fields = new URLSearchParams({ limit: this.limit, ...(isByDue ? { order: "due" } : { prefix, ...filter }) });
@@ -79,7 +81,8 @@ export class Jobs {
     sync(this.list, jobs, (job) => job.key, (job) => this.make(job), update);
     const empty = byId("jobs-empty");
     empty.hidden = jobs.length > 0;
-    empty.textContent = this.query.prefix || this.query.part ? `No ${this.query.state} job matches.` : `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`;
+    if (within(this.query.prefix) === null) empty.textContent = outside();
+    else empty.textContent = this.query.prefix || this.query.part || isBounded() ? `No ${this.query.state} job matches.` : `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`;
     byId("more").hidden = !cursor && jobs.length < this.limit;
     this.tick();
   }

@@ -9,8 +9,6 @@ const WAIT_MIN_MS = 500;
 const WAIT_MAX_MS = 5000;
 const SILENCE_MS = 6000; // the service speaks every second
 
-const BOUNDED = "The token of this tab is for some keys alone, and this page shows all: use the API or the command line.";
-
 export function follow(onEvent, onState) {
   let wait = WAIT_MIN_MS;
 
@@ -52,7 +50,6 @@ async function read(abort, onEvent) {
     listen();
     const answer = await fetch("/v1/live", { headers: headers(), signal: abort.signal, cache: "no-store" });
     if (answer.status === 401) askForToken();
-    if (answer.status === 403) askForToken(BOUNDED);
     if (!answer.ok) return;
     let text = "";
     for await (const chunk of chunks(answer.body.pipeThrough(new TextDecoderStream()))) {

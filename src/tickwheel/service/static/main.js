@@ -16,6 +16,7 @@ import { Near } from "./near.js";
 import { Palette } from "./palette.js";
 import { showProcess } from "./process.js";
 import { Rates } from "./rates.js";
+import { bound, isBounded, reaches } from "./reach.js";
 import { Schedules } from "./schedules.js";
 import { followPauseForm, showScopes } from "./scopes.js";
 import { Strips } from "./strips.js";
@@ -41,7 +42,7 @@ const shown = {
   dead: (fields) => Promise.all([incidents.showFields(fields), dead.refresh()]),
   schedules: (fields) => schedules.showFields(fields),
 };
-const changed = throttle(() => refresh[views.current](), REFRESH_MS);
+const changed = throttle(() => refresh[views.current]?.(), REFRESH_MS);
 const open = (key) => views.openJob(key);
 
 const views = new Views(
@@ -67,6 +68,7 @@ const show = (query) => {
 let stats = null;
 
 async function forecast() {
+  if (isBounded()) return;
   const next = await call("GET", "/v1/forecast").catch(() => null); // the stream shows when the service is unreachable
   if (!next) return;
   strips.show(next.strips);
@@ -75,6 +77,13 @@ async function forecast() {
 
 follow(
   (name, data) => {
+    if (name !== "firings") {
+      document.body.classList.toggle("read-only", !data.can_write);
+      byId("access").hidden = data.can_write;
+      if (data.prefix) bound(data.prefix);
+      if (data.now) setClock(Date.parse(data.now));
+    }
+    begin();
     if (name === "firings") {
       const fresh = firings.take(data);
       takeProgress(data);
@@ -83,11 +92,8 @@ follow(
     } else if (name === "trouble") {
       byId("trouble").textContent = `The store does not answer: ${data.detail}. Jobs are kept, and fire when it is back.`;
     } else if (name === "stats") {
-      document.body.classList.toggle("read-only", !data.can_write);
-      byId("access").hidden = data.can_write;
       rates.take(data);
       views.count(data.dead);
-      setClock(Date.parse(data.now));
       showFigures(byId("figures"), data, (state) => show({ part: null, prefix: "", state }));
       showLateness(byId("lateness"), data.lateness);
       showScopes(byId("scopes"), data.paused_scopes);
@@ -99,7 +105,10 @@ follow(
     if (name !== "firings") byId("trouble").hidden = name !== "trouble";
     showLink("live");
   },
-  showLink,
+  (state) => {
+    if (state === "away") begin();
+    showLink(state);
+  },
 );
 
 // One message at a time: beside an unreachable store nothing is "live", and of an unreachable service no store is known.
@@ -119,14 +128,19 @@ setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
 
 followPauseForm(byId("pause-scope").querySelector("form"));
 listen(() => views.current);
-new Palette([
-  ...Object.entries(TITLES).map(([name, title]) => [title, () => (location.hash = name)]),
-  ...["running", "paused"].map((state) => [`Jobs that are ${state}`, () => (location.hash = `#overview?state=${state}`)]),
-  ["Pause for maintenance", () => ((location.hash = "#fleet"), (byId("pause-scope").open = true))],
-  ["Recent acts", showActs],
-  ["Keys", () => byId("keys").showModal()],
-], open);
-views.show();
+
+// Nothing is asked for before the stream has shown what the token reaches, or that it does not come.
+function begin() {
+  if (views.current) return;
+  new Palette([
+    ...Object.entries(TITLES).filter(([name]) => reaches(name)).map(([name, title]) => [title, () => (location.hash = name)]),
+    ...["running", "paused"].map((state) => [`Jobs that are ${state}`, () => (location.hash = `#overview?state=${state}`)]),
+    ...(isBounded() ? [] : [["Pause for maintenance", () => ((location.hash = "#fleet"), (byId("pause-scope").open = true))]]),
+    ["Recent acts", showActs],
+    ["Keys", () => byId("keys").showModal()],
+  ], open);
+  views.show();
+}
 
 // Run `work` now, or at the end of the wait that the last run began; never twice at once.
 function throttle(work, wait_ms) {

@@ -2,6 +2,7 @@
 
 import { call } from "./api.js";
 import { byId, el } from "./dom.js";
+import { within } from "./reach.js";
 import { printable } from "./words.js";
 
 const PAUSE_MS = 150; // after the last key press, before jobs are asked for
@@ -36,10 +37,11 @@ export class Palette {
     const text = input.value, words = text.toLowerCase().split(/\s+/), asked = ++this.asked;
     const found = this.commands.filter((each) => words.every((word) => each.text.toLowerCase().includes(word)));
     this.fill(found);
-    if (!text) return;
+    const prefix = within(text);
+    if (!text || prefix === null) return;
     await new Promise((go) => setTimeout(go, PAUSE_MS));
     if (asked !== this.asked || !dialog.open) return;
-    const { jobs } = await call("GET", `/v1/jobs?${new URLSearchParams({ prefix: text, limit: JOBS })}`).catch(() => ({ jobs: [] }));
+    const { jobs } = await call("GET", `/v1/jobs?${new URLSearchParams({ prefix, limit: JOBS })}`).catch(() => ({ jobs: [] }));
     if (asked !== this.asked) return;
     this.fill([...found, ...jobs.map(({ key, state }) => ({ text: printable(key), hint: state, run: () => this.onJob(key) }))]);
   }

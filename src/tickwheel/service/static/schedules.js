@@ -4,6 +4,7 @@
 import { call } from "./api.js";
 import { button } from "./buttons.js";
 import { byId, el, sync } from "./dom.js";
+import { outside, within } from "./reach.js";
 import { attempt, refreshed } from "./toasts.js";
 import { moment, now_ms, printable, recurrence, until, where } from "./words.js";
 
@@ -43,6 +44,7 @@ export class Schedules {
   async refresh() {
     this.looked_at = performance.now();
     const asked = ++this.asked;
+    if (within(this.prefix) === null) return this.fill(asked, [], null);
     await refreshed(() => this.look(asked, [], null));
   }
 
@@ -50,7 +52,7 @@ export class Schedules {
   async look(asked, found, cursor) {
     const begun = performance.now();
     do {
-      const fields = new URLSearchParams({ prefix: this.prefix, count: RUNS, ...(cursor ? { cursor } : {}) });
+      const fields = new URLSearchParams({ prefix: within(this.prefix), count: RUNS, ...(cursor ? { cursor } : {}) });
       const page = await call("GET", `/v1/schedules?${fields}`);
       if (asked !== this.asked) return; // something else was asked for meanwhile
       found.push(...page.schedules);
@@ -63,7 +65,8 @@ export class Schedules {
     sync(this.list, found, (schedule) => `${schedule.key}/${schedule.generation}/${schedule.pause?.at}`, (schedule) => this.make(schedule));
     const empty = byId("schedules-empty"), looked = byId("schedules-looked");
     empty.hidden = found.length > 0;
-    empty.textContent = cursor ? "None so far." : this.prefix ? "No recurring job has such a key." : "There are no recurring jobs. Set one with “every” or “cron”.";
+    if (within(this.prefix) === null) empty.textContent = outside();
+    else empty.textContent = cursor ? "None so far." : this.prefix ? "No recurring job has such a key." : "There are no recurring jobs. Set one with “every” or “cron”.";
     looked.hidden = !cursor;
     if (cursor) looked.replaceChildren(`Looked at all keys up to ${cursor} `, button("Look further", "quiet", () => attempt(() => this.look(asked, found, cursor))));
     this.tick();

@@ -3,6 +3,7 @@
 
 import { jobAddress, read, viewAddress } from "./address.js";
 import { byId } from "./dom.js";
+import { reaches } from "./reach.js";
 import { printable } from "./words.js";
 
 export const TITLES = { overview: "Overview", dead: "Dead letters", schedules: "Schedules", fleet: "Fleet", wheel: "Wheel" };
@@ -31,7 +32,7 @@ export class Views {
     const { key, name, fields } = read();
     const before = this.key;
     this.key = key;
-    if (key === undefined) this.turnTo(name in TITLES ? name : "overview", fields);
+    if (key === undefined) this.turnTo(name in TITLES && reaches(name) ? name : "overview", fields);
     else if (!this.name) this.turnTo("overview", {});
     if (key !== before) this.onJob(key ?? null);
     this.title();
